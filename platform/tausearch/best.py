@@ -1,0 +1,126 @@
+"""Best files: what a search exports and a final run reads. YAML with a versioned schema, refused when anything is off."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from search_spaces import Scalar
+from search_spaces.values import ScalarField
+from tausearch.files import replace_text
+from tausearch.record import TrialSummary
+from tausearch.spec import Protocol, RunSpec
+from trainables.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Selection(_Strict):
+    """How the configuration was chosen.
+
+    Attributes:
+        metric: Name of the metric.
+        value: Its value, percent.
+        trials: Number of trials that competed, that is, finished the last task.
+        trial: Number of the chosen trial.
+        search: Name of the search.
+        mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
+    """
+
+    metric: str
+    value: float
+    trials: int
+    trial: int
+    search: str
+    mlflow_run_id: str | None = None
+
+
+class BestFile(_Strict):
+    """A chosen configuration and all that is needed to train it again.
+
+    Attributes:
+        schema_version: Of this layout.
+        benchmark: Name.
+        method: Name.
+        hyperparameters: All of them, searched and fixed.
+        protocol: See `Protocol`.
+        selection: See `Selection`.
+        versions: Of tausearch, torch, timm and peft.
+    """
+
+    schema_version: Literal[1]
+    benchmark: str
+    method: str
+    hyperparameters: dict[str, ScalarField]
+    protocol: Protocol
+    selection: Selection
+    versions: dict[str, str]
+
+    def save(self, path: Path) -> None:
+        """Write the file whole or not at all."""
+        header = "# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0 1 2\n"
+        replace_text(path, header + yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+
+
+def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: str | None = None) -> BestFile:
+    """Describe the chosen trial of a search."""
+    assert best.value is not None
+    hyperparameters: dict[str, Scalar] = dict(best.hyperparameters)
+    return BestFile(
+        schema_version=SCHEMA_VERSION,
+        benchmark=spec.benchmark,
+        method=spec.method,
+        hyperparameters=hyperparameters,
+        protocol=spec.protocol,
+        selection=Selection(
+            metric=f"{spec.prefix}/final_accuracy",
+            value=best.value,
+            trials=competitors,
+            trial=best.number,
+            search=spec.name,
+            mlflow_run_id=mlflow_run_id,
+        ),
+        versions={name: version(name) for name in ("tausearch", "torch", "timm", "peft")},
+    )
+
+
+def load_best(path: str | Path) -> BestFile:
+    """Read a best file.
+
+    Raises:
+        InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"best file {path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"best file {path}: is not valid YAML") from error
+    if not isinstance(content, dict):
+        raise InputError(f"best file {path}: must be a mapping with the keys {', '.join(BestFile.model_fields)}")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        got = content.get("schema_version", "none")
+        raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {got}")
+    try:
+        return BestFile.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"best file {path}: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"key {key!r} is missing"
+    if first["type"] == "extra_forbidden":
+        model = BestFile if len(first["loc"]) == 1 else {"protocol": Protocol, "selection": Selection}[str(first["loc"][0])]
+        return f"unknown key {key!r}; allowed: {', '.join(model.model_fields)}"
+    return f"key {key!r}: {first['msg']}, got {first['input']!r}"

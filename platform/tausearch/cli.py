@@ -1,0 +1,281 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_STORAGE = "./tausearch-runs"
+
+app = typer.Typer(
+    help="Find the hyperparameters with which a composable incremental learner does best.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as CPUs allow].")]
+CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
+GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
+NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
+TrackingOption = Annotated[str | None, typer.Option(help="MLflow tracking URI [default: SQLite in the storage folder].")]
+AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
+SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
+
+
+@app.command()
+def search(
+    benchmark: Annotated[str, typer.Argument(help="Benchmark, such as digits.")],
+    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
+    trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
+    algorithm: Annotated[str, typer.Option(help="tpe, random or grid.")] = "tpe",
+    concurrent: ConcurrentOption = None,
+    cpus_per_trial: CpusOption = 1,
+    gpus_per_trial: GpusOption = 0.0,
+    seed: Annotated[int, typer.Option(help="Of the algorithm, the trials and the validation split.")] = 0,
+    name: NameOption = None,
+    space: SpaceOption = None,
+    set_: SetOption = None,
+    backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
+    import tausearch  # noqa: PLC0415  # torch and ray take seconds to import; --help must not
+    from search_spaces import parse_assignment
+    from tausearch import report
+    from tausearch.spec import read_spec
+
+    result = tausearch.search(
+        benchmark,
+        method,
+        trials=trials,
+        algorithm=algorithm,
+        concurrent=concurrent,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        seed=seed,
+        name=name,
+        space=space,
+        overrides=dict(parse_assignment(text) for text in set_ or []),
+        backbone=backbone,
+        weights=weights,
+        storage=storage,
+        tracking_uri=tracking_uri,
+        address=address,
+    )
+    if json:
+        best = None if result.best is None else result.best.model_dump(mode="json")
+        report.print_json({"name": result.name, "best": best, "trials": report.trials_as_dicts(result.trials)})
+    else:
+        report.show_search(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
+    _leave(result.interrupted, any(trial.status == "complete" for trial in result.trials), result.name, storage)
+
+
+@app.command()
+def train(
+    what: Annotated[list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")],
+    seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
+    benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
+    concurrent: ConcurrentOption = None,
+    cpus_per_trial: CpusOption = 1,
+    gpus_per_trial: GpusOption = 0.0,
+    name: NameOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train a chosen configuration on all training data and test it: the final run."""
+    import tausearch  # noqa: PLC0415  # see search
+    from tausearch import report
+    from tausearch.spec import read_spec
+
+    result = tausearch.train(
+        _best_of(what, storage),
+        seeds=_whole_numbers(seeds),
+        benchmark=benchmark,
+        name=name,
+        concurrent=concurrent,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        storage=storage,
+        tracking_uri=tracking_uri,
+        address=address,
+    )
+    if json:
+        trials = report.trials_as_dicts(result.trials)
+        report.print_json({"name": result.name, "summary": result.summary, "seeds": trials})
+    else:
+        report.show_final(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
+    _leave(result.interrupted, all(trial.status == "complete" for trial in result.trials), result.name, storage)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="Run to show; all runs without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Show what runs, what is done, and the best so far."""
+    from tausearch import report  # noqa: PLC0415  # see search
+    from tausearch.files import open_storage
+    from tausearch.status import all_statuses
+    from tausearch.status import status as read_status
+
+    root = open_storage(storage, write=False)
+    if name is None:
+        statuses = all_statuses(root)
+        if json:
+            report.print_json([found.as_dict() for found in statuses])
+        else:
+            report.show_statuses(statuses)
+        return
+    found = read_status(root.run(name))
+    if json:
+        report.print_json(found.as_dict())
+    else:
+        report.show_status(found)
+
+
+@app.command()
+def export(
+    benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
+    method: Annotated[str, typer.Argument(help="Method.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
+    adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
+    from tausearch import report  # noqa: PLC0415  # see search
+    from tausearch.export import export_adapters, export_best
+    from tausearch.files import open_storage
+
+    root = open_storage(storage, write=False)
+    target = export_best(root, benchmark, method, output or Path(f"{benchmark}-{method}.best.yaml"))
+    written = {"best_file": str(target)}
+    if adapters is not None:
+        written["adapters"] = str(export_adapters(root, benchmark, method, adapters))
+    if json:
+        report.print_json(written)
+    else:
+        for kind, path in written.items():
+            print(f"{kind.replace('_', ' ')}: {path}")
+
+
+@app.command()
+def spaces(
+    method: Annotated[str | None, typer.Argument(help="Method; all methods without it.")] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark whose values to show.")] = "digits",
+    space: SpaceOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the search spaces: exactly what a search would use."""
+    from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
+    from tausearch import report
+    from trainables.data import get_spec
+
+    get_spec(benchmark)
+    overrides = dict(parse_assignment(text) for text in set_ or [])
+    methods = METHODS_WITH_SPACE if method is None else (method,)
+    resolved = [load_space(each, benchmark, file=space, overrides=overrides) for each in methods]
+    if json:
+        report.print_json([each.as_dict() for each in resolved] if method is None else resolved[0].as_dict())
+        return
+    for each in resolved:
+        report.show_space(each)
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on loopback.")] = 5000,
+    storage: StorageOption = DEFAULT_STORAGE,
+) -> None:
+    """Open MLflow's pages on loopback, until Ctrl-C."""
+    from tausearch.files import open_storage  # noqa: PLC0415  # see search
+    from trainables.errors import InputError
+
+    root = open_storage(storage, write=False)
+    if not (root.root / "mlflow.db").exists():
+        raise InputError(f"--storage {root.root}: has no runs yet")
+    print(f"MLflow's pages: http://127.0.0.1:{port} (Ctrl-C ends them)", flush=True)
+    os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
+    mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
+    os.execv(sys.executable, [*mlflow, *stores])
+
+
+def main() -> None:
+    """Run the command line; every error that the user can mend is one line and exit code 2."""
+    sys.argv[1:] = _join_seeds(sys.argv[1:])
+    try:
+        app(standalone_mode=True)
+    except ValueError as error:
+        if type(error).__name__ not in ("InputError", "SpaceError"):
+            raise
+        print(f"tausearch: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _join_seeds(arguments: list[str]) -> list[str]:
+    """Let `--seeds 0 1 2` take several values, which the option parser does not."""
+    if "--seeds" not in arguments:
+        return arguments
+    start = arguments.index("--seeds") + 1
+    end = start
+    while end < len(arguments) and arguments[end].lstrip("-").isdigit():
+        end += 1
+    return [*arguments[:start], " ".join(arguments[start:end]), *arguments[end:]] if end > start else arguments
+
+
+def _whole_numbers(text: str) -> list[int]:
+    from trainables.errors import InputError  # noqa: PLC0415  # see search
+
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise InputError(f"--seeds must be whole numbers, got {text!r}") from None
+
+
+def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # BestFile, imported late
+    from tausearch.best import load_best  # noqa: PLC0415  # see search
+    from tausearch.files import open_storage
+    from tausearch.status import latest_best
+    from trainables.errors import InputError
+
+    if len(what) == 1:
+        return load_best(what[0])
+    if len(what) == 2:
+        return load_best(latest_best(open_storage(storage, write=False), *what).best_file)
+    raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
+
+
+def _run_directory(storage: str, name: str):  # type: ignore[no-untyped-def]  # RunDirectory, imported late
+    from tausearch.files import open_storage  # noqa: PLC0415  # see search
+
+    return open_storage(storage, write=False).run(name)
+
+
+def _storage_words(storage: str) -> str:
+    return "" if storage == DEFAULT_STORAGE else f" --storage {storage}"
+
+
+def _leave(interrupted: bool, succeeded: bool, name: str, storage: str) -> None:
+    if interrupted:
+        print(f"interrupted; what is finished is kept: tausearch status {name}{_storage_words(storage)}")
+        raise typer.Exit(130)
+    if not succeeded:
+        raise typer.Exit(1)

@@ -1,0 +1,57 @@
+"""Start or join Ray, quietly, and know what it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tausearch.spec import Resources
+from trainables.errors import InputError
+
+# Read by Ray when it is imported or started. Working folders stay the user's, results are ours to keep, and nobody is
+# told about usage.
+_ENVIRONMENT = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # `runner` has its own
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # Tune's own snapshots are never read
+}
+
+
+def local_cpus() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def ray_session(resources: Resources, address: str | None = None) -> Iterator[None]:
+    """Start a Ray of our own, or join the one at `address`, for as long as the block runs.
+
+    Raises:
+        InputError: If no Ray answers at the address, or it is too small for a single trial.
+    """
+    os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
+    import ray  # noqa: PLC0415  # after the environment is set
+
+    try:
+        ray.init(
+            address=address or "local",
+            num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="WARNING",
+        )
+    except ConnectionError as error:
+        raise InputError(f"--address {address}: no Ray cluster answers there") from error
+    try:
+        has = ray.cluster_resources()
+        for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
+            if wanted > has.get(kind, 0):
+                raise InputError(f"a trial needs {wanted:g} {kind}, the cluster has {has.get(kind, 0):g} in all")
+        yield
+    finally:
+        ray.shutdown()

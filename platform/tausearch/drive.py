@@ -1,0 +1,120 @@
+"""Drive a run from its specification to its end: what searches and final runs share around the trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from search_spaces import Scalar
+from tausearch.algorithms import TrialSource
+from tausearch.cluster import ray_session
+from tausearch.files import RunDirectory, Storage
+from tausearch.observer import RecordListener
+from tausearch.progress import ProgressDisplay
+from tausearch.quiet import chatter_to
+from tausearch.record import Record, TrialSummary
+from tausearch.runner import Interrupted, driver_lock, run_trials
+from tausearch.spec import RunSpec
+from tausearch.tracking import Tracker
+from trainables.trial import TrialConfig
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a run came to.
+
+    Attributes:
+        chosen: The trial to tag as chosen.
+        metrics: For the parent run in MLflow.
+        files: For the parent run in MLflow.
+        set_run_id: Called with the MLflow run id of the chosen trial, before the files are logged.
+    """
+
+    chosen: TrialSummary | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+    set_run_id: Callable[[str], None] | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run went.
+
+    Attributes:
+        name: Of the run.
+        path: Its run directory.
+        trials: All trials, ordered by number.
+        interrupted: Whether Ctrl-C ended it before its last trial.
+        log_file: Where libraries' output went.
+        tracking_uri: Where MLflow has it.
+        tracking_error: Why MLflow could not be written, if so.
+    """
+
+    name: str
+    path: Path
+    trials: list[TrialSummary]
+    interrupted: bool
+    log_file: Path
+    tracking_uri: str
+    tracking_error: str | None
+
+
+def drive(
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    source: TrialSource,
+    make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
+    conclude: Callable[[list[TrialSummary]], Conclusion],
+    *,
+    tracking_uri: str | None,
+    address: str | None,
+) -> RunResult:
+    """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
+
+    Args:
+        spec: What was asked for; saved already.
+        storage: Its root.
+        directory: Its run directory, which exists.
+        source: Where trials come from.
+        make_config: Number and hyperparameters to the config of a trial.
+        conclude: Called once with all trials, also after Ctrl-C: writes what the run leaves behind.
+        tracking_uri: MLflow tracking URI, or None for the default.
+        address: Of a running Ray cluster, or None.
+
+    Returns:
+        All trials as the record has them.
+
+    Raises:
+        InputError: If another process drives this run, or the cluster cannot run it.
+    """
+    record = Record(directory.record, {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method})
+    interrupted = False
+    with ExitStack() as stack:
+        stack.enter_context(driver_lock(directory))
+        screen = stack.enter_context(chatter_to(directory.log_file))
+        progress = stack.enter_context(ProgressDisplay(spec, screen))
+        progress.say(_headline(spec, directory))
+        tracker = Tracker(spec, directory, storage, tracking_uri)
+        try:
+            with ray_session(spec.resources, address):
+                run_trials(spec, directory, source, make_config, [RecordListener(record), tracker, progress])
+        except Interrupted:
+            interrupted = True
+        trials = record.trials()
+        tracker.close("KILLED" if interrupted else "FINISHED", conclude(trials))
+    return RunResult(
+        directory.name, directory.path, trials, interrupted, directory.log_file, tracker.uri, tracker.error
+    )
+
+
+def _headline(spec: RunSpec, directory: RunDirectory) -> str:
+    what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {', '.join(map(str, spec.seeds))}"
+    how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
+    at_once = spec.resources.concurrent
+    return (
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {at_once} at a time{how}\n"
+        f"log of Ray, Optuna and MLflow: {directory.log_file}"
+    )

@@ -1,0 +1,146 @@
+"""Where things lie: the storage root, and the run directory of a search or final run inside it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainables.errors import InputError
+
+DEFAULT_STORAGE = "./tausearch-runs"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The folder that holds run directories and what they share.
+
+    Attributes:
+        root: `--storage`.
+    """
+
+    root: Path
+
+    @property
+    def store(self) -> Path:
+        """The pre-consolidation store, shared by all searches here."""
+        return self.root / "store"
+
+    @property
+    def mlflow_uri(self) -> str:
+        """The default tracking store: one SQLite file for all searches here, so that they can be compared."""
+        return f"sqlite:///{self.root / 'mlflow.db'}"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """Where that tracking store keeps files."""
+        return self.root / "mlflow-artifacts"
+
+    def run(self, name: str) -> RunDirectory:
+        """Return the run directory of that name, which need not exist.
+
+        Raises:
+            InputError: If the name could not be a folder's.
+        """
+        if not _NAME.fullmatch(name):
+            raise InputError(f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit")
+        return RunDirectory(self.root / name)
+
+    def runs(self) -> list[RunDirectory]:
+        """Return all run directories, oldest first."""
+        if not self.root.is_dir():
+            return []
+        found = [RunDirectory(path) for path in self.root.iterdir() if (path / "run.yaml").is_file()]
+        return sorted(found, key=lambda run: (run.spec_file.stat().st_mtime, run.name))
+
+    def free_name(self, stem: str) -> str:
+        """Return the first of `stem-1`, `stem-2`, ... that is not taken."""
+        number = 1
+        while (self.root / f"{stem}-{number}").exists():
+            number += 1
+        return f"{stem}-{number}"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The folder of one search or final run."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.path.name
+
+    @property
+    def spec_file(self) -> Path:
+        """What was asked for."""
+        return self.path / "run.yaml"
+
+    @property
+    def record(self) -> Path:
+        """The Parquet record, one file per trial."""
+        return self.path / "record"
+
+    @property
+    def best_file(self) -> Path:
+        """The best configuration so far."""
+        return self.path / "best.yaml"
+
+    @property
+    def log_file(self) -> Path:
+        """What Ray, Optuna and MLflow have to say."""
+        return self.path / "log.txt"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the driver as long as it lives."""
+        return self.path / "driver.lock"
+
+    @property
+    def ray(self) -> Path:
+        """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
+        return self.path / "ray"
+
+    @property
+    def artifacts(self) -> Path:
+        """Task vectors and adapters of a final run."""
+        return self.path / "task_vectors"
+
+    @property
+    def results_file(self) -> Path:
+        """Test results of a final run."""
+        return self.path / "results.json"
+
+
+def open_storage(root: str | Path, *, write: bool) -> Storage:
+    """Resolve the storage root.
+
+    Args:
+        root: A path.
+        write: Whether to create it and make sure that it can be written.
+
+    Raises:
+        InputError: If it is not a local path, or cannot be created or written.
+    """
+    if "://" in str(root):
+        raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
+    path = Path(root).expanduser().absolute()
+    if write:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            probe = path / f".write-probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(f"--storage {path}: cannot be written ({error.strerror})") from error
+    return Storage(path)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, path)

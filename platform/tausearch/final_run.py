@@ -1,0 +1,152 @@
+"""The final run: the chosen configuration trained on the whole training set, tested, for several seeds."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from search_spaces import Scalar
+from tausearch.algorithms import FixedSource
+from tausearch.best import BestFile
+from tausearch.drive import Conclusion, RunResult, drive
+from tausearch.files import DEFAULT_STORAGE, RunDirectory, open_storage, replace_text
+from tausearch.record import TrialSummary
+from tausearch.search_run import plan_resources
+from tausearch.spec import Protocol, RunSpec, protocol_of
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_spec
+from trainables.errors import InputError
+from trainables.methods import get_method
+from trainables.trial import TrialConfig
+
+METRICS = ("test/final_accuracy", "test/forgetting")
+DEFAULT_SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class FinalResult(RunResult):
+    """Test results of a chosen configuration.
+
+    Attributes:
+        summary: Metric to its mean and standard deviation over the seeds, percent.
+        results_file: Where they were written.
+    """
+
+    summary: dict[str, dict[str, float]]
+    results_file: Path
+
+
+def train(
+    best: BestFile,
+    *,
+    seeds: Sequence[int] = DEFAULT_SEEDS,
+    benchmark: str | None = None,
+    name: str | None = None,
+    concurrent: int | None = None,
+    cpus_per_trial: int = 1,
+    gpus_per_trial: float = 0,
+    storage: str | Path = DEFAULT_STORAGE,
+    tracking_uri: str | None = None,
+    address: str | None = None,
+) -> FinalResult:
+    """Train a chosen configuration on all training data, once per seed, and test it.
+
+    Args:
+        best: From `load_best`.
+        seeds: One trial each.
+        benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
+        name: Of the run; by default the next free `<benchmark>-<method>-final-<number>`.
+        concurrent: Seeds at a time; by default as many as fit this machine's CPUs.
+        cpus_per_trial: CPU threads of a trial.
+        gpus_per_trial: Share of a GPU; 0 trains on the CPU.
+        storage: Folder of run directories.
+        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
+        address: Of a running Ray cluster.
+
+    Returns:
+        Every seed's trial, and mean and standard deviation of test accuracy and forgetting. Task vectors and adapters
+        lie in the run directory.
+
+    Raises:
+        InputError: Before any work, if an argument or the best file's protocol is wrong.
+    """
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
+    benchmark_spec, entry = get_spec(benchmark or best.benchmark), get_method(best.method)
+    entry.parse(best.hyperparameters)
+    backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
+    protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone)
+    _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
+    build_benchmark(benchmark_spec, "final", protocol.split_seed)
+    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
+    root = open_storage(storage, write=True)
+    directory = root.run(name or root.free_name(f"{benchmark_spec.name}-{best.method}-final"))
+    if directory.path.exists():
+        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
+    spec = RunSpec(
+        name=directory.name,
+        purpose="final",
+        benchmark=benchmark_spec.name,
+        method=best.method,
+        protocol=protocol,
+        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, len(seeds))}),
+        trials=len(seeds),
+        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        fixed=dict(best.hyperparameters),
+        seeds=tuple(seeds),
+        source=best.selection.search,
+    )
+    directory.path.mkdir(parents=True)
+    spec.save(directory)
+
+    def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
+        return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
+
+    def conclude(trials: list[TrialSummary]) -> Conclusion:
+        return _conclude(spec, directory, trials)
+
+    source = FixedSource((number, {}) for number in range(len(seeds)))
+    run = drive(spec, root, directory, source, make_config, conclude, tracking_uri=tracking_uri, address=address)
+    return FinalResult(**vars(run), summary=summarise(run.trials), results_file=directory.results_file)
+
+
+def summarise(trials: Sequence[TrialSummary]) -> dict[str, dict[str, float]]:
+    """Return mean and sample standard deviation of each test metric over the seeds that finished; 0 for one seed."""
+    finished = [trial.final for trial in trials if trial.status == "complete"]
+    summary = {}
+    for metric in METRICS:
+        values = [row[metric] for row in finished]
+        if values:
+            deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+            summary[metric] = {"mean": statistics.fmean(values), "std": deviation, "seeds": len(values)}
+    return summary
+
+
+def _conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    summary = summarise(trials)
+    content: dict[str, Any] = {
+        "name": spec.name,
+        "benchmark": spec.benchmark,
+        "method": spec.method,
+        "hyperparameters": spec.fixed,
+        "protocol": spec.protocol.model_dump(mode="json"),
+        "source": spec.source,
+        "summary": summary,
+        "seeds": [{"seed": t.seed, "status": t.status, **{m: t.final.get(m) for m in METRICS}} for t in trials],
+    }
+    replace_text(directory.results_file, json.dumps(content, indent=2) + "\n")
+    metrics = {f"{name}/{part}": parts[part] for name, parts in summary.items() for part in ("mean", "std")}
+    return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file))
+
+
+def _require_same_protocol(best: BestFile, now: Protocol, *, same_benchmark: bool) -> None:
+    """Refuse to call it the same experiment when what the numbers depend on has changed."""
+    keys = ("tasks", "epochs", "batch_size", "weights_digest") if same_benchmark else ("weights_digest",)
+    for key in keys:
+        was, is_ = getattr(best.protocol, key), getattr(now, key)
+        if was != is_:
+            raise InputError(f"best file: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")

@@ -1,0 +1,96 @@
+"""Turns Tune's events into ours, once, for everything that listens: the record, MLflow, the progress display."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from ray import tune
+
+from tausearch.algorithms import status_of
+from tausearch.record import Record, TrialSummary, final_value, metrics_of
+
+
+class Listener(Protocol):
+    """Is told what happens to trials, in order, in the driver's thread: it must return at once."""
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Take note of a trial that started, finished a task, or ended; `trial` is the listener's to keep."""
+        ...
+
+
+class Observer(tune.Callback):
+    """The one Tune callback of a run.
+
+    Args:
+        listeners: Told of every change, in this order.
+        final_metric: Name of the metric that only a finished trial has.
+    """
+
+    def __init__(self, listeners: Iterable[Listener], final_metric: str) -> None:
+        self.listeners = list(listeners)
+        self.final_metric = final_metric
+        self.trials: dict[int, TrialSummary] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
+        return {}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial starts, or starts again after its process died."""
+        self._tell(self._summary(trial))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """A task is done; one that is repeated after a failure takes the place of its first result."""
+        summary = self._summary(trial)
+        if result.get("diverged"):
+            summary.error = str(result["diverged"])
+        else:
+            row = metrics_of(result)
+            summary.rows = [other for other in summary.rows if other["task"] < row["task"]] + [row]
+            summary.value = final_value(row)
+        self._tell(summary)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial ended: finished, stopped early, or diverged."""
+        summary = self._summary(trial)
+        summary.status = status_of(trial.last_result, False, self.final_metric)
+        self._tell(summary)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial's process failed for the last time."""
+        summary = self._summary(trial)
+        summary.status = "failed"
+        summary.error = _last_line(trial.get_error() if hasattr(trial, "get_error") else None)
+        self._tell(summary)
+
+    def _summary(self, trial: Any) -> TrialSummary:
+        config = trial.config
+        return self.trials.setdefault(
+            config["trial"],
+            TrialSummary(config["trial"], config["seed"], "running", dict(config["hyperparameters"])),
+        )
+
+    def _tell(self, summary: TrialSummary) -> None:
+        for listener in self.listeners:
+            listener.trial_changed(copy.deepcopy(summary))
+
+
+class RecordListener:
+    """Writes every change to the Parquet record."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """See `Listener`."""
+        self.record.write(trial)
+
+
+def _last_line(error: object) -> str:
+    """Return the line of a traceback that says what went wrong."""
+    lines = [line.strip() for line in str(error or "unknown error").splitlines() if line.strip()]
+    return lines[-1] if lines else "unknown error"

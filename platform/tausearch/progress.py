@@ -1,0 +1,137 @@
+"""What a person sees while a run is under way: a live display in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from tausearch.algorithms import best_trial
+from tausearch.record import TrialSummary
+from tausearch.spec import RunSpec
+
+PLAIN_INTERVAL = 15.0  # seconds between plain lines while no trial ends
+
+
+def clock(seconds: float) -> str:
+    """Format a duration as 0:42, 12:05 or 3:07:12."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def brief(hyperparameters: dict[str, object], names: list[str]) -> str:
+    """Format chosen hyperparameters as `alpha=0.7 lr=0.003`."""
+    return " ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in hyperparameters.items() if k in names)
+
+
+class ProgressDisplay:
+    """Shows trials done of how many, tasks done in each running trial, the best so far, and the time left.
+
+    Args:
+        spec: The run.
+        screen: Where to show it.
+    """
+
+    def __init__(self, spec: RunSpec, screen: TextIO) -> None:
+        self.spec = spec
+        self.console = Console(file=screen)
+        self.trials: dict[int, TrialSummary] = {}
+        self.start = time.monotonic()
+        self.first_task: float | None = None
+        self._last_line = self.start
+        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
+        self._bar_task = self._bar.add_task("trials", total=spec.trials)
+        self._live = Live(get_renderable=self._render, console=self.console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> ProgressDisplay:
+        if self.console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.console.is_terminal:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        """Print one line above the display."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Show a change; see `Listener`."""
+        self.trials[trial.number] = trial
+        if trial.rows and self.first_task is None:
+            self.first_task = time.monotonic()
+        self._bar.update(self._bar_task, completed=self.ended)
+        if self.console.is_terminal:
+            return
+        if trial.status != "running":
+            self.say(self._ended_line(trial))
+        elif time.monotonic() - self._last_line > PLAIN_INTERVAL:
+            self.say(self._running_line())
+        else:
+            return
+        self._last_line = time.monotonic()
+
+    @property
+    def ended(self) -> int:
+        """Number of trials that ended, in whichever way."""
+        return sum(trial.status != "running" for trial in self.trials.values())
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time left from the tasks done so far; None before the first."""
+        total = self.spec.trials * self.spec.steps
+        done = sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials.values())
+        return None if done == 0 else (time.monotonic() - self.start) * (total - done) / done
+
+    def _unit(self) -> str:
+        return "trial" if self.spec.purpose == "search" else "seed"
+
+    def _label(self, trial: TrialSummary) -> str:
+        return str(trial.number if self.spec.purpose == "search" else trial.seed)
+
+    def _times(self) -> str:
+        left = self.seconds_left()
+        return f"{clock(time.monotonic() - self.start)} elapsed, {'?' if left is None else clock(left)} left"
+
+    def _best(self) -> str:
+        best = best_trial(self.trials.values())
+        return "none yet" if best is None else f"{best.value:.2f} % ({self._unit()} {self._label(best)})"
+
+    def _ended_line(self, trial: TrialSummary) -> str:
+        value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
+        shown = brief(dict(trial.hyperparameters), list(self.spec.space))
+        return (
+            f"[{self.ended}/{self.spec.trials}] {self._unit()} {self._label(trial)} {trial.status}: {value}  {shown}"
+            f"  | best {self._best()} | {self._times()}"
+        )
+
+    def _running_line(self) -> str:
+        running = ", ".join(f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running())
+        return f"[{self.ended}/{self.spec.trials}] {running} | best {self._best()} | {self._times()}"
+
+    def _running(self) -> list[TrialSummary]:
+        return [trial for trial in self.trials.values() if trial.status == "running"]
+
+    def _render(self) -> Group:
+        table = Table(box=None, pad_edge=False, show_header=bool(self.trials))
+        for column in (self._unit(), "tasks", f"{self.spec.prefix} accuracy", "hyperparameters"):
+            table.add_column(column, style="dim" if column == "hyperparameters" else "")
+        for trial in self._running():
+            accuracy = trial.final.get(f"{self.spec.prefix}/average_accuracy")
+            table.add_row(
+                self._label(trial),
+                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)}",
+                "" if accuracy is None else f"{accuracy:.1f} %",
+                brief(dict(trial.hyperparameters), list(self.spec.space)),
+            )
+        status = Text(f"best so far {self._best()}   {self._times()}")
+        return Group(self._bar, status, table)

@@ -1,0 +1,129 @@
+"""The record of a run: one row per trial and task, as Parquet, one small file per trial.
+
+A result replaces the file of its own trial alone, whole or not at all, so the cost of a result does not grow with the
+search, and a driver that is killed leaves every finished task behind. `pandas.read_parquet(<run>/record)` reads it all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from search_spaces import Scalar
+
+Status = Literal["running", "complete", "pruned", "diverged", "failed"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+_METRIC_PREFIXES = ("val/", "test/", "train/", "seconds/")
+
+
+@dataclass
+class TrialSummary:
+    """One trial as the record knows it.
+
+    Attributes:
+        number: From 0.
+        seed: Of the trial.
+        status: See `Status`.
+        hyperparameters: All of them, searched and fixed.
+        rows: Metrics row of each finished task, in order.
+        value: Final accuracy in percent; None unless the last task was finished.
+        error: Why it diverged or failed.
+    """
+
+    number: int
+    seed: int
+    status: Status
+    hyperparameters: dict[str, Scalar]
+    rows: list[dict[str, float]] = field(default_factory=list)
+    value: float | None = None
+    error: str | None = None
+
+    @property
+    def tasks_done(self) -> int:
+        """Number of finished tasks."""
+        return len(self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in all stages of all finished tasks."""
+        return sum(v for row in self.rows for name, v in row.items() if name.startswith("seconds/"))
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The metrics row of the last finished task."""
+        return self.rows[-1] if self.rows else {}
+
+
+def metrics_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """Pick the metrics of our contract out of a Tune result."""
+    chosen = {k: float(v) for k, v in result.items() if k.startswith(_METRIC_PREFIXES)}
+    return {"task": float(result["task"]), **chosen}
+
+
+class Record:
+    """Reads and writes the record of one run.
+
+    Args:
+        folder: `<run>/record`.
+        constants: Columns that are the same in every row, such as benchmark and method.
+    """
+
+    def __init__(self, folder: Path, constants: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.constants = dict(constants or {})
+
+    def write(self, trial: TrialSummary) -> None:
+        """Write all rows of a trial; one without a finished task has a single row, task 0, so that it is seen."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        about = {
+            **self.constants,
+            "trial": trial.number,
+            "seed": trial.seed,
+            "status": trial.status,
+            "error": trial.error or "",
+            "hyperparameters": json.dumps(trial.hyperparameters),
+            **{f"hyperparameters/{name}": value for name, value in trial.hyperparameters.items()},
+        }
+        rows = [{**about, **row, "task": int(row["task"])} for row in trial.rows or [{"task": 0}]]
+        columns = {name: None for row in rows for name in row}
+        table = pa.Table.from_pydict({name: [row.get(name) for row in rows] for name in columns})
+        target = self.folder / f"trial-{trial.number:05d}.parquet"
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
+        pq.write_table(table, unfinished)
+        os.replace(unfinished, target)
+
+    def table(self) -> pa.Table:
+        """Return all rows of all trials, ordered by trial and task; columns that a trial lacks are null."""
+        tables = [pq.read_table(path) for path in sorted(self.folder.glob("trial-*.parquet"))]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+
+    def trials(self) -> list[TrialSummary]:
+        """Return all trials, ordered by number."""
+        by_number: dict[int, TrialSummary] = {}
+        for row in self.table().to_pylist():
+            trial = by_number.get(row["trial"])
+            if trial is None:
+                trial = by_number[row["trial"]] = TrialSummary(
+                    number=row["trial"],
+                    seed=row["seed"],
+                    status=row["status"],
+                    hyperparameters=json.loads(row["hyperparameters"]),
+                    error=row["error"] or None,
+                )
+            if row["task"] > 0:
+                trial.rows.append(metrics_of({k: v for k, v in row.items() if v is not None}))
+        for trial in by_number.values():
+            trial.value = final_value(trial.final)
+        return list(by_number.values())
+
+
+def final_value(row: Mapping[str, float]) -> float | None:
+    """Return the final accuracy in a metrics row, whichever part it was measured on; None before the last task."""
+    return row.get("val/final_accuracy", row.get("test/final_accuracy"))

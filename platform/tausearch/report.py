@@ -1,0 +1,159 @@
+"""Tables for people, in the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from search_spaces import Choices, ResolvedSpace
+from tausearch.final_run import METRICS, FinalResult
+from tausearch.progress import brief, clock
+from tausearch.record import TrialSummary
+from tausearch.search_run import SearchResult
+from tausearch.spec import RunSpec
+from tausearch.status import RunStatus
+
+WIDE = 160  # columns where the output is not a terminal and has no width of its own
+
+
+def console() -> Console:
+    """Return a console on stdout that does not cut tables when the output is a file or a pipe."""
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON for a program."""
+    print(json.dumps(content, indent=2))
+
+
+def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
+    """Return the plain form of a table of trials."""
+    return [
+        {
+            "trial": trial.number,
+            "seed": trial.seed,
+            "status": trial.status,
+            "value": trial.value,
+            "tasks": trial.tasks_done,
+            "seconds": trial.seconds,
+            "error": trial.error,
+            "hyperparameters": trial.hyperparameters,
+            "metrics": {k: v for k, v in trial.final.items() if k != "task"},
+        }
+        for trial in trials
+    ]
+
+
+def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
+    """Return the table of trials, the best one marked."""
+    table = Table(title=f"{spec.method} on {spec.benchmark}: {spec.name}", title_justify="left")
+    names = list(spec.space)
+    for column in ("trial", "seed", "status", f"{spec.prefix} accuracy", "forgetting", "tasks", "time", *names):
+        table.add_column(column, justify="left" if column == "status" else "right", no_wrap=True)
+    for trial in trials:
+        forgetting = trial.final.get(f"{spec.prefix}/forgetting")
+        table.add_row(
+            f"{'* ' if trial.number == best else ''}{trial.number}",
+            str(trial.seed),
+            trial.status,
+            _percent(trial.value),
+            _percent(forgetting),
+            f"{trial.tasks_done}/{spec.steps}",
+            clock(trial.seconds),
+            *(_number(trial.hyperparameters.get(name)) for name in names),
+            style="bold green" if trial.number == best else "" if trial.status == "complete" else "dim",
+        )
+    return table
+
+
+def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:
+    """Print what a search found and what to do next."""
+    out = console()
+    out.print(trials_table(spec, result.trials, None if result.best is None else result.best.selection.trial))
+    if result.best is None or result.best_file is None:
+        out.print("No trial finished its last task, so there is no best configuration.", style="yellow")
+    else:
+        chosen = brief(dict(result.best.hyperparameters), list(spec.space))
+        out.print(f"best        {result.best.selection.value:.2f} % ({result.best.selection.metric}): {chosen}")
+        out.print(f"best file   {result.best_file}", soft_wrap=True)
+        out.print(f"final run   tausearch train {result.best_file} --seeds 0 1 2{storage_option}", soft_wrap=True)
+    out.print(f"MLflow      tausearch ui{storage_option}", soft_wrap=True)
+    out.print(f"log         {result.log_file}", soft_wrap=True)
+    if result.tracking_error:
+        out.print(f"MLflow at {result.tracking_uri} was not written: {result.tracking_error}", style="yellow")
+    for trial in result.trials:
+        if trial.status == "failed":
+            out.print(f"trial {trial.number} failed: {trial.error}", style="red", soft_wrap=True)
+
+
+def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
+    """Print the test results of a final run."""
+    out = console()
+    out.print(trials_table(spec, result.trials, None))
+    for metric in METRICS:
+        if metric in result.summary:
+            part = result.summary[metric]
+            out.print(f"{metric:<22}{part['mean']:6.2f} ± {part['std']:.2f} % over {part['seeds']} seeds")
+    out.print(f"results       {result.results_file}", soft_wrap=True)
+    if (result.path / "task_vectors").exists():
+        out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
+    out.print(f"MLflow        tausearch ui{storage_option}", soft_wrap=True)
+
+
+def show_statuses(statuses: Sequence[RunStatus]) -> None:
+    """Print one line per run."""
+    table = Table()
+    for column in ("run", "purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters"):
+        table.add_column(column)
+    for found in statuses:
+        ended = found.spec.trials - found.counts["running"] - found.counts["pending"]
+        table.add_row(
+            found.spec.name,
+            found.spec.purpose,
+            found.spec.benchmark,
+            found.spec.method,
+            found.state,
+            f"{ended}/{found.spec.trials}",
+            _percent(None if found.best is None else found.best.value),
+            "" if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
+        )
+    console().print(table if statuses else "no runs yet")
+
+
+def show_status(found: RunStatus) -> None:
+    """Print one run with its trials."""
+    out = console()
+    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
+    out.print(f"{found.spec.name}: {found.state}; {counts}")
+    out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+
+
+def show_space(space: ResolvedSpace) -> None:
+    """Print what a search would use."""
+    out = console()
+    table = Table(title=f"{space.method} on {space.benchmark}", title_justify="left")
+    for column in ("hyperparameter", "searched", "grid", "tried first", "paper"):
+        table.add_column(column)
+    for name, dimension in space.space.items():
+        if isinstance(dimension, Choices):
+            searched = ", ".join(map(str, dimension.choices))
+        else:
+            searched = f"{dimension.low:g} to {dimension.high:g}{', log scale' if dimension.log else ''}"
+        grid = ", ".join(_number(value) for value in dimension.grid)
+        table.add_row(name, searched, grid, _number(space.start[name]), _number(space.paper.get(name)))
+    for name, value in space.fixed.items():
+        table.add_row(name, "fixed", "", _number(value), _number(space.paper.get(name)))
+    out.print(table)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _number(value: object) -> str:
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)

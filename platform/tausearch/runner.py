@@ -1,0 +1,134 @@
+"""Run trials on Ray Tune: the part that searches and final runs share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from filelock import FileLock, Timeout
+from ray import tune
+from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+
+from search_spaces import Scalar
+from tausearch.algorithms import TrialSource, TuneSearcher
+from tausearch.files import RunDirectory
+from tausearch.observer import Listener, Observer
+from tausearch.spec import RunSpec
+from trainables.errors import InputError
+from trainables.trial import Trial, TrialConfig
+
+MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
+
+
+class Interrupted(Exception):
+    """The user pressed Ctrl-C; everything finished so far is in the record."""
+
+
+@contextmanager
+def driver_lock(directory: RunDirectory) -> Iterator[None]:
+    """Hold the run directory, so that there is one driver at a time; the lock falls with the process.
+
+    Raises:
+        InputError: If another process drives this run.
+    """
+    lock = FileLock(directory.lock_file)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(f"run {directory.name!r} is being driven by another process") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_driven(directory: RunDirectory) -> bool:
+    """Whether a living process drives this run."""
+    if not directory.lock_file.exists():
+        return False
+    try:
+        with FileLock(directory.lock_file, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def run_trials(
+    spec: RunSpec,
+    directory: RunDirectory,
+    source: TrialSource,
+    make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
+    listeners: Iterable[Listener],
+) -> None:
+    """Run every trial that `source` hands out, on the Ray that this process is connected to.
+
+    Raises:
+        Interrupted: After Ctrl-C, once the running tasks are dropped and the workers are gone.
+    """
+    metric, final_metric = f"{spec.prefix}/average_accuracy", f"{spec.prefix}/final_accuracy"
+
+    def as_dict(number: int, hyperparameters: dict[str, Scalar]) -> dict[str, Any]:
+        return make_config(number, hyperparameters).as_dict()
+
+    searcher = TuneSearcher(source, as_dict, metric, final_metric)
+    tuner = tune.Tuner(
+        tune.with_resources(
+            Trial, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}
+        ),
+        tune_config=TuneConfig(
+            search_alg=searcher,
+            num_samples=spec.trials,
+            max_concurrent_trials=spec.resources.concurrent,
+            reuse_actors=True,
+            trial_dirname_creator=_folder_name,
+        ),
+        run_config=RunConfig(
+            name=_next_attempt(directory),
+            storage_path=str(directory.ray),
+            callbacks=[Observer(listeners, final_metric)],
+            failure_config=FailureConfig(max_failures=MAX_FAILURES),
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=1, num_to_keep=2),
+            verbose=0,
+        ),
+    )
+    with _noticing_interrupt() as interrupted:
+        tuner.fit()
+    if interrupted.is_set():
+        raise Interrupted
+
+
+def _folder_name(trial: Any) -> str:
+    return f"trial-{trial.config['trial']:05d}"
+
+
+def _next_attempt(directory: RunDirectory) -> str:
+    done = len(list(directory.ray.glob("attempt-*"))) if directory.ray.exists() else 0
+    return f"attempt-{done + 1}"
+
+
+@contextmanager
+def _noticing_interrupt() -> Iterator[threading.Event]:
+    """Turn Ctrl-C into the signal on which Tune stops in order, and remember that it came; a second one aborts.
+
+    Tune's own SIGINT handler is off (see `cluster`), because it does not say afterwards whether it ran.
+    """
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event  # signals reach the main thread alone, and it is not ours
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    original = signal.signal(signal.SIGINT, stop)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, original)

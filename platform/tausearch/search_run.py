@@ -1,0 +1,221 @@
+"""Plan and run a search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from search_spaces import Scalar, load_space
+from tausearch.algorithms import OptunaSource, best_trial
+from tausearch.best import BestFile, choose, load_best
+from tausearch.cluster import local_cpus
+from tausearch.drive import Conclusion, RunResult, drive
+from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, open_storage
+from tausearch.record import TrialSummary
+from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_spec
+from trainables.errors import InputError
+from trainables.methods import get_method
+from trainables.trial import TrialConfig
+
+DEFAULT_TRIALS = 12
+
+
+@dataclass(frozen=True)
+class SearchResult(RunResult):
+    """What a search found.
+
+    Attributes:
+        best: The chosen configuration; None if no trial finished.
+        best_file: Where it was written.
+    """
+
+    best: BestFile | None
+    best_file: Path | None
+
+
+def search(
+    benchmark: str,
+    method: str,
+    *,
+    trials: int | None = None,
+    algorithm: str = "tpe",
+    concurrent: int | None = None,
+    cpus_per_trial: int = 1,
+    gpus_per_trial: float = 0,
+    seed: int = 0,
+    name: str | None = None,
+    space: str | Path | None = None,
+    overrides: Mapping[str, Scalar] | None = None,
+    backbone: str | None = None,
+    weights: str | Path | None = None,
+    storage: str | Path = DEFAULT_STORAGE,
+    tracking_uri: str | None = None,
+    address: str | None = None,
+) -> SearchResult:
+    """Search the hyperparameters of a method on a benchmark, judged on the validation split.
+
+    Args:
+        benchmark: Name.
+        method: Name.
+        trials: How many configurations; by default 12, or the whole grid.
+        algorithm: "tpe", "random" or "grid".
+        concurrent: Trials at a time; by default as many as fit this machine's CPUs.
+        cpus_per_trial: CPU threads of a trial.
+        gpus_per_trial: Share of a GPU; 0 trains on the CPU.
+        seed: Of the algorithm, of every trial, and of the validation split.
+        name: Of the search; by default the next free `<benchmark>-<method>-<number>`.
+        space: A search-space file whose entries go over the method's own.
+        overrides: Hyperparameters fixed to a value.
+        backbone: Name of the backbone; by default the benchmark's.
+        weights: Local weights file of the backbone.
+        storage: Folder of run directories.
+        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
+        address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
+
+    Returns:
+        All trials and the best configuration.
+
+    Raises:
+        InputError: Before any work, if an argument is wrong.
+        SpaceError: Before any work, if the search space is wrong.
+    """
+    spec, storage_, directory = plan(
+        benchmark=benchmark,
+        method=method,
+        trials=trials,
+        algorithm=algorithm,
+        concurrent=concurrent,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        seed=seed,
+        name=name,
+        space=space,
+        overrides=overrides,
+        backbone=Backbone(backbone or get_spec(benchmark).backbone, None if weights is None else Path(weights)),
+        storage=storage,
+    )
+    directory.path.mkdir(parents=True)
+    spec.save(directory)
+    return _run(spec, storage_, directory, tracking_uri, address)
+
+
+def plan(
+    *,
+    benchmark: str,
+    method: str,
+    trials: int | None,
+    algorithm: str,
+    concurrent: int | None,
+    cpus_per_trial: int,
+    gpus_per_trial: float,
+    seed: int,
+    name: str | None,
+    space: str | Path | None,
+    overrides: Mapping[str, Scalar] | None,
+    backbone: Backbone,
+    storage: str | Path,
+) -> tuple[RunSpec, Storage, RunDirectory]:
+    """Check everything that can be wrong with a search, and say exactly what it will do; starts nothing.
+
+    Raises:
+        InputError: If an argument is wrong.
+    """
+    benchmark_spec, entry = get_spec(benchmark), get_method(method)
+    resolved = load_space(method, benchmark, file=None if space is None else Path(space), overrides=overrides)
+    require_space_fits(entry, resolved)
+    chosen = _algorithm(algorithm)
+    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
+    count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
+    protocol = protocol_of(benchmark_spec, seed, backbone)
+    build_benchmark(benchmark_spec, "search", seed)
+    root = open_storage(storage, write=True)
+    directory = root.run(name or root.free_name(f"{benchmark}-{method}"))
+    if directory.path.exists():
+        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
+    spec = RunSpec(
+        name=directory.name,
+        purpose="search",
+        benchmark=benchmark,
+        method=method,
+        protocol=protocol,
+        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),
+        trials=count,
+        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        algorithm=chosen,
+        seed=seed,
+        space=resolved.space,
+        start=resolved.start,
+        fixed=resolved.fixed,
+    )
+    return spec, root, directory
+
+
+def _algorithm(name: str) -> Algorithm:
+    for algorithm in ALGORITHMS:
+        if algorithm == name:
+            return algorithm
+    raise InputError(f"unknown algorithm {name!r}; allowed: {', '.join(ALGORITHMS)}")
+
+
+def plan_resources(cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None) -> Resources:
+    """Check what a trial is to get and work out how many fit.
+
+    Raises:
+        InputError: If a number is out of range, or a GPU fraction does not divide a GPU.
+    """
+    if cpus_per_trial < 1:
+        raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
+    if concurrent is not None and concurrent < 1:
+        raise InputError(f"--concurrent must be at least 1, got {concurrent}")
+    if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
+        raise InputError(
+            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
+        )
+    fits = max(1, local_cpus() // cpus_per_trial)
+    return Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent or fits)
+
+
+def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
+    if trials is not None and trials < 1:
+        raise InputError(f"--trials must be at least 1, got {trials}")
+    if algorithm == "grid":
+        if trials is not None and trials > grid_size:
+            raise InputError(f"--trials {trials}: the grid has {grid_size} points")
+        return trials or grid_size
+    if not anything_to_search and trials is not None and trials > 1:
+        raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
+    return trials or (DEFAULT_TRIALS if anything_to_search else 1)
+
+
+def _run(
+    spec: RunSpec, storage: Storage, directory: RunDirectory, tracking_uri: str | None, address: str | None
+) -> SearchResult:
+    def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
+        return spec.trial(number, hyperparameters, spec.seed, store=storage.store, artifacts=None)
+
+    def conclude(trials: list[TrialSummary]) -> Conclusion:
+        return conclude_search(spec, directory, trials)
+
+    source = OptunaSource(spec)
+    run = drive(spec, storage, directory, source, make_config, conclude, tracking_uri=tracking_uri, address=address)
+    best = load_best(directory.best_file) if directory.best_file.exists() else None
+    return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)
+
+
+def conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Choose the best trial, if any finished, and write the best file."""
+    chosen = best_trial(trials)
+    if chosen is None:
+        return Conclusion(files=(directory.spec_file,))
+    competitors = sum(trial.status == "complete" for trial in trials)
+    best = choose(spec, chosen, competitors)
+    best.save(directory.best_file)
+
+    def set_run_id(run_id: str) -> None:
+        selection = best.selection.model_copy(update={"mlflow_run_id": run_id})
+        best.model_copy(update={"selection": selection}).save(directory.best_file)
+
+    return Conclusion(chosen, files=(directory.spec_file, directory.best_file), set_run_id=set_run_id)

@@ -1,0 +1,167 @@
+"""What was asked for: the specification of a search or a final run, as its `run.yaml` keeps it."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from search_spaces import ResolvedSpace, Scalar
+from search_spaces.schema import Dimension
+from tausearch.files import RunDirectory, replace_text
+from trainables.backbones import Backbone
+from trainables.data import BenchmarkSpec, Purpose
+from trainables.errors import InputError
+from trainables.methods import MethodEntry
+from trainables.trial import TrialConfig
+
+Algorithm = Literal["grid", "random", "tpe"]
+ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "random", "grid")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Protocol(_Strict):
+    """The protocol of an experiment: what, besides hyperparameters and seed, its numbers depend on.
+
+    Attributes:
+        tasks: T.
+        epochs: Of fine-tuning, per task.
+        batch_size: Examples per optimiser step.
+        split_seed: Of the validation split.
+        backbone: Name.
+        weights: Local weights file, or None.
+        weights_digest: sha256 of theta_0.
+        precision: "fp32" or "bf16".
+    """
+
+    tasks: int
+    epochs: int
+    batch_size: int
+    split_seed: int
+    backbone: str
+    weights: str | None = None
+    weights_digest: str
+    precision: Literal["fp32", "bf16"] = "fp32"
+
+
+class Resources(_Strict):
+    """What one trial gets, and how many run at a time."""
+
+    cpus_per_trial: int = Field(1, ge=1)
+    gpus_per_trial: float = Field(0, ge=0)
+    concurrent: int = Field(2, ge=1)
+
+
+class RunSpec(_Strict):
+    """A search or final run as it was asked for.
+
+    Attributes:
+        name: Of the run directory.
+        purpose: "search" or "final".
+        benchmark: Name.
+        method: Name.
+        protocol: See `Protocol`.
+        resources: See `Resources`.
+        trials: How many trials a search runs; the number of seeds of a final run.
+        steps: Tasks per trial: T, or 1 for a joint method.
+        algorithm: Of a search.
+        seed: Of a search: of its algorithm and of every trial.
+        space: What a search searches.
+        start: The point it tries first.
+        fixed: Hyperparameters that it does not search; all of them in a final run.
+        seeds: Of a final run.
+        source: The search whose best configuration a final run trains, if any.
+        version: Of tausearch.
+    """
+
+    name: str
+    purpose: Purpose
+    benchmark: str
+    method: str
+    protocol: Protocol
+    resources: Resources
+    trials: int = Field(ge=1)
+    steps: int = Field(ge=1)
+    algorithm: Algorithm = "tpe"
+    seed: int = 0
+    space: dict[str, Dimension] = {}
+    start: dict[str, Scalar] = {}
+    fixed: dict[str, Scalar] = {}
+    seeds: tuple[int, ...] = ()
+    source: str | None = None
+    version: str = Field(default_factory=lambda: version("tausearch"))
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of its metrics."""
+        return "val" if self.purpose == "search" else "test"
+
+    def save(self, directory: RunDirectory) -> None:
+        """Write `run.yaml`."""
+        replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+
+    def trial(
+        self, number: int, hyperparameters: dict[str, Any], seed: int, *, store: Path | None, artifacts: Path | None
+    ) -> TrialConfig:
+        """Return the config of one of its trials."""
+        return TrialConfig(
+            trial=number,
+            benchmark=self.benchmark,
+            purpose=self.purpose,
+            split_seed=self.protocol.split_seed,
+            method=self.method,
+            hyperparameters={**self.fixed, **hyperparameters},
+            seed=seed,
+            backbone=self.protocol.backbone,
+            weights=self.protocol.weights,
+            precision=self.protocol.precision,
+            device="cuda" if self.resources.gpus_per_trial else "cpu",
+            threads=self.resources.cpus_per_trial,
+            store=None if store is None else str(store),
+            artifacts=None if artifacts is None else str(artifacts / f"seed_{seed}"),
+        )
+
+
+def read_spec(directory: RunDirectory) -> RunSpec:
+    """Read the `run.yaml` of a run directory.
+
+    Raises:
+        InputError: If there is none, or it is not one of this version's.
+    """
+    try:
+        return RunSpec.model_validate(yaml.safe_load(directory.spec_file.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise InputError(f"no run named {directory.name!r} in {directory.path.parent}") from error
+    except (OSError, yaml.YAMLError, ValidationError) as error:
+        raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
+
+
+def protocol_of(spec: BenchmarkSpec, split_seed: int, backbone: Backbone) -> Protocol:
+    """Return a benchmark's protocol with the digest of the weights that will be used."""
+    return Protocol(
+        tasks=spec.num_tasks,
+        epochs=spec.epochs,
+        batch_size=spec.batch_size,
+        split_seed=split_seed,
+        backbone=backbone.name,
+        weights=None if backbone.weights is None else str(backbone.weights),
+        weights_digest=backbone.digest,
+    )
+
+
+def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
+    """Make sure that the method understands every hyperparameter of a space, at its start and at both ends.
+
+    Raises:
+        InputError: If not.
+    """
+    entry.parse({**space.fixed, **space.start})
+    for name, dimension in space.space.items():
+        for value in dimension.grid:
+            entry.parse({**space.fixed, **space.start, name: value})

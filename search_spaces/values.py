@@ -1,0 +1,41 @@
+"""Numbers as people write them in YAML files and on the command line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+Scalar = bool | int | float | str
+
+
+class SpaceError(ValueError):
+    """A search space is wrong; the message is one line that names file, key, value and what is allowed."""
+
+
+def as_scalar(value: object) -> object:
+    """Read text that is a number as that number: YAML 1.1 takes `1e-3`, without a dot, for text."""
+    if isinstance(value, str):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return value
+
+
+ScalarField = Annotated[Scalar, BeforeValidator(as_scalar)]
+
+
+def parse_assignment(text: str) -> tuple[str, Scalar]:
+    """Parse `key=value` of the command line.
+
+    Raises:
+        SpaceError: If there is no `=`, no key or no value.
+    """
+    key, sign, value = text.partition("=")
+    if not (sign and key.strip() and value.strip()):
+        raise SpaceError(f"--set {text!r}: must be KEY=VALUE, such as lr=0.001")
+    scalar = as_scalar(value.strip())
+    assert isinstance(scalar, int | float | str)
+    return key.strip(), scalar

@@ -1,0 +1,1 @@
+"""The science: what one trial computes. Knows nothing of the platform; only `trial` knows Ray."""

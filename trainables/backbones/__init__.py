@@ -1,0 +1,103 @@
+"""Pre-trained ViTs: theta_0, and which of its weights the composable learners tune."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import timm
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from trainables.backbones import glyph_vit
+from trainables.errors import InputError
+
+__all__ = ["EMBEDDED", "Backbone", "tuned_layers"]
+
+EMBEDDED = "glyph_vit"
+_TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A pre-trained ViT by name.
+
+    Attributes:
+        name: `glyph_vit` (embedded) or any timm VisionTransformer, such as `vit_base_patch16_224.augreg_in21k`.
+        weights: A local safetensors file to read instead of the embedded file or the hub.
+    """
+
+    name: str = EMBEDDED
+    weights: Path | None = None
+
+    def load(self) -> VisionTransformer:
+        """Build the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
+
+        Raises:
+            InputError: If timm knows no ViT of that name, or the weights cannot be had or do not fit.
+        """
+        if self.name == EMBEDDED:
+            model = glyph_vit.build()
+            _load_weights(model, self.weights or glyph_vit.WEIGHTS)
+        else:
+            model = _load_timm(self.name, self.weights)
+        return model.eval()
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over names and values of all weights; the same wherever they were read from."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.load().state_dict().items()):
+            digest.update(name.encode())
+            digest.update(value.contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+
+def tuned_layers(model: nn.Module) -> dict[str, nn.Linear]:
+    """Return the linear layers whose weights have a task vector: qkv, proj, fc1, fc2 of every block, in block order."""
+    layers = {
+        name: layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear) and name.endswith(_TUNED_SUFFIXES)
+    }
+    if not layers:
+        raise InputError(f"{type(model).__name__} has no layer named {', '.join(_TUNED_SUFFIXES)}")
+    return layers
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    try:
+        state = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
+    wanted = model.state_dict()
+    wrong = sorted(wanted.keys() ^ state.keys()) or sorted(n for n in wanted if wanted[n].shape != state[n].shape)
+    if wrong:
+        raise InputError(f"weights {path}: do not fit the backbone, first at {wrong[0]!r}")
+    model.load_state_dict(state)
+
+
+def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
+    if not timm.is_model(name):
+        raise InputError(f"unknown backbone {name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
+    if weights is not None:
+        model = timm.create_model(name, pretrained=False, num_classes=0)
+        _load_weights(model, weights)
+    else:
+        try:
+            model = timm.create_model(name, pretrained=True, num_classes=0)
+        except Exception as error:  # the hub's client raises many kinds; each means "no weights"
+            first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise InputError(
+                f"backbone {name!r}: its weights cannot be fetched ({first_line}); give a local file with --weights"
+            ) from error
+    if not isinstance(model, VisionTransformer):
+        raise InputError(f"backbone {name!r} is a {type(model).__name__}, needs a timm VisionTransformer")
+    return model
+
+

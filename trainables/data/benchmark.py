@@ -1,0 +1,148 @@
+"""A benchmark: a dataset split into tasks with disjoint classes, with its protocol.
+
+A benchmark is built for one of two purposes. For a `search` the training set is split 90/10 and the test part is never
+loaded: nothing reachable from the object leads to it. For a `final` run all of the training set trains and the test
+part evaluates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from trainables.data.images import ImageSet, Transform
+from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
+from trainables.errors import InputError
+
+Purpose = Literal["search", "final"]
+Part = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class BenchmarkSpec:
+    """What is known of a benchmark before its images are read.
+
+    Attributes:
+        name: As the command line calls it.
+        class_names: One per class, in label order.
+        num_tasks: T.
+        epochs: Passes over a task's training images in fine-tuning.
+        batch_size: Examples per optimiser step.
+        backbone: The backbone it is run with unless another is named.
+        load: Reads one part: uint8 images `(n, c, h, w)`, int64 labels `(n,)`.
+        train_transform: Augmentation and normalisation of training batches.
+        eval_transform: Normalisation of validation and test batches.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    num_tasks: int
+    epochs: int
+    batch_size: int
+    backbone: str
+    load: Callable[[Part], tuple[Tensor, Tensor]] = field(repr=False)
+    train_transform: Transform
+    eval_transform: Transform
+
+
+@dataclass(frozen=True)
+class Task:
+    """One step of the sequence.
+
+    Attributes:
+        index: 1-based position t.
+        classes: Positions of its classes in the class order; consecutive.
+        train: Training images.
+        evaluation: Validation images in a search, test images in a final run.
+    """
+
+    index: int
+    classes: range
+    train: ImageSet
+    evaluation: ImageSet
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark with its images, for one purpose.
+
+    Attributes:
+        spec: Name and protocol.
+        purpose: "search" or "final".
+        split_seed: Seed of the validation split; the same for every trial of a search.
+        tasks: The T tasks.
+        fingerprint: Digest of everything that training can see: images, labels, split, transforms, task sizes.
+    """
+
+    spec: BenchmarkSpec
+    purpose: Purpose
+    split_seed: int
+    tasks: tuple[Task, ...]
+    fingerprint: str
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of its metrics: "val" in a search, "test" in a final run."""
+        return "val" if self.purpose == "search" else "test"
+
+    def merged(self) -> Task:
+        """Return all tasks as one, for joint training; its evaluation set is all tasks' together."""
+        return Task(
+            index=1,
+            classes=range(len(self.spec.class_names)),
+            train=_concatenate([task.train for task in self.tasks]),
+            evaluation=_concatenate([task.evaluation for task in self.tasks]),
+        )
+
+
+def build_benchmark(spec: BenchmarkSpec, purpose: Purpose, split_seed: int = 0) -> Benchmark:
+    """Read the images that `purpose` allows and split them into tasks.
+
+    Raises:
+        InputError: If a class has fewer than 2 training images, so that none would be left beside its validation image.
+    """
+    images, labels = spec.load("train")
+    if purpose == "search":
+        train_rows, eval_rows = stratified_split(labels, VALIDATION_SHARE, split_seed)
+        eval_images, eval_labels = images[eval_rows], labels[eval_rows]  # indexing copies: no view of the rest
+        images, labels = images[train_rows], labels[train_rows]
+    else:
+        eval_images, eval_labels = spec.load("test")
+    _require_examples(spec, labels)
+    tasks, first = [], 0
+    for index, size in enumerate(task_sizes(len(spec.class_names), spec.num_tasks), start=1):
+        classes = range(first, first + size)
+        train = _of_classes(images, labels, classes, spec.train_transform)
+        tasks.append(Task(index, classes, train, _of_classes(eval_images, eval_labels, classes, spec.eval_transform)))
+        first += size
+    return Benchmark(spec, purpose, split_seed, tuple(tasks), _fingerprint(tuple(tasks)))
+
+
+def _require_examples(spec: BenchmarkSpec, labels: Tensor) -> None:
+    counts = torch.bincount(labels, minlength=len(spec.class_names))
+    if int(counts.min()) < 2:
+        name = spec.class_names[int(counts.argmin())]
+        raise InputError(f"benchmark {spec.name!r}: class {name!r} has {int(counts.min())} training images, needs 2")
+
+
+def _of_classes(images: Tensor, labels: Tensor, classes: range, transform: Transform) -> ImageSet:
+    rows = ((labels >= classes.start) & (labels < classes.stop)).nonzero().flatten()
+    return ImageSet(images[rows], labels[rows], transform)
+
+
+def _concatenate(sets: list[ImageSet]) -> ImageSet:
+    return ImageSet(torch.cat([s.images for s in sets]), torch.cat([s.labels for s in sets]), sets[0].transform)
+
+
+def _fingerprint(tasks: tuple[Task, ...]) -> str:
+    digest = hashlib.sha256()
+    for task in tasks:
+        digest.update(repr((task.index, task.classes, task.train.images.shape, task.train.transform)).encode())
+        digest.update(task.train.images.numpy().tobytes())
+        digest.update(task.train.labels.numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,43 @@
+"""The rules by which classes become tasks and training images become a validation set."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from trainables.randomness import make_generator
+
+VALIDATION_SHARE = 0.1
+
+
+def task_sizes(num_classes: int, num_tasks: int) -> list[int]:
+    """Return the number of classes of each task: floor(C / T), and one more for the first C mod T.
+
+    Raises:
+        ValueError: If a task would have no class.
+    """
+    if not 1 <= num_tasks <= num_classes:
+        raise ValueError(f"the number of tasks must be between 1 and {num_classes=}, got {num_tasks=}")
+    smallest, larger = divmod(num_classes, num_tasks)
+    return [smallest + (task < larger) for task in range(num_tasks)]
+
+
+def stratified_split(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Split row numbers per class: ceil(share * n_c) examples of class c are held out.
+
+    Args:
+        labels: int64 `(n,)`.
+        share: Share of each class to hold out, between 0 and 1.
+        seed: Each class draws from a generator of its own, so its split does not depend on the other classes.
+
+    Returns:
+        Row numbers `(kept, held_out)`, both ascending.
+    """
+    held_out = torch.zeros(len(labels), dtype=torch.bool)
+    for label in labels.unique().tolist():
+        rows = (labels == label).nonzero().flatten()
+        order = torch.randperm(len(rows), generator=make_generator(seed, "split", label))
+        held_out[rows[order[: math.ceil(share * len(rows))]]] = True
+    return (~held_out).nonzero().flatten(), held_out.nonzero().flatten()

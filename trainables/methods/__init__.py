@@ -1,0 +1,8 @@
+"""Methods: incremental learners, one file each, and the registry of their names."""
+
+from __future__ import annotations
+
+from trainables.methods.protocol import Capabilities, Context, Method
+from trainables.methods.registry import METHODS, MethodEntry, get_method, register
+
+__all__ = ["METHODS", "Capabilities", "Context", "Method", "MethodEntry", "get_method", "register"]

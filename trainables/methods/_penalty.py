@@ -1,0 +1,102 @@
+"""Regularisers of ITA and IEL: closed-form gradients with respect to tau_t, and how a step applies them.
+
+Both methods have the same shape. With the running mean Fisher F and the sum of past task vectors,
+
+    d Omega / d tau_t = F * (own * tau_t - others * sum_{s<t} tau_s),
+
+and each method says what F, own and others are at task t. The cost is constant in the number of tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from trainables.preconsolidation.fisher import Fisher
+from trainables.task_vectors import TaskVectors
+
+CLIP = 100.0  # per tensor, on the regulariser's gradient; source: the authors' code
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """See the module: `own` and `others`."""
+
+    own: float
+    others: float = 0.0
+
+
+class LayerPenalty:
+    """The regulariser of the tuned weights during one task.
+
+    Args:
+        fisher: F, tuned weight name to `(out, in)`.
+        coefficients: own and others.
+        past: Sum of past task vectors; read once, not kept.
+    """
+
+    def __init__(self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor]) -> None:
+        self.curvature = {name: coefficients.own * value for name, value in fisher.items()}
+        self.pull = (
+            {name: coefficients.others * value * past[name] for name, value in fisher.items()}
+            if coefficients.others
+            else {}
+        )
+
+    @torch.no_grad()
+    def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
+        """Return the gradient of every trainable parameter of tau_t, pulled back in closed form."""
+        pairs: list[tuple[nn.Parameter, Tensor]] = []
+        for name, curvature in self.curvature.items():
+            gradient = curvature * vectors.dense(name)
+            if self.pull:
+                gradient -= self.pull[name]
+            pairs += zip(vectors.parameters_of(name), vectors.pull_back(name, gradient), strict=True)
+        return pairs
+
+
+class HeadPenalty:
+    """The regulariser of the current head: scale * (alpha_cls F + alpha_cls_prior) * (h_t - h0_t), weight and bias.
+
+    Args:
+        anchor: h0_t, the rows of the pre-training head as they were at task t.
+        fisher: Mean Fisher of those rows.
+        alpha_cls: Strength of the Fisher term.
+        alpha_cls_prior: Strength of the identity term.
+    """
+
+    def __init__(
+        self, anchor: tuple[Tensor, Tensor], fisher: tuple[Tensor, Tensor], alpha_cls: float, alpha_cls_prior: float
+    ) -> None:
+        self.anchor = anchor
+        self.curvature = tuple(alpha_cls * part + alpha_cls_prior for part in fisher)
+
+    @torch.no_grad()
+    def gradients(self, head: list[nn.Parameter]) -> list[tuple[nn.Parameter, Tensor]]:
+        """Return the gradients of the head's weight and bias."""
+        return [(p, c * (p - a)) for p, c, a in zip(head, self.curvature, self.anchor, strict=True)]
+
+
+@torch.no_grad()
+def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float) -> None:
+    """Apply p <- p - c_e clip(g) before the optimiser's own step; the learning rate plays no part.
+
+    Source: the paper, section Implementation details (Optimization); the step size c_e is the authors' code's.
+    """
+    for parameter, gradient in pairs:
+        parameter.sub_(_clipped(gradient), alpha=factor)
+
+
+@torch.no_grad()
+def coupled_step(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
+    """Add the regulariser's gradients to the loss's, and clip the sums; the optimiser takes the step."""
+    for parameter, gradient in pairs:
+        assert parameter.grad is not None
+        parameter.grad.copy_(_clipped(parameter.grad + gradient))
+
+
+def _clipped(gradient: Tensor) -> Tensor:
+    norm = gradient.norm()
+    return gradient * (CLIP / (norm + 1e-6)).clamp(max=1.0)

@@ -1,0 +1,109 @@
+"""Finetune: the whole ViT and a head per task, trained on one task after the other with nothing held. A lower bound.
+
+Joint is the same training on all tasks at once: the upper bound. Both take the schedule, batch size and epochs of the
+other methods. Source: the paper, section Experiments; the local cross-entropy is applied to Finetune as to the others.
+The paper gives no optimiser for it and the authors' code defaults to plain SGD; here AdamW is the default, as for the
+composable methods, and the paper's learning rates go with `optimizer: sgd`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import ConfigDict
+from torch import Tensor
+
+from trainables.data import Task
+from trainables.methods._composable import Positive
+from trainables.methods._heads import Heads
+from trainables.methods._training import fit, require_finite
+from trainables.methods.protocol import Capabilities, Context
+from trainables.preconsolidation import Consolidation
+from trainables.preconsolidation.probing import new_head
+from trainables.randomness import make_generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneConfig:
+    """Hyperparameters of Finetune and Joint.
+
+    Attributes:
+        lr: Learning rate.
+        optimizer: "adamw" or plain "sgd"; no weight decay in either.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    lr: Positive
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+
+
+class Finetune:
+    """Sequential full fine-tuning.
+
+    Args:
+        context: Backbone, protocol, seed, device.
+        config: Hyperparameters.
+        capabilities: Joint's declare that it sees all tasks at once.
+    """
+
+    def __init__(self, context: Context, config: FinetuneConfig, capabilities: Capabilities) -> None:
+        self.context = context
+        self.config = config
+        self.capabilities = capabilities
+        self.model = context.backbone.load().to(context.device)
+        self.heads = Heads(self.model.num_features, context.device)
+
+    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+        """Append fresh head rows."""
+        generator = make_generator(self.context.seed, "head", task.index)
+        self.heads.begin(new_head(len(task.classes), self.model.num_features, generator))
+
+    def train_task(self, task: Task) -> dict[str, float]:
+        """Train every weight of the ViT and the task's head."""
+        parameters = [*self.model.parameters(), *self.heads.current]
+        kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
+        optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, foreach=True)
+        bf16 = self.context.precision == "bf16"
+
+        def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
+            with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=bf16):
+                logits = self.heads.local_logits(self.model(x))
+            loss = F.cross_entropy(logits.float() if bf16 else logits, y - task.classes.start)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.param_groups[0]["lr"] = self.config.lr * factor
+            optimizer.step()
+            return loss.detach()
+
+        metrics = {"train/loss": fit(task.train, self.context, task.index, step)}
+        require_finite(parameters, self.context, task.index, len(task.train))
+        return metrics
+
+    def end_task(self, task: Task) -> None:
+        """Freeze the task's head."""
+        self.heads.end()
+
+    @torch.inference_mode()
+    def predict(self, images: Tensor) -> Tensor:
+        """Return logits over all classes seen so far."""
+        with torch.autocast(
+            self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"
+        ):
+            return self.heads.logits(self.model(images))
+
+    def save_artifacts(self, folder: Path, task: Task) -> None:
+        """Write nothing: there is one model, and the checkpoint holds it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return model and heads."""
+        return {"model": self.model.state_dict(), "heads": self.heads.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self.model.load_state_dict(state["model"])
+        self.heads.load_state_dict(state["heads"])

@@ -1,0 +1,129 @@
+"""The true diagonal Fisher at theta_0, of the tuned weights and of the head.
+
+F_i = E_x E_{y ~ p(.|x)} [(d log p(y|x) / d theta_i)^2], p the softmax over all classes seen so far (the paper,
+eq. (fisher_definition)). The gradient of one example is summed over its tokens before it is squared.
+
+Notation: b examples, n tokens, C classes, P backward passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+Fisher = dict[str, Tensor]
+
+
+def layer_fisher(
+    model: nn.Module, layers: dict[str, nn.Linear], head: tuple[Tensor, Tensor], batches: Iterable[Tensor]
+) -> tuple[Fisher, int]:
+    """Return the sum over examples of the true Fisher's diagonal for the weights of linear layers.
+
+    Each class is one backward pass per batch, so that the expectation over predictions is exact.
+
+    Args:
+        model: Backbone in eval mode, `(b, c, h, w)` to `(b, d)`; its weights and their gradients do not change.
+        layers: Layer name to layer, reading `(b, n, in)`.
+        head: Weight `(C, d)` and bias `(C,)` of the classifier of all classes seen so far.
+        batches: Images `(b, c, h, w)`; read once, any batch sizes.
+
+    Returns:
+        `"<layer>.weight"` to the sum `(out, in)`, nats squared per unit of weight squared; and the number of examples.
+
+    Raises:
+        ValueError: If the model is in train mode or there is no example.
+
+    Source: Martens 2020, https://arxiv.org/abs/1412.1193; on true and empirical Fisher, Kunstner et al. 2019,
+    https://arxiv.org/abs/1905.12558.
+    """
+    if model.training:
+        raise ValueError("the Fisher is taken in eval mode, got a model in train mode")
+    sums = {f"{name}.weight": torch.zeros_like(layer.weight) for name, layer in layers.items()}
+    examples = 0
+    with _recorded(layers) as record:
+        for images in batches:
+            examples += len(images)
+            with torch.enable_grad():
+                logits = nn.functional.linear(model(images), *head)
+            _add_batch(sums, record, logits)
+            record.clear()
+    if examples == 0:
+        raise ValueError("the Fisher needs at least one example, got none")
+    return sums, examples
+
+
+def seeds(probabilities: Tensor) -> Tensor:
+    """Return the gradients of sqrt(p_k) log p_k with respect to the logits, the factor held constant, for every k.
+
+    Args:
+        probabilities: `(b, C)`.
+
+    Returns:
+        `(C, b, C)`: sqrt(p_k) (e_k - p). Their outer products sum to diag(p) - p p^T.
+    """
+    centred = torch.eye(probabilities.shape[1], dtype=probabilities.dtype, device=probabilities.device)
+    centred = centred[:, None, :] - probabilities  # [C, b, C]
+    return probabilities.T.sqrt()[:, :, None] * centred
+
+
+def head_fisher(features: Tensor, head: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
+    """Return the mean true Fisher of some rows of a linear classifier, in closed form.
+
+    d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p.
+
+    Args:
+        features: `(m, d)`; without any, the Fisher is zero.
+        head: Weight `(C, d)` and bias `(C,)`.
+        rows: The rows wanted.
+
+    Returns:
+        For the weight `(r, d)` and for the bias `(r,)`.
+    """
+    weight, bias = head
+    if len(features) == 0:
+        return torch.zeros_like(weight[rows]), torch.zeros_like(bias[rows])
+    p = nn.functional.linear(features, weight, bias).softmax(1)[:, rows]
+    spread = p * (1 - p)  # [m, r]
+    return spread.T @ features**2 / len(features), spread.mean(0)
+
+
+class _recorded:
+    """Keeps inputs and outputs of layers while it is entered, and makes the layers' weights part of the graph."""
+
+    def __init__(self, layers: dict[str, nn.Linear]) -> None:
+        self.layers = layers
+        self.record: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def __enter__(self) -> dict[str, tuple[Tensor, Tensor]]:
+        self.handles = []
+        for name, layer in self.layers.items():
+            self.handles.append(layer.register_forward_hook(self._keep(f"{name}.weight")))
+        self.required = [layer.weight.requires_grad for layer in self.layers.values()]
+        for layer in self.layers.values():
+            layer.weight.requires_grad_(True)
+        return self.record
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+        for layer, required in zip(self.layers.values(), self.required, strict=True):
+            layer.weight.requires_grad_(required)
+
+    def _keep(self, name: str):  # type: ignore[no-untyped-def]  # a torch hook
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            self.record[name] = (inputs[0].detach(), output)
+
+        return hook
+
+
+def _add_batch(sums: Fisher, record: dict[str, tuple[Tensor, Tensor]], logits: Tensor) -> None:
+    outputs = [output for _, output in record.values()]
+    every_seed = seeds(logits.detach().softmax(1))
+    for k, seed in enumerate(every_seed):
+        gradients = torch.autograd.grad(logits, outputs, seed, retain_graph=k + 1 < len(every_seed))
+        for name, gradient in zip(record, gradients, strict=True):
+            inputs = record[name][0]
+            per_example = gradient.transpose(1, 2) @ inputs  # [b, out, in], summed over the n tokens
+            sums[name] += per_example.square_().sum(0)

@@ -1,0 +1,75 @@
+"""Mixtures of Gaussians on frozen features, one per class: what stands in for past data.
+
+Source: the paper, section Implementation details (Linear Probing): K = 5 components per class, N = 256 draws per class.
+The covariances are diagonal, as in the authors' code; the paper leaves them open.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import torch
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from torch import Tensor
+
+MAX_ITERATIONS = 500
+TOLERANCE = 1e-3  # gain in mean log-likelihood per example below which EM stops
+VARIANCE_FLOOR = 1e-6
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of K Gaussians with diagonal covariance in d dimensions.
+
+    Attributes:
+        weights: `(K,)`, sums to 1.
+        means: `(K, d)`.
+        variances: `(K, d)`.
+    """
+
+    weights: Tensor
+    means: Tensor
+    variances: Tensor
+
+    def log_likelihood(self, features: Tensor) -> Tensor:
+        """Return log p(x) of each row: `(n, d)` to `(n,)`, nats."""
+        centred = features[:, None, :] - self.means  # [n, K, d]
+        squares = (centred**2 / self.variances).sum(-1)
+        log_norm = self.variances.log().sum(-1) + self.means.shape[1] * math.log(2 * math.pi)
+        return torch.logsumexp(self.weights.log() - 0.5 * (squares + log_norm), dim=1)
+
+    def sample(self, n: int, generator: torch.Generator) -> Tensor:
+        """Draw `(n, d)` features."""
+        components = torch.multinomial(self.weights, n, replacement=True, generator=generator)
+        noise = torch.randn(n, self.means.shape[1], generator=generator, dtype=self.means.dtype)
+        return self.means[components] + self.variances[components].sqrt() * noise
+
+
+def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
+    """Fit a mixture by EM (scikit-learn's, in float64, started by k-means).
+
+    Args:
+        features: `(n, d)`, at least one row. With fewer rows than components, one component per row is used.
+        components: K.
+        seed: Of the k-means start.
+
+    Returns:
+        float32 mixture of min(K, n) components.
+    """
+    k = min(components, len(features))
+    model = GaussianMixture(
+        k,
+        covariance_type="diag",
+        tol=TOLERANCE,
+        reg_covar=VARIANCE_FLOOR,
+        max_iter=MAX_ITERATIONS,
+        random_state=seed % 2**32,  # what numpy takes
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # duplicate rows: fewer distinct clusters, still a mixture
+        model.fit(features.double().numpy())
+    as_float = [torch.tensor(array).float() for array in (model.weights_, model.means_, model.covariances_)]
+    return Mixture(*as_float)

@@ -1,0 +1,120 @@
+"""Hands a method the pre-consolidation of a task, from the store where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor
+
+from trainables.backbones import Backbone
+from trainables.data import Benchmark
+from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig, consolidate
+from trainables.preconsolidation.mixtures import Mixture
+from trainables.preconsolidation.store import Store, digest
+
+
+class Preconsolidator:
+    """Pre-consolidation of the tasks of one benchmark, each a function of the ones before it.
+
+    Args:
+        benchmark: Whose tasks.
+        backbone: theta_0.
+        config: Hyperparameters.
+        seed: Of the trial.
+        device: Where to compute.
+        store: Directory shared between trials; None computes everything here and keeps only the last result.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        backbone: Backbone,
+        config: PreconsolidationConfig,
+        *,
+        seed: int,
+        device: torch.device,
+        store: Path | None,
+    ) -> None:
+        self.benchmark = benchmark
+        self.backbone = backbone
+        self.config = config
+        self.seed = seed
+        self.device = device
+        self.store = None if store is None else Store(store)
+        self._last: Consolidation | None = None
+
+    def task(self, t: int) -> Consolidation:
+        """Return the pre-consolidation of task t (1-based); tasks before it are made on the way where they are missing."""
+        if self._last is None or self._last.task > t:
+            self._last = None
+        while self._last is None or self._last.task < t:
+            previous = self._last
+            self._last = self._next(previous)
+        return self._last
+
+    def _next(self, previous: Consolidation | None) -> Consolidation:
+        task = self.benchmark.tasks[0 if previous is None else previous.task]
+
+        def compute() -> Consolidation:
+            return consolidate(
+                task,
+                previous,
+                backbone=self._load_backbone(),
+                config=self.config,
+                batch_size=self.benchmark.spec.batch_size,
+                seed=self.seed,
+                device=self.device,
+            )
+
+        if self.store is None:
+            return compute()
+        entry = self.store.get(self._key(task.index), _packed(compute))
+        return _unpack(entry, task.index, previous)
+
+    def _load_backbone(self) -> VisionTransformer:
+        return self.backbone.load().to(self.device)
+
+    def _key(self, t: int) -> str:
+        return digest(
+            {
+                "data": self.benchmark.fingerprint,
+                "batch_size": self.benchmark.spec.batch_size,
+                "backbone": self.backbone.digest,
+                "config": asdict(self.config),
+                "seed": self.seed,
+                "device": self.device.type,
+                "threads": torch.get_num_threads(),  # the order of float additions depends on it
+                "task": t,
+            }
+        )
+
+
+def _packed(compute: Callable[[], Consolidation]) -> Callable[[], dict[str, Tensor]]:
+    def packed() -> dict[str, Tensor]:
+        result = compute()
+        tensors = {f"fisher/{name}": value for name, value in result.fisher.items()}
+        tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
+        tensors["examples"] = torch.tensor(result.examples)
+        for c, mixture in enumerate(result.mixtures):
+            tensors |= {
+                f"mixture/{c}/weights": mixture.weights,
+                f"mixture/{c}/means": mixture.means,
+                f"mixture/{c}/variances": mixture.variances,
+            }
+        return tensors
+
+    return packed
+
+
+def _unpack(entry: dict[str, Tensor], t: int, previous: Consolidation | None) -> Consolidation:
+    head = (entry["head/weight"], entry["head/bias"])
+    mixtures = tuple(
+        Mixture(*(entry[f"mixture/{c}/{part}"] for part in ("weights", "means", "variances")))
+        for c in range(len(head[0]))
+    )
+    fisher = {name.removeprefix("fisher/"): value for name, value in entry.items() if name.startswith("fisher/")}
+    return Consolidation(t, head, mixtures, fisher, int(entry["examples"]), Consolidation.shorten(previous))

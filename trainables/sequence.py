@@ -1,0 +1,146 @@
+"""A trial without Ray: one method on one benchmark, task after task, a metrics row after each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainables.backbones import Backbone
+from trainables.data import Benchmark, Task
+from trainables.methods import Context, get_method
+from trainables.methods.protocol import Precision
+from trainables.metrics import average_accuracy, forgetting
+from trainables.preconsolidation import Preconsolidator
+
+EVALUATION_BATCH = 256
+
+
+class IncrementalSequence:
+    """The loop over tasks, its state and its metrics.
+
+    Args:
+        benchmark: Built for a search or for a final run; decides which images evaluate.
+        method: Registered name.
+        hyperparameters: Of the method; checked here.
+        backbone: theta_0.
+        seed: Of the trial.
+        device: Where to compute.
+        precision: Of forward passes in fine-tuning and evaluation.
+        store: Directory of the pre-consolidation store; None computes everything here.
+        artifacts: Folder for task vectors and adapters; None writes none.
+
+    Raises:
+        InputError: If the method or a hyperparameter is not known or out of range.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        method: str,
+        hyperparameters: Mapping[str, Any],
+        *,
+        backbone: Backbone,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        precision: Precision = "fp32",
+        store: Path | None = None,
+        artifacts: Path | None = None,
+    ) -> None:
+        entry = get_method(method)
+        config = entry.parse(hyperparameters)
+        self.benchmark = benchmark
+        self.device = torch.device(device)
+        self.artifacts = artifacts
+        spec = benchmark.spec
+        context = Context(
+            backbone, len(spec.class_names), spec.epochs, spec.batch_size, seed, self.device, precision
+        )
+        self.method = entry.build(context, config)
+        self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
+        self.preconsolidator = (
+            Preconsolidator(
+                benchmark, backbone, config.preconsolidation, seed=seed, device=self.device, store=store
+            )
+            if entry.capabilities.needs_preconsolidation
+            else None
+        )
+        self.accuracies: list[list[float]] = []
+
+    @property
+    def tasks_done(self) -> int:
+        """Number of finished steps."""
+        return len(self.accuracies)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last task is done."""
+        return self.tasks_done == len(self.tasks)
+
+    def run_next_task(self) -> dict[str, float]:
+        """Run one task and evaluate on every task seen so far.
+
+        Returns:
+            The metrics row: `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`,
+            `seconds/<stage>`; after the last task also `.../final_accuracy` and `.../forgetting`. Percentages.
+
+        Raises:
+            DivergedError: If training became NaN or infinite.
+            RuntimeError: If the sequence is finished.
+        """
+        if self.finished:
+            raise RuntimeError(f"the sequence is finished after {self.tasks_done} tasks")
+        task = self.tasks[self.tasks_done]
+        row: dict[str, float] = {"task": float(task.index)}
+        with _timed(row, "preconsolidation"):
+            consolidation = None if self.preconsolidator is None else self.preconsolidator.task(task.index)
+            self.method.begin_task(task, consolidation)
+        with _timed(row, "training"):
+            row |= self.method.train_task(task)
+            self.method.end_task(task)
+        with _timed(row, "evaluation"):
+            self.accuracies.append([self._accuracy(seen) for seen in self._seen(task)])
+        if self.artifacts is not None:
+            self.method.save_artifacts(self.artifacts, task)
+        return row | self._accuracy_metrics()
+
+    def _seen(self, task: Task) -> tuple[Task, ...]:
+        return tuple(seen for seen in self.benchmark.tasks if seen.classes.start < task.classes.stop)
+
+    def _accuracy(self, task: Task) -> float:
+        correct = torch.zeros((), dtype=torch.int64, device=self.device)
+        for x, y in task.evaluation.batches(EVALUATION_BATCH, None, shuffle=False, device=self.device):
+            correct += (self.method.predict(x).argmax(1) == y).sum()
+        return 100.0 * int(correct) / len(task.evaluation)
+
+    def _accuracy_metrics(self) -> dict[str, float]:
+        prefix, last = self.benchmark.prefix, self.accuracies[-1]
+        metrics = {f"{prefix}/average_accuracy": average_accuracy(last)}
+        metrics |= {f"{prefix}/accuracy/task_{k}": value for k, value in enumerate(last, start=1)}
+        if self.finished:
+            metrics[f"{prefix}/final_accuracy"] = average_accuracy(last)
+            metrics[f"{prefix}/forgetting"] = forgetting(self.accuracies)
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed sequence needs: the method's state and the accuracies so far.
+
+        What is in the store is not copied: it is found again by its key, or computed again to the same numbers.
+        """
+        return {"method": self.method.state_dict(), "accuracies": [list(row) for row in self.accuracies]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue after the last task of `state`."""
+        self.method.load_state_dict(state["method"])
+        self.accuracies = [list(row) for row in state["accuracies"]]
+
+
+@contextmanager
+def _timed(row: dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    row[f"seconds/{stage}"] = time.perf_counter() - start

@@ -1,0 +1,144 @@
+"""The contract of a parametrisation of the task vector tau_t, and what dense parametrisations share.
+
+Notation: W is one tuned weight matrix `(out, in)`, theta_0 its pre-trained value, tau the task vector's part on it, so
+that a forward pass uses `base + scale * tau`. Individual training (ITA) has base = theta_0 and scale = 1, ensemble
+training (IEL) base = theta_0 + (1/t) sum_{s<t} tau_s and scale = 1/t, evaluation the composed base and scale = 0.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from trainables.backbones import tuned_layers
+
+
+class TaskVectors(Protocol):
+    """A ViT whose tuned weights are `base + scale * tau`, with tau parametrised in one way.
+
+    Attributes:
+        model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All that is not tuned is frozen.
+        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
+    """
+
+    model: nn.Module
+    theta_0: dict[str, Tensor]
+
+    def begin(self, scale: float, generator: torch.Generator) -> None:
+        """Start a new task vector at tau = 0, with the given scale in the forward pass."""
+        ...
+
+    def set_base(self, name: str, weight: Tensor) -> None:
+        """Set the base of one tuned weight, `(out, in)`."""
+        ...
+
+    def disable(self) -> None:
+        """Take tau out of the forward pass: the network is its base."""
+        ...
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Return all trainable parameters, in the order of `theta_0`."""
+        ...
+
+    def parameters_of(self, name: str) -> list[nn.Parameter]:
+        """Return the trainable parameters of one tuned weight."""
+        ...
+
+    def dense(self, name: str) -> Tensor:
+        """Return tau of one tuned weight as a matrix `(out, in)`, without scale; differentiable."""
+        ...
+
+    def pull_back(self, name: str, gradient: Tensor) -> list[Tensor]:
+        """Turn d/d tau, `(out, in)`, into the gradients of `parameters_of(name)`, in that order, in closed form."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the current task vector in the form that its library reads, where there is one."""
+        ...
+
+
+class DenseTauLinear(nn.Module):
+    """A linear layer that builds its weight from base and tau in every forward pass; the bias is frozen.
+
+    Attributes:
+        base: `(out, in)`; a copy, so that theta_0 stays as it is.
+        bias: `(out,)` or None.
+        scale: Factor of tau in the forward pass; at 0 tau is not even built.
+    """
+
+    base: Tensor
+    bias: Tensor | None
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.register_buffer("base", layer.weight.detach().clone())
+        self.register_buffer("bias", None if layer.bias is None else layer.bias.detach().clone())
+        self.scale = 0.0
+
+    def tau(self) -> Tensor:
+        """Return the dense tau `(out, in)`."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(..., in)` to `(..., out)`."""
+        weight = self.base if self.scale == 0.0 else self.base + self.scale * self.tau()
+        return F.linear(x, weight, self.bias)
+
+
+def replace_tuned_layers(model: VisionTransformer, kind: type[DenseTauLinear]) -> dict[str, DenseTauLinear]:
+    """Freeze the model and put a layer of `kind` in place of each tuned one; returns weight name to layer."""
+    model.requires_grad_(False)
+    replaced = {}
+    for name, layer in tuned_layers(model).items():
+        new = kind(layer)
+        model.set_submodule(name, new)
+        replaced[f"{name}.weight"] = new
+    return replaced
+
+
+class DenseTaskVectors:
+    """What full and IA3 share: layers that add a dense tau to their weight. Subclasses give `kind` and `pull_back`."""
+
+    kind: type[DenseTauLinear]
+    initial: float  # value of every parameter at tau = 0
+
+    def __init__(self, model: VisionTransformer) -> None:
+        self.theta_0 = {f"{name}.weight": layer.weight.detach() for name, layer in tuned_layers(model).items()}
+        self.layers = replace_tuned_layers(model, self.kind)
+        self.model: nn.Module = model
+
+    def begin(self, scale: float, generator: torch.Generator) -> None:
+        """See `TaskVectors`; the start is not random, `generator` is not read."""
+        for name in self.layers:
+            self.layers[name].scale = scale
+            for parameter in self.parameters_of(name):
+                nn.init.constant_(parameter, self.initial)
+
+    def set_base(self, name: str, weight: Tensor) -> None:
+        """See `TaskVectors`."""
+        self.layers[name].base.copy_(weight)
+
+    def disable(self) -> None:
+        """See `TaskVectors`."""
+        for layer in self.layers.values():
+            layer.scale = 0.0
+
+    def parameters(self) -> list[nn.Parameter]:
+        """See `TaskVectors`."""
+        return [parameter for name in self.theta_0 for parameter in self.parameters_of(name)]
+
+    def parameters_of(self, name: str) -> list[nn.Parameter]:
+        """See `TaskVectors`."""
+        return list(self.layers[name].parameters())
+
+    def dense(self, name: str) -> Tensor:
+        """See `TaskVectors`."""
+        return self.layers[name].tau()
+
+    def save(self, folder: Path) -> None:
+        """Write nothing: PEFT has no form for this tau; its dense form is saved with every task vector."""

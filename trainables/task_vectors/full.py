@@ -1,0 +1,31 @@
+"""Full fine-tuning: tau is a free matrix, zero at the start."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from trainables.task_vectors.base import DenseTaskVectors, DenseTauLinear
+
+
+class FullLinear(DenseTauLinear):
+    """`y = (base + scale * delta) x + b`."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer)
+        self.delta = nn.Parameter(torch.zeros_like(self.base))
+
+    def tau(self) -> Tensor:
+        """Return delta itself."""
+        return self.delta
+
+
+class FullTaskVectors(DenseTaskVectors):
+    """See `TaskVectors`. One parameter per weight: delta `(out, in)`."""
+
+    kind = FullLinear
+    initial = 0.0
+
+    def pull_back(self, name: str, gradient: Tensor) -> list[Tensor]:
+        """See `TaskVectors`: the gradient itself."""
+        return [gradient]

@@ -1,0 +1,38 @@
+"""(IA)^3: tau = theta_0 * (l - 1), one factor per row of every tuned weight, l = 1 at the start.
+
+Source: the paper, section Algorithm(s). The rows of the weight are scaled and the bias is not; peft's own IA3 layer
+scales the output, bias included.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from trainables.task_vectors.base import DenseTaskVectors, DenseTauLinear
+
+
+class IA3Linear(DenseTauLinear):
+    """`y = (base + scale * (l - 1)[:, None] * theta_0) x + b`."""
+
+    theta_0: Tensor
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__(layer)
+        self.register_buffer("theta_0", layer.weight.detach())
+        self.factor = nn.Parameter(torch.ones(len(self.base), dtype=self.base.dtype))
+
+    def tau(self) -> Tensor:
+        """Return the dense tau `(out, in)`."""
+        return (self.factor - 1)[:, None] * self.theta_0
+
+
+class IA3TaskVectors(DenseTaskVectors):
+    """See `TaskVectors`. One parameter per weight: l `(out,)`."""
+
+    kind = IA3Linear
+    initial = 1.0
+
+    def pull_back(self, name: str, gradient: Tensor) -> list[Tensor]:
+        """See `TaskVectors`: row sums of gradient * theta_0."""
+        return [(gradient * self.theta_0[name]).sum(dim=1)]

@@ -1,0 +1,136 @@
+"""The Ray Tune Trainable: one step is one task. There is no science in it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from ray import tune
+from threadpoolctl import threadpool_limits
+
+from trainables.backbones import Backbone
+from trainables.data import Benchmark, Purpose, build_benchmark, get_spec
+from trainables.errors import DivergedError
+from trainables.methods.protocol import Precision
+from trainables.sequence import IncrementalSequence
+
+_STATE = "state.pt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialConfig:
+    """Everything a trial is a function of, and where it runs.
+
+    Attributes:
+        trial: Number of the trial in its search, from 0.
+        benchmark: Name.
+        purpose: "search" or "final".
+        split_seed: Of the validation split.
+        method: Name.
+        hyperparameters: Of the method.
+        seed: Of the trial.
+        backbone: Name of the backbone.
+        weights: Local weights file, or None.
+        precision: "fp32" or "bf16".
+        device: "cpu" or "cuda".
+        threads: CPU threads; part of what a trial's numbers depend on.
+        store: Directory of the pre-consolidation store, or None.
+        artifacts: Folder for task vectors, or None.
+        resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.
+    """
+
+    trial: int
+    benchmark: str
+    purpose: Purpose
+    split_seed: int
+    method: str
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    backbone: str
+    weights: str | None = None
+    precision: Precision = "fp32"
+    device: str = "cpu"
+    threads: int = 1
+    store: str | None = None
+    artifacts: str | None = None
+    resume_from: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that Tune passes to a worker."""
+        return asdict(self)
+
+
+def build_sequence(config: TrialConfig) -> IncrementalSequence:
+    """Make the sequence of a trial and set this process's threads."""
+    torch.set_num_threads(config.threads)
+    threadpool_limits(config.threads)  # numpy and scikit-learn, which know nothing of torch's setting
+    return IncrementalSequence(
+        _benchmark(config.benchmark, config.purpose, config.split_seed),
+        config.method,
+        config.hyperparameters,
+        backbone=Backbone(config.backbone, None if config.weights is None else Path(config.weights)),
+        seed=config.seed,
+        device=config.device,
+        precision=config.precision,
+        store=None if config.store is None else Path(config.store),
+        artifacts=None if config.artifacts is None else Path(config.artifacts),
+    )
+
+
+@lru_cache(maxsize=1)
+def _benchmark(name: str, purpose: Purpose, split_seed: int) -> Benchmark:
+    """Build a benchmark once per worker process; trials that reuse the process share it, and nothing changes it."""
+    return build_benchmark(get_spec(name), purpose, split_seed)
+
+
+class Trial(tune.Trainable):
+    """Runs an `IncrementalSequence` task by task; each result is the metrics row of one task.
+
+    A trial that diverges ends normally with `diverged` in its last result, because trying it again would not help. A
+    checkpoint falls after a task's end, never inside it.
+    """
+
+    sequence: IncrementalSequence
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Build the sequence, continued from an earlier attempt if the config names one."""
+        trial = TrialConfig(**config)
+        self.sequence = build_sequence(trial)
+        if trial.resume_from is not None:
+            self.load_checkpoint(trial.resume_from)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Give the process to another trial: drop every trace of the last one, keep imports and images."""
+        del self.sequence
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.setup(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Run one task."""
+        try:
+            row: dict[str, Any] = dict(self.sequence.run_next_task())
+        except DivergedError as error:
+            # The worst accuracy there is, so that every comparison at this task ranks the trial last.
+            prefix = self.sequence.benchmark.prefix
+            worst = {f"{prefix}/average_accuracy": 0.0}
+            return {"task": float(error.task), **worst, "diverged": str(error), "done": True}
+        return {**row, "done": self.sequence.finished}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Write the state after the last finished task, whole or not at all."""
+        target = Path(checkpoint_dir) / _STATE
+        unfinished = target.with_suffix(".tmp")
+        torch.save(self.sequence.state_dict(), unfinished)
+        os.replace(unfinished, target)
+
+    def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
+        """Continue from a checkpoint folder; only tensors and plain values are ever unpickled."""
+        assert isinstance(checkpoint_dir, str)
+        path = Path(checkpoint_dir) / _STATE
+        self.sequence.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
