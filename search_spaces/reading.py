@@ -32,15 +32,18 @@ def load_space(
     if method not in METHODS_WITH_SPACE:
         raise SpaceError(f"no search space for method {method!r}; allowed: {', '.join(METHODS_WITH_SPACE)}")
     source = f"{method}.yaml"
-    space = read_space_file(_FOLDER / source)
+    files = [read_space_file(_FOLDER / source)]
     if file is not None:
-        space = space.overlaid(read_space_file(file))
+        files.append(read_space_file(file))
         source = str(file)
-    return resolve(space, method, benchmark, overrides or {}, source)
+    return resolve(files, method, benchmark, overrides or {}, source)
 
 
 def read_space_file(path: Path) -> SpaceFile:
     """Read one file.
+
+    Returns:
+        The checked content.
 
     Raises:
         SpaceError: If it cannot be read, is not YAML, or breaks the schema; the first fault is named.
@@ -54,13 +57,14 @@ def read_space_file(path: Path) -> SpaceFile:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
-        raise SpaceError(f"{path}: is not valid YAML{where} ({getattr(error, 'problem', None) or 'bad syntax'})") from error
+        raise SpaceError(
+            f"{path}: is not valid YAML{where} ({getattr(error, 'problem', None) or 'bad syntax'})"
+        ) from error
     if not isinstance(content, dict):
         raise SpaceError(f"{path}: must be a mapping with the keys {', '.join(SpaceFile.model_fields)}")
     try:
         return SpaceFile.model_validate(content)
     except ValidationError as error:
-        # A dimension is one of two models, and pydantic reports the faults of both; the last is the closer one's.
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if part not in ("Range", "Choices"))
+        key = ".".join(str(part) for part in first["loc"] if part not in ("range", "choices"))
         raise SpaceError(f"{path}: {key}: {first['msg']}, got {first['input']!r}") from error

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Tag, model_validator
 
 from search_spaces.values import Scalar, ScalarField, SpaceError
 
-__all__ = ["Choices", "Dimension", "Range", "ResolvedSpace", "Scalar", "SpaceError", "SpaceFile"]
+__all__ = ["Choices", "Dimension", "Range", "ResolvedSpace", "Scalar", "SpaceError", "SpaceFile", "Strict"]
 
 DEFAULT = "default"
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys: what every file that we read is checked against."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Range(_Strict):
+class Range(Strict):
     """A number from `low` to `high`, both included; on a logarithmic scale if `log`.
 
     `grid` holds the values that a grid search tries.
@@ -55,7 +57,7 @@ class Range(_Strict):
         return f"a {'whole ' if self.integer else ''}number from {self.low:g} to {self.high:g}"
 
 
-class Choices(_Strict):
+class Choices(Strict):
     """One of several values without order; a grid search tries all of them."""
 
     choices: tuple[ScalarField, ...]
@@ -74,11 +76,20 @@ class Choices(_Strict):
         return f"one of {', '.join(map(str, self.choices))}"
 
 
-Dimension = Range | Choices
+def _kind(value: object) -> str:
+    """Tell which of the two a dimension is meant to be, so that its faults are named and not those of the other."""
+    has_choices = "choices" in value if isinstance(value, Mapping) else isinstance(value, Choices)
+    return "choices" if has_choices else "range"
+
+
+Dimension = Annotated[
+    Annotated[Range, Tag("range")] | Annotated[Choices, Tag("choices")],
+    Discriminator(_kind),
+]
 Point = dict[str, ScalarField]
 
 
-class SpaceFile(_Strict):
+class SpaceFile(Strict):
     """A search-space file.
 
     Attributes:
@@ -93,18 +104,18 @@ class SpaceFile(_Strict):
     start: dict[str, Point] = {}
     fixed: dict[str, Point] = {}
 
-    def overlaid(self, other: SpaceFile) -> SpaceFile:
-        """Return this file with another's entries over its own, key by key."""
+    def first_values(self, benchmark: str) -> dict[str, Scalar]:
+        """Return what to try first on a benchmark: our own values, under the paper's."""
+        own = {**self.start.get(DEFAULT, {}), **self.start.get(benchmark, {})}
+        return {**own, **self.paper.get(benchmark, {})}
 
-        def merge(mine: Mapping[str, Point], theirs: Mapping[str, Point]) -> dict[str, Point]:
-            return {name: {**mine.get(name, {}), **theirs.get(name, {})} for name in (*mine, *theirs)}
+    def fixed_values(self, benchmark: str) -> dict[str, Scalar]:
+        """Return what is not searched on a benchmark.
 
-        return SpaceFile(
-            space={**self.space, **other.space},
-            paper=merge(self.paper, other.paper),
-            start=merge(self.start, other.start),
-            fixed=merge(self.fixed, other.fixed),
-        )
+        The paper's values of hyperparameters that are not searched (epochs of probing, say) are among them.
+        """
+        paper = {name: value for name, value in self.paper.get(benchmark, {}).items() if name not in self.space}
+        return {**self.fixed.get(DEFAULT, {}), **paper, **self.fixed.get(benchmark, {})}
 
 
 @dataclass(frozen=True)
@@ -146,30 +157,39 @@ class ResolvedSpace:
         }
 
 
-def resolve(file: SpaceFile, method: str, benchmark: str, overrides: Mapping[str, Scalar], source: str) -> ResolvedSpace:
+def resolve(
+    files: Sequence[SpaceFile], method: str, benchmark: str, overrides: Mapping[str, Scalar], source: str
+) -> ResolvedSpace:
     """Work out the space for one benchmark.
 
     Args:
-        file: The merged file.
+        files: The method's file, and the user's own if there is one; each goes over those before it, key by key.
         method: Name.
         benchmark: Name.
         overrides: Values fixed by the user (`--set`); they leave the search.
-        source: What to call the file in an error.
+        source: What to call the files in an error.
+
+    Returns:
+        What a search uses.
 
     Raises:
-        SpaceError: If nothing is left to search, or a starting value is missing or out of range.
+        SpaceError: If a starting value is missing or out of range.
     """
-    paper = file.paper.get(benchmark, {})
-    # The paper's values of what is not searched (epochs of probing, say) belong to its protocol for the benchmark.
-    fixed = {**file.fixed.get(DEFAULT, {}), **{k: v for k, v in paper.items() if k not in file.space}}
-    fixed |= {**file.fixed.get(benchmark, {}), **overrides}
-    space = {name: dimension for name, dimension in file.space.items() if name not in fixed}
-    points = {**file.start.get(DEFAULT, {}), **file.start.get(benchmark, {}), **paper}
-    start = {}
+    space: dict[str, Dimension] = {}
+    first: dict[str, Scalar] = {}
+    paper: dict[str, Scalar] = {}
+    fixed: dict[str, Scalar] = {}
+    for file in files:
+        fixes = file.fixed_values(benchmark)
+        space = {name: d for name, d in {**space, **file.space}.items() if name not in fixes}
+        fixed = {name: value for name, value in {**fixed, **fixes}.items() if name not in space}
+        first |= file.first_values(benchmark)
+        paper |= file.paper.get(benchmark, {})
+    space = {name: dimension for name, dimension in space.items() if name not in overrides}
     for name, dimension in space.items():
-        if name not in points:
+        if name not in first:
             raise SpaceError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
-        if points[name] not in dimension:
-            raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {points[name]!r}")
-        start[name] = points[name]
-    return ResolvedSpace(method, benchmark, space, start, dict(paper), fixed)
+        if first[name] not in dimension:
+            raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
+    start = {name: first[name] for name in space}
+    return ResolvedSpace(method, benchmark, space, start, paper, {**fixed, **overrides})

@@ -30,6 +30,9 @@ ScalarField = Annotated[Scalar, BeforeValidator(as_scalar)]
 def parse_assignment(text: str) -> tuple[str, Scalar]:
     """Parse `key=value` of the command line.
 
+    Returns:
+        Key and value; a value that is a number comes as one.
+
     Raises:
         SpaceError: If there is no `=`, no key or no value.
     """

@@ -57,15 +57,11 @@ class IncrementalSequence:
         self.device = torch.device(device)
         self.artifacts = artifacts
         spec = benchmark.spec
-        context = Context(
-            backbone, len(spec.class_names), spec.epochs, spec.batch_size, seed, self.device, precision
-        )
+        context = Context(backbone, len(spec.class_names), spec.epochs, spec.batch_size, seed, self.device, precision)
         self.method = entry.build(context, config)
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
         self.preconsolidator = (
-            Preconsolidator(
-                benchmark, backbone, config.preconsolidation, seed=seed, device=self.device, store=store
-            )
+            Preconsolidator(benchmark, backbone, config.preconsolidation, seed=seed, device=self.device, store=store)
             if entry.capabilities.needs_preconsolidation
             else None
         )

@@ -136,9 +136,9 @@ class TuneSearcher(Searcher):
         """Return the config of the next trial, or that there is none."""
         suggestion = self.source.next()
         if suggestion is None:
-            return Searcher.FINISHED  # type: ignore[no-any-return]
+            return Searcher.FINISHED
         self.numbers[trial_id] = suggestion[0]
-        return self.make_config(*suggestion)  # type: ignore[no-any-return]
+        return self.make_config(*suggestion)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Pass a task's result on."""

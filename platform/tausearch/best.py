@@ -1,4 +1,4 @@
-"""Best files: what a search exports and a final run reads. YAML with a versioned schema, refused when anything is off."""
+"""Best files: what a search exports and a final run reads; YAML with a versioned schema, refused if anything is off."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from search_spaces import Scalar
+from search_spaces.schema import Strict
 from search_spaces.values import ScalarField
 from tausearch.files import replace_text
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec
 from trainables.errors import InputError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Selection(_Strict):
+class Selection(Strict):
     """How the configuration was chosen.
 
     Attributes:
@@ -43,7 +40,7 @@ class Selection(_Strict):
     mlflow_run_id: str | None = None
 
 
-class BestFile(_Strict):
+class BestFile(Strict):
     """A chosen configuration and all that is needed to train it again.
 
     Attributes:
@@ -95,6 +92,9 @@ def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: s
 def load_best(path: str | Path) -> BestFile:
     """Read a best file.
 
+    Returns:
+        The checked content.
+
     Raises:
         InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
     """
@@ -121,6 +121,7 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"key {key!r} is missing"
     if first["type"] == "extra_forbidden":
-        model = BestFile if len(first["loc"]) == 1 else {"protocol": Protocol, "selection": Selection}[str(first["loc"][0])]
+        sections: dict[str | int, type[BaseModel]] = {"protocol": Protocol, "selection": Selection}
+        model = BestFile if len(first["loc"]) == 1 else sections[first["loc"][0]]
         return f"unknown key {key!r}; allowed: {', '.join(model.model_fields)}"
     return f"key {key!r}: {first['msg']}, got {first['input']!r}"

@@ -25,7 +25,9 @@ ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [de
 CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
 NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
-TrackingOption = Annotated[str | None, typer.Option(help="MLflow tracking URI [default: SQLite in the storage folder].")]
+TrackingOption = Annotated[
+    str | None, typer.Option(help="MLflow tracking URI [default: SQLite in the storage folder].")
+]
 AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
 SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
@@ -85,7 +87,9 @@ def search(
 
 @app.command()
 def train(
-    what: Annotated[list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")
+    ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
     concurrent: ConcurrentOption = None,

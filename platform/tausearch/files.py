@@ -45,7 +45,9 @@ class Storage:
             InputError: If the name could not be a folder's.
         """
         if not _NAME.fullmatch(name):
-            raise InputError(f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit")
+            raise InputError(
+                f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit"
+            )
         return RunDirectory(self.root / name)
 
     def runs(self) -> list[RunDirectory]:
@@ -121,6 +123,9 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
     Args:
         root: A path.
         write: Whether to create it and make sure that it can be written.
+
+    Returns:
+        The storage root; made if `write` is set.
 
     Raises:
         InputError: If it is not a local path, or cannot be created or written.

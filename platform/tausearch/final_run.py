@@ -13,9 +13,9 @@ from search_spaces import Scalar
 from tausearch.algorithms import FixedSource
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
-from tausearch.files import DEFAULT_STORAGE, RunDirectory, open_storage, replace_text
+from tausearch.files import DEFAULT_STORAGE, RunDirectory, replace_text
 from tausearch.record import TrialSummary
-from tausearch.search_run import plan_resources
+from tausearch.search_run import new_run, plan_resources
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_spec
@@ -83,10 +83,7 @@ def train(
     _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
     build_benchmark(benchmark_spec, "final", protocol.split_seed)
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
-    root = open_storage(storage, write=True)
-    directory = root.run(name or root.free_name(f"{benchmark_spec.name}-{best.method}-final"))
-    if directory.path.exists():
-        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
+    root, directory = new_run(storage, name, f"{benchmark_spec.name}-{best.method}-final")
     spec = RunSpec(
         name=directory.name,
         purpose="final",

@@ -28,7 +28,9 @@ def clock(seconds: float) -> str:
 
 def brief(hyperparameters: dict[str, object], names: list[str]) -> str:
     """Format chosen hyperparameters as `alpha=0.7 lr=0.003`."""
-    return " ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in hyperparameters.items() if k in names)
+    return " ".join(
+        f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in hyperparameters.items() if k in names
+    )
 
 
 class ProgressDisplay:
@@ -115,7 +117,9 @@ class ProgressDisplay:
         )
 
     def _running_line(self) -> str:
-        running = ", ".join(f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running())
+        running = ", ".join(
+            f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()
+        )
         return f"[{self.ended}/{self.spec.trials}] {running} | best {self._best()} | {self._times()}"
 
     def _running(self) -> list[TrialSummary]:

@@ -76,9 +76,7 @@ def run_trials(
 
     searcher = TuneSearcher(source, as_dict, metric, final_metric)
     tuner = tune.Tuner(
-        tune.with_resources(
-            Trial, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}
-        ),
+        tune.with_resources(Trial, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}),
         tune_config=TuneConfig(
             search_alg=searcher,
             num_samples=spec.trials,

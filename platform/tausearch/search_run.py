@@ -120,6 +120,9 @@ def plan(
 ) -> tuple[RunSpec, Storage, RunDirectory]:
     """Check everything that can be wrong with a search, and say exactly what it will do; starts nothing.
 
+    Returns:
+        Specification, storage, and the run directory, which is not created yet.
+
     Raises:
         InputError: If an argument is wrong.
     """
@@ -129,12 +132,9 @@ def plan(
     chosen = _algorithm(algorithm)
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
+    root, directory = new_run(storage, name, f"{benchmark}-{method}")
     protocol = protocol_of(benchmark_spec, seed, backbone)
     build_benchmark(benchmark_spec, "search", seed)
-    root = open_storage(storage, write=True)
-    directory = root.run(name or root.free_name(f"{benchmark}-{method}"))
-    if directory.path.exists():
-        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
     spec = RunSpec(
         name=directory.name,
         purpose="search",
@@ -153,6 +153,19 @@ def plan(
     return spec, root, directory
 
 
+def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, RunDirectory]:
+    """Return storage and run directory of a new run, which is not created yet.
+
+    Raises:
+        InputError: If the storage cannot be written, or the name is taken or no name for a folder.
+    """
+    root = open_storage(storage, write=True)
+    directory = root.run(name or root.free_name(stem))
+    if directory.path.exists():
+        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
+    return root, directory
+
+
 def _algorithm(name: str) -> Algorithm:
     for algorithm in ALGORITHMS:
         if algorithm == name:
@@ -162,6 +175,9 @@ def _algorithm(name: str) -> Algorithm:
 
 def plan_resources(cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None) -> Resources:
     """Check what a trial is to get and work out how many fit.
+
+    Returns:
+        What each trial gets and how many run at a time.
 
     Raises:
         InputError: If a number is out of range, or a GPU fraction does not divide a GPU.

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from search_spaces import ResolvedSpace, Scalar
-from search_spaces.schema import Dimension
+from search_spaces.schema import Dimension, Strict
 from tausearch.files import RunDirectory, replace_text
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkSpec, Purpose
@@ -22,11 +22,7 @@ Algorithm = Literal["grid", "random", "tpe"]
 ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "random", "grid")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Protocol(_Strict):
+class Protocol(Strict):
     """The protocol of an experiment: what, besides hyperparameters and seed, its numbers depend on.
 
     Attributes:
@@ -50,7 +46,7 @@ class Protocol(_Strict):
     precision: Literal["fp32", "bf16"] = "fp32"
 
 
-class Resources(_Strict):
+class Resources(Strict):
     """What one trial gets, and how many run at a time."""
 
     cpus_per_trial: int = Field(1, ge=1)
@@ -58,7 +54,7 @@ class Resources(_Strict):
     concurrent: int = Field(2, ge=1)
 
 
-class RunSpec(_Strict):
+class RunSpec(Strict):
     """A search or final run as it was asked for.
 
     Attributes:
@@ -130,6 +126,9 @@ class RunSpec(_Strict):
 
 def read_spec(directory: RunDirectory) -> RunSpec:
     """Read the `run.yaml` of a run directory.
+
+    Returns:
+        The specification.
 
     Raises:
         InputError: If there is none, or it is not one of this version's.

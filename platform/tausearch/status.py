@@ -52,6 +52,9 @@ class RunStatus:
 def status(directory: RunDirectory) -> RunStatus:
     """Read one run.
 
+    Returns:
+        The run as it stands now.
+
     Raises:
         InputError: If there is no such run.
     """

@@ -6,6 +6,7 @@ The driver is the only writer, in a thread of its own: a slow or absent tracking
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import threading
 import time
@@ -88,6 +89,9 @@ class Tracker:
     def _begin(self) -> None:
         from mlflow import MlflowClient  # noqa: PLC0415  # takes seconds to import; not in the driver's way here
 
+        # An absent server is noticed within seconds, and the rest of the run then goes on without it.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
         with FileLock(self.storage.root / "mlflow.lock"):  # two searches must not create the schema at once
             self._client = MlflowClient(tracking_uri=self.uri)
             found = self._client.get_experiment_by_name(self.spec.benchmark)

@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 import timm
-
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
@@ -37,6 +36,9 @@ class Backbone:
 
     def load(self) -> VisionTransformer:
         """Build the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
+
+        Returns:
+            The network, on the CPU.
 
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be had or do not fit.
@@ -99,5 +101,3 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
     if not isinstance(model, VisionTransformer):
         raise InputError(f"backbone {name!r} is a {type(model).__name__}, needs a timm VisionTransformer")
     return model
-
-

@@ -1,4 +1,4 @@
-"""The small embedded ViT: 32x32 grey images, 4 blocks of width 64, about 0.2 M parameters.
+"""The small embedded ViT: 32x32 grey images in 16 patches, 4 blocks of width 64, about 0.2 M parameters.
 
 Its weights were made by `pretrain_glyph_vit` from drawings of 338 characters, none of which is a class of `glyphs` or a
 digit. It is a plain timm `VisionTransformer`, so everything that holds for it holds for the large ones.
@@ -16,5 +16,5 @@ WEIGHTS = Path(__file__).parent / "weights" / "glyph_vit.safetensors"
 def build(num_classes: int = 0) -> VisionTransformer:
     """Build the ViT with fresh weights; without classes it returns the CLS feature `(b, 64)` after the final norm."""
     return VisionTransformer(
-        img_size=32, patch_size=4, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=num_classes
+        img_size=32, patch_size=8, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=num_classes
     )

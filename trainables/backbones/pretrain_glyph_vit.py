@@ -19,7 +19,7 @@ from trainables.backbones.glyph_vit import build
 from trainables.data.characters import PRETRAINING
 from trainables.data.drawing import TRAIN_FACES, draw, render
 
-STEPS = 8000
+STEPS = 12000
 WARM_UP = 300
 BATCH = 128
 LEARNING_RATE = 1.5e-3

@@ -24,6 +24,9 @@ BENCHMARKS: dict[str, BenchmarkSpec] = {
 def get_spec(name: str) -> BenchmarkSpec:
     """Look a benchmark up by name.
 
+    Returns:
+        What is known of it before its images are read.
+
     Raises:
         InputError: If there is none of that name.
     """

@@ -103,6 +103,9 @@ class Benchmark:
 def build_benchmark(spec: BenchmarkSpec, purpose: Purpose, split_seed: int = 0) -> Benchmark:
     """Read the images that `purpose` allows and split them into tasks.
 
+    Returns:
+        The benchmark with its images.
+
     Raises:
         InputError: If a class has fewer than 2 training images, so that none would be left beside its validation image.
     """

@@ -41,6 +41,9 @@ class RandomShift:
     def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
         """See `Transform`.
 
+        Returns:
+            float32 `(b, c, h, w)`.
+
         Raises:
             ValueError: If `generator` is None; an augmentation never draws from the global random state.
         """

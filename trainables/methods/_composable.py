@@ -67,16 +67,19 @@ class Rule(Protocol):
     """What tells ITA from IEL.
 
     Attributes:
-        config: Shared hyperparameters.
         trains_composed_model: Whether the loss is the composed model's (IEL) or the t-th learner's alone (ITA).
         alpha_cls: Strength of the head's Fisher term.
         alpha_cls_prior: Strength of the head's identity term.
     """
 
-    config: ComposableConfig
     trains_composed_model: bool
     alpha_cls: float
     alpha_cls_prior: float
+
+    @property
+    def config(self) -> ComposableConfig:
+        """Hyperparameters that both share."""
+        ...
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
         """Return the running mean Fisher and the coefficients at the task of `consolidation`."""
@@ -198,9 +201,7 @@ class ComposableLearner:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits of the composed model over all classes seen so far; heads are concatenated, never averaged."""
-        with torch.autocast(
-            self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"
-        ):
+        with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"):
             return self.heads.logits(self.vectors.model(images))
 
     @torch.no_grad()

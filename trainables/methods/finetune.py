@@ -91,9 +91,7 @@ class Finetune:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
-        with torch.autocast(
-            self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"
-        ):
+        with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"):
             return self.heads.logits(self.model(images))
 
     def save_artifacts(self, folder: Path, task: Task) -> None:

@@ -99,5 +99,3 @@ class Method(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned."""
         ...
-
-

@@ -16,6 +16,7 @@ from trainables.methods.iel import IELConfig, IELRule
 from trainables.methods.ita import ITAConfig, ITARule
 from trainables.methods.protocol import Capabilities, Context, Method
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors
+from trainables.task_vectors.lora import Init
 
 Rank = Annotated[int, Field(ge=1)]
 
@@ -38,6 +39,9 @@ class MethodEntry:
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
         """Turn names and values into the method's config.
+
+        Returns:
+            The config.
 
         Raises:
             InputError: Naming the first hyperparameter that is unknown, missing or out of range, and what is allowed.
@@ -71,6 +75,9 @@ def register(entry: MethodEntry) -> None:
 
 def get_method(name: str) -> MethodEntry:
     """Look a method up by name.
+
+    Returns:
+        Its entry.
 
     Raises:
         InputError: If there is none of that name.
@@ -112,7 +119,7 @@ def _ia3(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]
 
 
 def _lora(context: Context, config: ITALoRAConfig | IELLoRAConfig, rule: Callable[[Any], Rule]) -> Method:
-    init = "gaussian" if config.formulation == "paper" else "uniform"
+    init: Init = "gaussian" if config.formulation == "paper" else "uniform"
     vectors = partial(LoRATaskVectors, rank=config.rank, init=init)
     return ComposableLearner(context, rule(config), vectors, coupled=False)
 

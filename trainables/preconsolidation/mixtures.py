@@ -59,6 +59,8 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
     Returns:
         float32 mixture of min(K, n) components.
     """
+    if len(features) == 1:  # scikit-learn wants two; one point has no spread to estimate
+        return Mixture(torch.ones(1), features.float(), torch.full_like(features.float(), VARIANCE_FLOOR))
     k = min(components, len(features))
     model = GaussianMixture(
         k,

@@ -48,7 +48,7 @@ class Preconsolidator:
         self._last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
-        """Return the pre-consolidation of task t (1-based); tasks before it are made on the way where they are missing."""
+        """Return the pre-consolidation of task t (1-based); missing tasks before it are made on the way."""
         if self._last is None or self._last.task > t:
             self._last = None
         while self._last is None or self._last.task < t:

@@ -48,6 +48,9 @@ class Store:
 
         Returns:
             Name to tensor on the CPU, memory-mapped.
+
+        Raises:
+            OSError: If the entry cannot be written or read back.
         """
         path = self.folder / f"{key}.safetensors"
         entry = _read(path)

@@ -40,10 +40,9 @@ class LoRATaskVectors:
             r=rank, lora_alpha=rank, target_modules=list(targets), rank_pattern=ranks, alpha_pattern=dict(ranks)
         )
         self.init = init
-        self.model: nn.Module = get_peft_model(model, config)  # type: ignore[arg-type]
+        self.model: nn.Module = get_peft_model(model, config)
         self.layers: dict[str, LoraLinear] = {
-            f"{name}.weight": self.model.get_submodule(f"base_model.model.{name}")  # type: ignore[misc]
-            for name in targets
+            f"{name}.weight": self.model.get_submodule(f"base_model.model.{name}") for name in targets
         }
 
     def begin(self, scale: float, generator: torch.Generator) -> None:

@@ -1,0 +1,37 @@
+# Two commands do all set-up by themselves: `make demo` and `make test`.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN = $(VENV)/bin
+STORAGE ?= ./tausearch-runs
+
+.PHONY: setup demo test test-slow check bench clean
+
+setup: $(VENV)/.installed
+
+# The stamp is newer than both files exactly when the environment holds what they say.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON); name another with PYTHON=..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/tausearch search digits ita-lora --storage $(STORAGE)
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow and not system"
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

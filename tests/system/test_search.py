@@ -1,0 +1,181 @@
+"""Real searches through the command line, as a user runs them: Ray, Optuna, MLflow and Parquet together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+
+from tausearch.best import load_best
+from tausearch.files import Storage
+from tausearch.record import Record
+from tausearch.spec import read_spec
+from trainables.backbones import Backbone
+from trainables.trial import TrialConfig, build_sequence
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+
+
+def tausearch(*arguments: str, cwd: Path, code: int = 0) -> str:
+    """Run the command line in a process of its own; returns stdout, and stderr must stay empty."""
+    command = [sys.executable, "-m", "tausearch", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def searched(folder: Path) -> str:
+    """Three trials of ita-lora on digits, two at a time; returns what was printed."""
+    return tausearch("search", "digits", "ita-lora", "--trials", "3", "--concurrent", "2", "--name", "s", cwd=folder)
+
+
+def storage(folder: Path) -> Storage:
+    return Storage(folder / "tausearch-runs")
+
+
+def test_output_is_for_a_person(searched: str, folder: Path) -> None:
+    lines = searched.splitlines()
+    assert lines[0].startswith("search s: ita-lora on digits, 3 trials, 2 at a time")
+    assert any(line.startswith("[3/3] trial ") and "0:00 left" in line for line in lines)
+    for word in ("best file", "final run   tausearch train", "tausearch ui", "log"):
+        assert word in searched
+    for chatter in ("WARNING", "INFO", "ray::", "[I 2", "alembic"):
+        assert chatter not in searched
+    assert "Search algorithm" in (folder / "tausearch-runs" / "s" / "log.txt").read_text()
+
+
+def test_record_and_best_file(searched: str, folder: Path) -> None:
+    directory = storage(folder).run("s")
+    spec, trials = read_spec(directory), Record(directory.record).trials()
+    assert [(t.number, t.status, t.tasks_done) for t in trials] == [(n, "complete", 5) for n in range(3)]
+    assert {name: trials[0].hyperparameters[name] for name in spec.space} == spec.start
+    best = load_best(directory.best_file)
+    assert best.selection.value == max(t.value or 0 for t in trials) > 50
+    assert best.protocol.weights_digest == Backbone().digest
+    files = sorted(directory.record.glob("*.parquet"))
+    assert [pq.read_table(f).num_rows for f in files] == [5, 5, 5]
+    rows = Record(directory.record).table().to_pylist()
+    assert not any(name.startswith("test/") for row in rows for name in row)
+
+
+def test_mlflow_holds_every_trial_and_task_once(searched: str, folder: Path) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=storage(folder).mlflow_uri)
+    experiment = client.get_experiment_by_name("digits")
+    runs = client.search_runs([experiment.experiment_id], "tags.`tausearch.run` = 's'")
+    assert len(runs) == 1 and runs[0].info.status == "FINISHED"
+    children = client.search_runs([experiment.experiment_id], f"tags.`mlflow.parentRunId` = '{runs[0].info.run_id}'")
+    trials = {t.number: t for t in Record(storage(folder).run("s").record).trials()}
+    assert sorted(int(run.data.tags["trial"]) for run in children) == [0, 1, 2]
+    for run in children:
+        trial = trials[int(run.data.tags["trial"])]
+        history = client.get_metric_history(run.info.run_id, "val/average_accuracy")
+        assert [(m.step, m.value) for m in history] == [
+            (t, row["val/average_accuracy"]) for t, row in enumerate(trial.rows, start=1)
+        ]
+        assert float(run.data.params["alpha"]) == trial.hyperparameters["alpha"]
+    chosen = client.search_runs([experiment.experiment_id], "tags.chosen = 'true' and tags.benchmark = 'digits'")
+    best = load_best(storage(folder).run("s").best_file)
+    assert [run.info.run_id for run in chosen] == [best.selection.mlflow_run_id]
+    assert {f.path for f in client.list_artifacts(runs[0].info.run_id)} == {"best.yaml", "run.yaml"}
+
+
+def test_a_trial_alone_equals_the_same_trial_beside_another(searched: str, folder: Path) -> None:
+    directory = storage(folder).run("s")
+    spec, trial = read_spec(directory), Record(directory.record).trials()[1]
+    searched_only = {name: trial.hyperparameters[name] for name in spec.space}
+    config = spec.trial(1, dict(searched_only), spec.seed, store=None, artifacts=None)
+    assert isinstance(config, TrialConfig)
+    before = torch.get_num_threads()
+    try:
+        sequence = build_sequence(config)
+        for recorded in trial.rows[:2]:
+            row = sequence.run_next_task()
+            assert {k: v for k, v in row.items() if "seconds" not in k} == {
+                k: v for k, v in recorded.items() if "seconds" not in k
+            }
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_status_and_final_run(searched: str, folder: Path) -> None:
+    found = json.loads(tausearch("status", "s", "--json", cwd=folder))
+    assert found["state"] == "finished" and found["trials"]["complete"] == 3
+    best_file = str(storage(folder).run("s").best_file)
+    out = tausearch("train", best_file, "--seeds", "0", "1", "--name", "f", cwd=folder)
+    assert "test/final_accuracy" in out and "over 2 seeds" in out
+    results = json.loads((folder / "tausearch-runs" / "f" / "results.json").read_text())
+    summary = results["summary"]["test/final_accuracy"]
+    values = [seed["test/final_accuracy"] for seed in results["seeds"]]
+    assert summary["mean"] == pytest.approx(sum(values) / 2) and 50 < summary["mean"] <= 100
+    tausearch("export", "digits", "ita-lora", "-o", "best.yaml", "--adapters", "vectors", cwd=folder)
+    assert load_best(folder / "best.yaml") == load_best(best_file)
+    for task in range(1, 6):
+        task_folder = folder / "vectors" / "seed_1" / f"task_{task}"
+        dense = load_file(task_folder / "task_vector.safetensors")
+        model = PeftModel.from_pretrained(Backbone().load(), str(task_folder / "adapter"))  # type: ignore[arg-type]
+        merged = model.merge_and_unload().state_dict()
+        theta_0 = Backbone().load().state_dict()
+        for name, tau in dense.items():
+            if not name.startswith("head."):
+                torch.testing.assert_close(merged[name], theta_0[name] + tau)
+
+
+def test_same_seed_same_tables(folder: Path) -> None:
+    tables = []
+    for name in ("one", "two"):
+        arguments = ["--trials", "2", "--concurrent", "1", "--name", name, "--seed", "5", "--json"]
+        tausearch("search", "digits", "finetune", *arguments, cwd=folder)
+        tables.append(Record(storage(folder).run(name).record).trials())
+    for trial in (trial for table in tables for trial in table):
+        trial.rows = [{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows]
+    assert tables[0] == tables[1]
+
+
+def test_ctrl_c_leaves_a_readable_run_and_no_process(folder: Path) -> None:
+    command = [sys.executable, "-m", "tausearch", "search", "digits", "finetune", "--trials", "50", "--name", "c"]
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    record = Record(storage(folder).run("c").record)
+    deadline = time.monotonic() + 120
+    while not any(trial.rows for trial in record.trials()):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.5)
+    children = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process in the foreground
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, out
+    assert "Traceback" not in out and "interrupted" in out
+    psutil.wait_procs(children, timeout=10)
+    assert [child for child in children if _alive(child)] == []
+    found: dict[str, Any] = json.loads(tausearch("status", "c", "--json", cwd=folder))
+    assert found["state"] == "stopped"
+    assert found["trials"]["pending"] >= 48 and sum(found["trials"].values()) == 50
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

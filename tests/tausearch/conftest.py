@@ -1,0 +1,45 @@
+"""Specifications and trials made by hand: the platform is tested without training anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tausearch.record import TrialSummary
+from tausearch.spec import Protocol, Resources, RunSpec
+
+
+@pytest.fixture
+def spec() -> RunSpec:
+    return RunSpec(
+        name="digits-ita-lora-1",
+        purpose="search",
+        benchmark="digits",
+        method="ita-lora",
+        protocol=Protocol(
+            tasks=3, epochs=5, batch_size=32, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
+        ),
+        resources=Resources(),
+        trials=4,
+        steps=3,
+        space={  # type: ignore[arg-type]
+            "alpha": {"low": 0.1, "high": 10, "log": True, "grid": [0.5, 1, 2]},
+            "lr": {"low": 0.001, "high": 0.1, "log": True, "grid": [0.01, 0.02]},
+        },
+        start={"alpha": 1, "lr": 0.01},
+        fixed={"lr_pre": 0.1},
+    )
+
+
+def make_trial(number: int, tasks: int = 3, value: float | None = None, **more: Any) -> TrialSummary:
+    """A trial after some tasks; with a value it is complete."""
+    rows = [
+        {"task": float(t), "val/average_accuracy": 100.0 - 10 * t, "val/accuracy/task_1": 90.0, "seconds/training": 1.5}
+        for t in range(1, tasks + 1)
+    ]
+    if value is not None:
+        rows[-1] |= {"val/final_accuracy": value, "val/forgetting": 1.0}
+    status = "complete" if value is not None else "running"
+    fields = {"status": status, "hyperparameters": {"alpha": 1.0 + number, "lr": 0.01, "lr_pre": 0.1}, **more}
+    return TrialSummary(number=number, seed=0, rows=rows, value=value, **fields)

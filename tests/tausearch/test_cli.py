@@ -1,0 +1,126 @@
+"""Bad input on the command line: one line that names what, where and what is allowed, exit code 2, nothing started."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tausearch.cli import main
+
+
+def run(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str, str]:
+    """Call the command line in this process; Ray must not be started."""
+    monkeypatch.setattr(sys, "argv", ["tausearch", *arguments])
+    monkeypatch.setattr("ray.init", lambda *a, **k: pytest.fail("Ray was started"))
+    try:
+        main()
+        code = 0
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "digit", "ita-lora"], "unknown benchmark 'digit'; allowed: digits, glyphs"),
+        (["search", "digits", "ita"], "unknown method 'ita'; allowed: ita-fft"),
+        (
+            ["search", "digits", "ita-lora", "--algorithm", "tree"],
+            "unknown algorithm 'tree'; allowed: tpe, random, grid",
+        ),
+        (["search", "digits", "ita-lora", "--set", "lr"], "--set 'lr': must be KEY=VALUE"),
+        (["search", "digits", "ita-lora", "--set", "lr=-1"], "hyperparameter 'lr': .*greater than 0, got -1"),
+        (["search", "digits", "ita-lora", "--set", "momentum=1"], "unknown hyperparameter 'momentum'; allowed: lr"),
+        (["search", "digits", "ita-lora", "--trials", "0"], "--trials must be at least 1, got 0"),
+        (["search", "digits", "joint", "--algorithm", "grid", "--trials", "9"], "--trials 9: the grid has 4 points"),
+        (["search", "digits", "joint", "--set", "lr=0.1", "--trials", "2"], "every hyperparameter is fixed"),
+        (["search", "digits", "ita-lora", "--concurrent", "0"], "--concurrent must be at least 1, got 0"),
+        (["search", "digits", "ita-lora", "--cpus-per-trial", "0"], "--cpus-per-trial must be at least 1, got 0"),
+        (["search", "digits", "ita-lora", "--gpus-per-trial", "0.3"], "must be 0, 1 or 1/k .*got 0.3"),
+        (["search", "digits", "ita-lora", "--name", "a/b"], "name 'a/b': must be letters"),
+        (["search", "digits", "ita-lora", "--name", "taken"], "a run named 'taken' exists"),
+        (["search", "digits", "ita-lora", "--space", "none.yaml"], "none.yaml: cannot be read"),
+        (["search", "digits", "ita-lora", "--weights", "none.safetensors"], "weights none.safetensors: cannot be read"),
+        (["search", "digits", "ita-lora", "--backbone", "vit_x"], "unknown backbone 'vit_x'"),
+        (["train", "none.yaml"], "best file none.yaml: cannot be read"),
+        (["train", "digits", "ita-lora"], "no search of 'ita-lora' on 'digits'"),
+        (["train", "a", "b", "c"], "train needs a best file, or a benchmark and a method"),
+        (["status", "nope"], "no run named 'nope'"),
+        (["export", "digits", "ita-lora"], "no search of 'ita-lora' on 'digits'"),
+        (["spaces", "nope"], "no search space for method 'nope'; allowed: "),
+        (["spaces", "--benchmark", "nope"], "unknown benchmark 'nope'"),
+        (["ui"], "has no runs yet"),
+    ],
+)
+def test_bad_input(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import re
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tausearch-runs" / "taken").mkdir(parents=True)
+    code, out, err = run(arguments, capsys, monkeypatch)
+    assert code == 2 and out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert re.search(message, err), err
+    assert [path.name for path in (tmp_path / "tausearch-runs").iterdir()] == ["taken"]
+
+
+def test_storage_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    arguments = ["search", "digits", "ita-lora", "--storage", str(tmp_path / "file")]
+    code, _, err = run(arguments, capsys, monkeypatch)
+    assert code == 2 and "cannot be written" in err
+
+
+@pytest.mark.parametrize("arguments", [["search"], ["serach"], ["search", "digits", "ita-lora", "--trails", "3"]])
+def test_usage_errors(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(arguments, capsys, monkeypatch)[0] == 2
+
+
+def test_spaces_prints_what_a_search_uses(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    code, out, _ = run(["spaces", "ita-lora", "--set", "lr=0.001", "--json"], capsys, monkeypatch)
+    content = json.loads(out)
+    assert code == 0
+    assert set(content) == {"method", "benchmark", "space", "start", "paper", "fixed"}
+    assert set(content["space"]["alpha"]) >= {"low", "high", "log", "grid"}
+    assert content["fixed"]["lr"] == 0.001
+    code, out, _ = run(["spaces"], capsys, monkeypatch)
+    assert code == 0 and "log scale" in out
+
+
+def test_status_without_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["status"], capsys, monkeypatch)[1].strip() == "no runs yet"
+    assert run(["status", "--json"], capsys, monkeypatch)[1].strip() == "[]"
+
+
+def test_seeds_take_several_values() -> None:
+    from tausearch.cli import _join_seeds
+
+    assert _join_seeds(["train", "f", "--seeds", "0", "1", "--json"]) == ["train", "f", "--seeds", "0 1", "--json"]
+    assert _join_seeds(["train", "f"]) == ["train", "f"]
+
+
+def test_the_command_is_installed() -> None:
+    done = subprocess.run([sys.executable, "-m", "tausearch", "--help"], capture_output=True, text=True, check=True)
+    assert "search" in done.stdout

@@ -1,0 +1,102 @@
+"""What a run directory says of itself, and which search's best is exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tausearch.best import choose, load_best
+from tausearch.export import export_adapters, export_best
+from tausearch.files import RunDirectory, Storage, open_storage
+from tausearch.record import Record, TrialSummary
+from tausearch.runner import driver_lock
+from tausearch.search_run import conclude_search
+from tausearch.spec import RunSpec
+from tausearch.status import all_statuses, status
+from tests.tausearch.conftest import make_trial
+from trainables.errors import InputError
+
+
+def write_run(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> RunDirectory:
+    directory = storage.run(spec.name)
+    directory.path.mkdir(parents=True)
+    spec.save(directory)
+    for trial in trials:
+        Record(directory.record).write(trial)
+    conclude_search(spec, directory, trials)
+    return directory
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
+
+
+def test_a_finished_search(storage: Storage, spec: RunSpec) -> None:
+    trials = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1, status="pruned")]
+    directory = write_run(storage, spec, [*trials, make_trial(3, tasks=0, status="failed")])
+    found = status(directory).as_dict()
+    assert found == {
+        "name": "digits-ita-lora-1",
+        "benchmark": "digits",
+        "method": "ita-lora",
+        "state": "finished",
+        "trials": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
+        "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, "lr_pre": 0.1}},
+    }
+
+
+def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: RunSpec) -> None:
+    directory = write_run(storage, spec, [make_trial(0, value=70.0), make_trial(1, tasks=1)])
+    found = status(directory)
+    assert found.state == "stopped"
+    assert (found.counts["running"], found.counts["pending"]) == (0, 3)
+    with driver_lock(directory):
+        found = status(directory)
+        assert found.state == "running"
+        assert (found.counts["running"], found.counts["pending"]) == (1, 2)
+        with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
+            pass
+
+
+def test_no_such_run(storage: Storage) -> None:
+    with pytest.raises(InputError, match="no run named 'nope'"):
+        status(storage.run("nope"))
+    with pytest.raises(InputError, match="must be letters, digits"):
+        storage.run("../nope")
+    assert all_statuses(storage) == []
+
+
+def test_export_takes_the_best_of_all_searches(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
+    for name, value in (("a", 70.0), ("b", 75.0), ("c", 72.0)):
+        write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
+    target = export_best(storage, "digits", "ita-lora", tmp_path / "out" / "best.yaml")
+    assert load_best(target).selection.search == "b"
+    with pytest.raises(InputError, match="no search of 'iel-lora' on 'digits'"):
+        export_best(storage, "digits", "iel-lora", target)
+    with pytest.raises(InputError, match="left task vectors"):
+        export_adapters(storage, "digits", "ita-lora", tmp_path / "adapters")
+
+
+def test_no_best_without_a_finished_trial(storage: Storage, spec: RunSpec) -> None:
+    directory = write_run(storage, spec, [make_trial(0, tasks=2, status="pruned")])
+    assert not directory.best_file.exists() and status(directory).best is None
+
+
+def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: RunSpec) -> None:
+    trials = [make_trial(0, value=70.0)]
+    directory = write_run(storage, spec, trials)
+    conclusion = conclude_search(spec, directory, trials)
+    assert conclusion.set_run_id is not None
+    conclusion.set_run_id("run-1")
+    expected = choose(spec, trials[0], 1, "run-1")
+    assert load_best(directory.best_file) == expected
+
+
+def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="--storage .* cannot be written"):
+        open_storage(tmp_path / "file", write=True)
+    with pytest.raises(InputError, match="must be a local path"):
+        open_storage("s3://bucket/runs", write=True)

@@ -1,0 +1,70 @@
+"""MLflow as a view: every task once, the chosen trial tagged, and a dead server that stops nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tausearch.drive import Conclusion
+from tausearch.files import open_storage
+from tausearch.spec import RunSpec
+from tausearch.tracking import Tracker
+from tests.tausearch.conftest import make_trial
+
+
+def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    (tmp_path / "best.yaml").write_text("x")
+    tracker = Tracker(spec, storage.run(spec.name), storage)
+    for tasks in (0, 1, 2):
+        tracker.trial_changed(make_trial(0, tasks=tasks))
+    best = make_trial(0, value=70.0)
+    tracker.trial_changed(best)
+    tracker.trial_changed(best)
+    tracker.trial_changed(make_trial(1, tasks=1, status="diverged", error="not finite"))
+    tracker.trial_changed(make_trial(2, tasks=1))
+    ids: list[str] = []
+    files = (tmp_path / "best.yaml", tmp_path / "absent")
+    tracker.close("FINISHED", Conclusion(best, {"x": 1.0}, files, ids.append))
+    assert tracker.error is None and len(ids) == 1
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    experiment = client.get_experiment_by_name("digits")
+    runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    assert len(runs) == 4
+    history = client.get_metric_history(ids[0], "val/average_accuracy")
+    assert [(m.step, m.value) for m in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    assert runs[f"{spec.name}/trial-0"].data.tags["chosen"] == "true"
+    assert runs[f"{spec.name}/trial-1"].info.status == "FAILED"
+    assert runs[f"{spec.name}/trial-1"].data.tags["error"] == "not finite"
+    assert runs[f"{spec.name}/trial-2"].info.status == "KILLED"
+    assert runs[spec.name].data.params["best/alpha"] == "1.0"
+    assert [f.path for f in client.list_artifacts(runs[spec.name].info.run_id)] == ["best.yaml"]
+
+
+def test_a_dead_server_is_noted_and_delays_nothing(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    tracker = Tracker(spec, storage.run(spec.name), storage, uri="http://127.0.0.1:9")
+    start = time.monotonic()
+    for number in range(100):
+        tracker.trial_changed(make_trial(number, value=1.0))
+    assert time.monotonic() - start < 1
+    tracker.close("FINISHED", Conclusion())
+    assert tracker.error is not None
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("second", ["digits", "glyphs"])
+def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str) -> None:
+    storage = open_storage(tmp_path, write=True)
+    specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
+    trackers = [Tracker(s, storage.run(s.name), storage) for s in specs]  # both create the schema, at the same time
+    for tracker in trackers:
+        tracker.trial_changed(make_trial(0, value=1.0))
+    for tracker in trackers:
+        tracker.close("FINISHED", Conclusion())
+        assert tracker.error is None
+    experiments = MlflowClient(tracking_uri=storage.mlflow_uri).search_experiments()
+    assert {e.name for e in experiments} >= {"digits", second}

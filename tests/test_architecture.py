@@ -1,0 +1,107 @@
+"""Who may import whom, and that the layout does not hide Python's own modules."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = {
+    "tausearch": ROOT / "platform" / "tausearch",
+    "trainables": ROOT / "trainables",
+    "search_spaces": ROOT / "search_spaces",
+}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Absolute names of all modules that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def files(package: str) -> list[Path]:
+    found = sorted(SOURCES[package].rglob("*.py"))
+    assert len(found) > 3, f"the walk found nothing in {package}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("package", "forbidden"),
+    [
+        ("trainables", {"tausearch", "search_spaces", "mlflow", "optuna"}),
+        ("search_spaces", {"tausearch", "trainables", "mlflow", "optuna", "ray", "torch"}),
+    ],
+)
+def test_lower_floors_know_nothing_of_the_platform(package: str, forbidden: set[str]) -> None:
+    for path in files(package):
+        assert not {name.split(".")[0] for name in imports(path)} & forbidden, path
+
+
+def test_only_the_trial_knows_ray() -> None:
+    users = {p.name for p in files("trainables") if any(n.split(".")[0] == "ray" for n in imports(p))}
+    assert users == {"trial.py"}
+
+
+FLOORS = [
+    {"trial"},
+    {"sequence"},
+    {"methods"},
+    {"preconsolidation"},
+    {"data", "task_vectors"},
+    {"backbones", "metrics", "randomness", "errors"},
+]
+
+
+def test_imports_only_go_down() -> None:
+    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    for path in files("trainables"):
+        parts = path.relative_to(SOURCES["trainables"]).with_suffix("").parts
+        if (
+            parts[0] == "__init__" or parts[-1] == "pretrain_glyph_vit"
+        ):  # a script that uses the rooms, imported by none
+            continue
+        for name in imports(path):
+            if name.startswith("trainables."):
+                other = name.split(".")[1]
+                assert other == parts[0] or floor[other] > floor[parts[0]] or _leaf(other), f"{path} imports {name}"
+
+
+def _leaf(room: str) -> bool:
+    return room in FLOORS[-1]
+
+
+def test_every_module_imports() -> None:
+    count = 0
+    for package in SOURCES:
+        module = importlib.import_module(package)
+        for info in pkgutil.walk_packages(module.__path__, f"{package}."):
+            importlib.import_module(info.name)
+            count += 1
+    assert count > 40
+
+
+def test_pythons_own_platform_module_is_not_hidden() -> None:
+    assert not (ROOT / "platform" / "__init__.py").exists()
+    command = [sys.executable, "-c", "import platform; print(platform.system())"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in {"Linux", "Darwin", "Windows"}
+
+
+def test_help_needs_neither_torch_nor_ray() -> None:
+    code = (
+        "import sys; sys.argv = ['tausearch', '--help']; from tausearch.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "assert not {'torch', 'ray'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)

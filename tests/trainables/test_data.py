@@ -1,0 +1,168 @@
+"""Benchmarks: their splits, their tasks, and that a search cannot reach the test part."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trainables.data import BENCHMARKS, build_benchmark, characters, digits, drawing, get_spec, glyphs
+from trainables.data.benchmark import BenchmarkSpec
+from trainables.data.images import Normalise, RandomShift
+from trainables.data.splits import stratified_split, task_sizes
+from trainables.errors import InputError
+
+
+def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
+    """Everything that can be reached from an object, through arrays' bases too; not through modules or classes."""
+    seen, queue = set(), [root]
+    while queue and len(seen) < limit:
+        item = queue.pop()
+        if id(item) in seen or isinstance(item, type(math) | type | type(reachable) | type(len)):
+            continue
+        seen.add(id(item))
+        yield item
+        queue += gc.get_referents(item)
+        if isinstance(item, torch.Tensor) and item._base is not None:
+            queue.append(item._base)
+        if isinstance(item, np.ndarray) and item.base is not None:
+            queue.append(item.base)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_nothing_reachable_in_a_search_holds_a_test_image(name: str) -> None:
+    spec = get_spec(name)
+    test_images = {image.numpy().tobytes() for image in spec.load("test")[0]}
+    train_images = {image.numpy().tobytes() for image in spec.load("train")[0]}
+    benchmark = build_benchmark(spec, "search")
+    tensors = [item for item in reachable(benchmark) if isinstance(item, torch.Tensor) and item.dim() == 4]
+    rows = [image.numpy().tobytes() for tensor in tensors for image in tensor]
+    assert len(rows) == len(spec.load("train")[0])  # the walk found all training and validation images, once
+    assert set(rows) <= train_images
+    assert not set(rows) & test_images
+    storages = {tensor.untyped_storage().nbytes() // tensor[0].nbytes for tensor in tensors}
+    assert max(storages) <= max(len(tensor) for tensor in tensors)  # no tensor is a view of something larger
+
+
+def test_the_loader_of_the_test_part_is_not_called_in_a_search() -> None:
+    asked = []
+
+    def load(part: str) -> Any:
+        asked.append(part)
+        return digits.load(part)  # type: ignore[arg-type]
+
+    spec = dataclasses.replace(get_spec("digits"), load=load)
+    build_benchmark(spec, "search")
+    assert asked == ["train"]
+    build_benchmark(spec, "final")
+    assert asked == ["train", "train", "test"]
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_validation_split_is_stratified_seeded_and_disjoint(name: str) -> None:
+    spec = get_spec(name)
+    labels = spec.load("train")[1]
+    kept, held_out = stratified_split(labels, 0.1, seed=0)
+    assert sorted(torch.cat([kept, held_out]).tolist()) == list(range(len(labels)))
+    for label in labels.unique():
+        assert int((labels[held_out] == label).sum()) == math.ceil(0.1 * int((labels == label).sum()))
+    assert torch.equal(held_out, stratified_split(labels, 0.1, seed=0)[1])
+    assert not torch.equal(held_out, stratified_split(labels, 0.1, seed=1)[1])
+
+
+@pytest.mark.parametrize("purpose", ["search", "final"])
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_tasks_have_disjoint_classes_in_order(name: str, purpose: Any) -> None:
+    spec = get_spec(name)
+    benchmark = build_benchmark(spec, purpose)
+    assert [c for task in benchmark.tasks for c in task.classes] == list(range(len(spec.class_names)))
+    for number, task in enumerate(benchmark.tasks, start=1):
+        assert task.index == number
+        for images in (task.train, task.evaluation):
+            assert set(images.labels.tolist()) == set(task.classes)
+    total = len(spec.load("train")[0])
+    evaluation = sum(len(task.evaluation) for task in benchmark.tasks)
+    train = sum(len(task.train) for task in benchmark.tasks)
+    assert train + evaluation == total if purpose == "search" else train == total
+    assert len(benchmark.merged().train) == train
+
+
+@pytest.mark.parametrize(
+    ("classes", "tasks", "sizes"),
+    [(10, 5, [2] * 5), (67, 10, [7] * 7 + [6] * 3), (256, 10, [26] * 6 + [25] * 4), (257, 10, [26] * 7 + [25] * 3)],
+)
+def test_task_sizes(classes: int, tasks: int, sizes: list[int]) -> None:
+    assert task_sizes(classes, tasks) == sizes
+
+
+@pytest.mark.parametrize("tasks", [0, 11])
+def test_task_sizes_refuses(tasks: int) -> None:
+    with pytest.raises(ValueError, match="between 1 and"):
+        task_sizes(10, tasks)
+
+
+def test_characters_are_disjoint_and_no_digits() -> None:
+    assert len(set(characters.BENCHMARK)) == len(characters.BENCHMARK) == 100
+    assert not set(characters.BENCHMARK) & set(characters.PRETRAINING)
+    assert not set(characters.BENCHMARK + characters.PRETRAINING) & set("0123456789")
+
+
+def test_glyphs_hold_out_faces_and_draw_test_images_anew() -> None:
+    assert len(drawing.HELD_OUT_FACES) >= 2
+    assert not set(drawing.HELD_OUT_FACES) & set(drawing.TRAIN_FACES)
+    train, test = glyphs.load("train"), glyphs.load("test")
+    assert train[0].shape == (4000, 1, 32, 32) and test[0].shape == (2000, 1, 32, 32)
+    assert torch.equal(train[0], glyphs.load("train")[0])
+    assert not {x.numpy().tobytes() for x in train[0]} & {x.numpy().tobytes() for x in test[0]}
+
+
+def test_a_face_without_the_character_is_named() -> None:
+    with pytest.raises(ValueError, match="draws nothing"):
+        drawing.render(" ", drawing.TRAIN_FACES[:1])
+
+
+def test_random_shift_moves_pixels_without_the_global_generator(generator: torch.Generator) -> None:
+    images = torch.zeros(50, 1, 9, 9, dtype=torch.uint8)
+    images[:, :, 4, 4] = 255
+    state = torch.get_rng_state()
+    shifted = RandomShift(2)(images, generator)
+    assert torch.equal(state, torch.get_rng_state())
+    assert shifted.shape == images.shape and shifted.dtype == torch.float32
+    places = {tuple((image > 0).nonzero()[0].tolist()) for image in shifted}
+    assert all(2 <= row <= 6 and 2 <= column <= 6 for _, row, column in places) and len(places) > 10
+    with pytest.raises(ValueError, match="generator"):
+        RandomShift(2)(images, None)
+
+
+def test_batches_cover_every_example_once(generator: torch.Generator) -> None:
+    images = build_benchmark(get_spec("digits"), "search").tasks[0].train
+    labels = torch.cat([y for _, y in images.batches(32, generator, shuffle=True)])
+    assert sorted(labels.tolist()) == sorted(images.labels.tolist())
+
+
+def test_a_class_with_one_image_is_named() -> None:
+    def load(part: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros(4, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 0, 0, 1])
+
+    spec = BenchmarkSpec("toy", ("a", "b"), 2, 1, 1, "glyph_vit", load, Normalise(), Normalise())
+    with pytest.raises(InputError, match="class 'b' has 0 training images"):
+        build_benchmark(spec, "search")
+
+
+def test_unknown_benchmark_lists_what_there_is() -> None:
+    with pytest.raises(InputError, match="unknown benchmark 'digit'; allowed: digits, glyphs"):
+        get_spec("digit")
+
+
+def test_fingerprint_depends_on_what_training_sees() -> None:
+    spec = get_spec("digits")
+    first = build_benchmark(spec, "search", 0).fingerprint
+    assert first == build_benchmark(spec, "search", 0).fingerprint
+    assert first != build_benchmark(spec, "search", 1).fingerprint
+    assert first != build_benchmark(dataclasses.replace(spec, train_transform=RandomShift(1)), "search", 0).fingerprint

@@ -1,0 +1,241 @@
+"""Every method through one contract: it learns, repeats itself, resumes bit for bit, and diverges with a name."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trainables.backbones import EMBEDDED, Backbone, glyph_vit
+from trainables.data import Benchmark, build_benchmark, get_spec
+from trainables.data.images import Normalise, RandomShift
+from trainables.errors import DivergedError, InputError
+from trainables.methods import METHODS, get_method, register
+from trainables.sequence import IncrementalSequence
+
+ITA = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.003}
+IEL = {"beta": 10.0, "beta_cls": 0.1, "beta_cls_prior": 0.01, "lr": 0.003}
+HYPERPARAMETERS: dict[str, dict[str, Any]] = {
+    "ita-fft": {**ITA, "lr": 0.001},
+    "ita-lora": ITA,
+    "ita-ia3": ITA,
+    "iel-fft": {**IEL, "lr": 0.001},
+    "iel-lora": IEL,
+    "iel-ia3": IEL,
+    "finetune": {"lr": 0.001},
+    "joint": {"lr": 0.001},
+}
+
+
+def few_digits(part: str) -> tuple[Tensor, Tensor]:
+    """Twelve training images and four test images of each of six digits."""
+    images, labels = get_spec("digits").load(part)  # type: ignore[arg-type]
+    count = 12 if part == "train" else 4
+    rows = torch.cat([(labels == c).nonzero().flatten()[:count] for c in range(6)])
+    return images[rows], labels[rows]
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    spec = dataclasses.replace(
+        get_spec("digits"),
+        class_names=tuple("012345"),
+        num_tasks=3,
+        epochs=2,
+        batch_size=8,
+        load=few_digits,
+        train_transform=RandomShift(1),
+        eval_transform=Normalise(),
+    )
+    return build_benchmark(spec, "final")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+Run = partial[IncrementalSequence]
+
+
+@pytest.fixture
+def make(benchmark: Benchmark, store: Path) -> Run:
+    torch.set_num_threads(1)
+    return partial(IncrementalSequence, benchmark, backbone=Backbone(), store=store)
+
+
+def run(sequence: IncrementalSequence) -> list[dict[str, float]]:
+    rows = []
+    while not sequence.finished:
+        rows.append(sequence.run_next_task())
+    return [{k: v for k, v in row.items() if not k.startswith("seconds/")} for row in rows]
+
+
+def round_trip(state: dict[str, Any]) -> dict[str, Any]:
+    """Through a file, as a checkpoint goes, read without trusting it."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    buffer.seek(0)
+    return torch.load(buffer, weights_only=True)  # type: ignore[no-any-return]
+
+
+def test_the_contract_covers_every_method() -> None:
+    assert set(HYPERPARAMETERS) == set(METHODS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_learns_and_repeats_itself(method: str, make: Run) -> None:
+    state = torch.get_rng_state()
+    first, second = (run(make(method, HYPERPARAMETERS[method])) for _ in range(2))
+    assert torch.equal(state, torch.get_rng_state())
+    assert first == second
+    last = first[-1]
+    assert {"task", "train/loss", "test/average_accuracy", "test/final_accuracy", "test/forgetting"} <= set(last)
+    assert last["test/accuracy/task_1"] >= 0 and "test/accuracy/task_3" in last
+    assert last["test/final_accuracy"] == last["test/average_accuracy"]
+    assert last["test/final_accuracy"] > 100 / 6  # better than chance over six classes
+    assert len(first) == (1 if METHODS[method].capabilities.joint else 3)
+
+
+@pytest.mark.parametrize("method", [name for name, entry in METHODS.items() if not entry.capabilities.joint])
+@pytest.mark.parametrize("after", [1, 2])
+def test_resumed_equals_unbroken_bit_for_bit(method: str, after: int, make: Run) -> None:
+    unbroken = make(method, HYPERPARAMETERS[method])
+    expected = run(unbroken)
+    broken = make(method, HYPERPARAMETERS[method])
+    for _ in range(after):
+        broken.run_next_task()
+    resumed = make(method, HYPERPARAMETERS[method])
+    resumed.load_state_dict(round_trip(broken.state_dict()))
+    assert run(resumed) == expected[after:]
+    images = unbroken.tasks[0].evaluation
+    x, _ = next(images.batches(8, None, shuffle=False))
+    assert torch.equal(resumed.method.predict(x), unbroken.method.predict(x))
+
+
+def test_the_store_changes_nothing(make: Run) -> None:
+    with_store, without = make("ita-lora", ITA), make("ita-lora", ITA, store=None)
+    assert run(with_store) == run(without)
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "iel-fft", "ita-ia3"])
+def test_official_formulation_and_ablations_differ(method: str, make: Run) -> None:
+    base = HYPERPARAMETERS[method]
+    settings: list[dict[str, Any]] = [
+        {},
+        {"formulation": "official"},
+        {"regularise": "head"},
+        {"regularise": "none"},
+    ]
+    losses = [run(make(method, {**base, **setting}))[-1]["train/loss"] for setting in settings]
+    assert len(set(losses)) == len(losses)
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "ita-fft", "iel-ia3"])
+def test_no_regularisation_is_zero_strength(method: str, make: Run) -> None:
+    base = HYPERPARAMETERS[method]
+    zero = {k: 0.0 for k in base if k != "lr"}
+    assert run(make(method, {**base, "regularise": "none"})) == run(make(method, {**base, **zero}))
+
+
+def test_divergence_names_task_and_step(make: Run) -> None:
+    with pytest.raises(DivergedError, match=r"not finite at task \d, step \d+"):
+        run(make("ita-fft", {**ITA, "lr": 1e30}))
+
+
+def test_bf16_stays_close(make: Run) -> None:
+    full, half = (run(make("ita-lora", ITA, precision=p))[-1] for p in ("fp32", "bf16"))
+    assert half["train/loss"] != full["train/loss"]
+    assert abs(half["train/loss"] - full["train/loss"]) < 0.1
+
+
+def test_artifacts_hold_the_dense_task_vector(make: Run, tmp_path: Path) -> None:
+    sequence = make("ita-lora", ITA, artifacts=tmp_path)
+    run(sequence)
+    from safetensors.torch import load_file
+
+    parts = [load_file(tmp_path / f"task_{t}" / "task_vector.safetensors") for t in (1, 2, 3)]
+    sums = sequence.method.composition.sums  # type: ignore[attr-defined]
+    for name, total in sums.items():
+        torch.testing.assert_close(sum(part[name] for part in parts), total)
+    assert parts[0]["head.weight"].shape == (2, 64)
+    assert (tmp_path / "task_1" / "adapter" / "adapter_model.safetensors").exists()
+
+
+def test_running_past_the_end_is_refused(make: Run) -> None:
+    sequence = make("joint", HYPERPARAMETERS["joint"])
+    run(sequence)
+    with pytest.raises(RuntimeError, match="finished after 1 tasks"):
+        sequence.run_next_task()
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "message"),
+    [
+        ({**ITA, "alhpa": 1}, "unknown hyperparameter 'alhpa'; allowed: lr, "),
+        ({k: v for k, v in ITA.items() if k != "lr"}, "hyperparameter 'lr'"),
+        ({**ITA, "lr": 0}, "hyperparameter 'lr': .*greater than 0, got 0"),
+        ({**ITA, "alpha": float("nan")}, "hyperparameter 'alpha'"),
+        ({**ITA, "rank": 0}, "hyperparameter 'rank': .*got 0"),
+        ({**ITA, "formulation": "mine"}, "hyperparameter 'formulation': .*'paper' or 'official'"),
+    ],
+)
+def test_wrong_hyperparameters_are_named(hyperparameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_method("ita-lora").parse(hyperparameters)
+
+
+def test_unknown_and_duplicate_methods_are_refused() -> None:
+    with pytest.raises(InputError, match="unknown method 'ita'; allowed: ita-fft"):
+        get_method("ita")
+    with pytest.raises(ValueError, match="registered already"):
+        register(METHODS["ita-lora"])
+
+
+class TestBackbone:
+    def test_embedded_weights_are_small_and_complete(self) -> None:
+        model = Backbone().load()
+        count = sum(p.numel() for p in model.parameters())
+        assert 200_000 <= count <= 500_000
+        assert glyph_vit.WEIGHTS.stat().st_size <= 2 * 2**20
+        assert not model.training and model(torch.zeros(1, 1, 32, 32)).shape == (1, 64)
+
+    def test_digest_is_of_the_values_not_the_file(self, tmp_path: Path) -> None:
+        state = Backbone().load().state_dict()
+        save_file(dict(reversed(state.items())), tmp_path / "same.safetensors")
+        assert Backbone(EMBEDDED, tmp_path / "same.safetensors").digest == Backbone().digest
+        state["pos_embed"] = state["pos_embed"] + 1
+        save_file(state, tmp_path / "other.safetensors")
+        assert Backbone(EMBEDDED, tmp_path / "other.safetensors").digest != Backbone().digest
+
+    def test_wrong_weights_are_named(self, tmp_path: Path) -> None:
+        wrong = tmp_path / "wrong.safetensors"
+        with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read"):
+            Backbone(EMBEDDED, wrong).load()
+        wrong.write_bytes(glyph_vit.WEIGHTS.read_bytes()[:1000])
+        with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read as safetensors"):
+            Backbone(EMBEDDED, wrong).load()
+        save_file({"a": torch.zeros(1)}, wrong)
+        with pytest.raises(InputError, match="do not fit the backbone, first at 'a'"):
+            Backbone(EMBEDDED, wrong).load()
+        with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
+            Backbone("vit_huge").load()
+
+    def test_a_timm_vit_takes_a_local_file(self, tmp_path: Path) -> None:
+        import timm
+
+        model = timm.create_model("vit_tiny_patch16_224", num_classes=0)
+        save_file(model.state_dict(), tmp_path / "tiny.safetensors")
+        loaded = Backbone("vit_tiny_patch16_224", tmp_path / "tiny.safetensors").load()
+        assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
+        with pytest.raises(InputError, match="needs a timm VisionTransformer"):
+            model = timm.create_model("resnet10t", num_classes=0)
+            save_file(model.state_dict(), tmp_path / "resnet.safetensors")
+            Backbone("resnet10t", tmp_path / "resnet.safetensors").load()

@@ -1,0 +1,164 @@
+"""Three parametrisations behind one contract: dense tau, closed-form pull-back, composition, PEFT's format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from torch import Tensor
+
+from tests.conftest import make_tiny_vit
+from trainables.methods._penalty import Coefficients, LayerPenalty
+from trainables.task_vectors import (
+    Composition,
+    FullTaskVectors,
+    IA3TaskVectors,
+    LoRATaskVectors,
+    TaskVectors,
+)
+
+KINDS: dict[str, Callable[..., TaskVectors]] = {
+    "full": FullTaskVectors,
+    "ia3": IA3TaskVectors,
+    "lora": lambda model: LoRATaskVectors(model, rank=2),
+}
+
+
+@pytest.fixture(params=KINDS)
+def vectors(request: pytest.FixtureRequest) -> TaskVectors:
+    made = KINDS[request.param](make_tiny_vit())
+    made.model.to(torch.float64)
+    return made
+
+
+def shake(vectors: TaskVectors, seed: int) -> None:
+    """Give tau a random value."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in vectors.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+
+
+def explicit(weights: dict[str, Tensor], images: Tensor) -> Tensor:
+    """The features of a plain ViT with these tuned weights."""
+    model = make_tiny_vit()
+    model.load_state_dict({**model.state_dict(), **weights})
+    with torch.no_grad():
+        return model(images)
+
+
+def test_starts_at_theta_0(vectors: TaskVectors, images: Tensor, generator: torch.Generator) -> None:
+    vectors.begin(1.0, generator)
+    assert len(vectors.theta_0) == 8  # four weights in each of two blocks
+    assert all(not vectors.dense(name).any() for name in vectors.theta_0)
+    torch.testing.assert_close(vectors.model(images), explicit({}, images))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_forward_uses_base_plus_scaled_dense_tau(
+    vectors: TaskVectors, images: Tensor, generator: torch.Generator, scale: float
+) -> None:
+    base = {n: w + torch.randn(w.shape, generator=generator).double() * 0.1 for n, w in vectors.theta_0.items()}
+    for name, weight in base.items():
+        vectors.set_base(name, weight)
+    vectors.begin(scale, generator)
+    shake(vectors, 1)
+    dense = {name: vectors.dense(name).detach() for name in vectors.theta_0}
+    assert all(tau.any() for tau in dense.values())
+    wanted = explicit({n: w + scale * dense[n] for n, w in base.items()}, images)
+    torch.testing.assert_close(vectors.model(images), wanted)
+    vectors.disable()
+    torch.testing.assert_close(vectors.model(images), explicit(base, images))
+
+
+@pytest.mark.parametrize("t", [1, 2, 5])
+@pytest.mark.parametrize("form", ["ita", "iel"])
+def test_regulariser_gradients_equal_autograd(
+    vectors: TaskVectors, generator: torch.Generator, t: int, form: str
+) -> None:
+    fisher = {n: torch.rand(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
+    past = {n: (t - 1) * torch.randn(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
+    c = Coefficients(0.7) if form == "ita" else Coefficients(own=3 / t * (1 - 1 / t), others=3 / t / t)
+    vectors.begin(1.0, generator)
+    shake(vectors, 2)
+    loss = sum(
+        (0.5 * c.own * fisher[n] * vectors.dense(n) ** 2 - c.others * fisher[n] * vectors.dense(n) * past[n]).sum()
+        for n in vectors.theta_0
+    )
+    expected = torch.autograd.grad(loss, vectors.parameters())  # type: ignore[arg-type]
+    pairs = LayerPenalty(fisher, c, past).gradients(vectors)
+    assert [id(p) for p, _ in pairs] == [id(p) for p in vectors.parameters()]
+    for (_, got), want in zip(pairs, expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
+
+
+def test_composed_model_equals_the_sum_of_dense_task_vectors(
+    vectors: TaskVectors, images: Tensor, generator: torch.Generator
+) -> None:
+    composition = Composition(vectors.theta_0)
+    taus = []
+    for seed in range(3):
+        vectors.begin(1.0, generator)
+        shake(vectors, seed)
+        taus.append({name: vectors.dense(name).detach().clone() for name in vectors.theta_0})
+        composition.add(vectors)
+    vectors.disable()
+    composition.apply(vectors, 1 / composition.count)
+    mean = {n: w + sum(tau[n] for tau in taus) / 3 for n, w in vectors.theta_0.items()}
+    torch.testing.assert_close(vectors.model(images), explicit(mean, images))
+    composition.apply(vectors, 0.0)
+    torch.testing.assert_close(vectors.model(images), explicit({}, images))
+
+
+def test_lora_averages_products_and_not_factors(generator: torch.Generator) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(), rank=2)
+    composition, name = Composition(vectors.theta_0), next(iter(vectors.theta_0))
+    factors = []
+    for seed in range(2):
+        vectors.begin(1.0, generator)
+        shake(vectors, seed)
+        factors.append([p.detach().clone() for p in vectors.parameters_of(name)])
+        composition.add(vectors)
+    (a1, b1), (a2, b2) = factors
+    torch.testing.assert_close(composition.sums[name], b1 @ a1 + b2 @ a2)
+    assert not torch.allclose(composition.sums[name] / 2, (b1 + b2) / 2 @ (a1 + a2) / 2)
+
+
+def test_one_task_composed_is_the_learner_itself(
+    vectors: TaskVectors, images: Tensor, generator: torch.Generator
+) -> None:
+    composition = Composition(vectors.theta_0)
+    vectors.begin(1.0, generator)
+    shake(vectors, 0)
+    alone = vectors.model(images).detach()
+    composition.add(vectors)
+    vectors.disable()
+    composition.apply(vectors, 1.0)
+    torch.testing.assert_close(vectors.model(images), alone)
+
+
+def test_peft_loads_a_saved_adapter_to_the_same_features(
+    images: Tensor, generator: torch.Generator, tmp_path: Path
+) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
+    vectors.begin(1.0, generator)
+    shake(vectors, 3)
+    vectors.save(tmp_path)
+    loaded = PeftModel.from_pretrained(make_tiny_vit(dtype=torch.float32), str(tmp_path))  # type: ignore[arg-type]
+    torch.testing.assert_close(loaded(images.float()), vectors.model(images.float()))
+
+
+def test_lora_rank_and_starts(generator: torch.Generator) -> None:
+    for init, spread in (("gaussian", 1 / 4), ("uniform", 1 / (4 * 8) ** 0.5 / 3**0.5)):
+        vectors = LoRATaskVectors(make_tiny_vit(), rank=4, init=init)  # type: ignore[arg-type]
+        draws = []
+        for _ in range(200):
+            vectors.begin(1.0, generator)
+            a, b = vectors.parameters_of("blocks.0.mlp.fc1.weight")
+            draws.append(a.detach().clone())
+            assert a.shape == (4, 8) and b.shape == (16, 4) and not b.any()
+        assert float(torch.stack(draws).std()) == pytest.approx(spread, rel=0.05)
+        assert vectors.parameters_of("blocks.0.attn.qkv.weight")[0].shape == (12, 8)
