@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import timm
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
@@ -43,11 +44,12 @@ class Backbone:
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be had or do not fit.
         """
-        if self.name == EMBEDDED:
-            model = glyph_vit.build()
-            _load_weights(model, self.weights or glyph_vit.WEIGHTS)
-        else:
-            model = _load_timm(self.name, self.weights)
+        with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
+            if self.name == EMBEDDED:
+                model = glyph_vit.build()
+                _load_weights(model, self.weights or glyph_vit.WEIGHTS)
+            else:
+                model = _load_timm(self.name, self.weights)
         return model.eval()
 
     @cached_property

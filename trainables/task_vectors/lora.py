@@ -40,7 +40,8 @@ class LoRATaskVectors:
             r=rank, lora_alpha=rank, target_modules=list(targets), rank_pattern=ranks, alpha_pattern=dict(ranks)
         )
         self.init = init
-        self.model: nn.Module = get_peft_model(model, config)
+        with torch.random.fork_rng(devices=[]):  # peft fills A from the global generator; `begin` draws it anew
+            self.model: nn.Module = get_peft_model(model, config)
         self.layers: dict[str, LoraLinear] = {
             f"{name}.weight": self.model.get_submodule(f"base_model.model.{name}") for name in targets
         }
