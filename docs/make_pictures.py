@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from PIL import Image
 from rich.console import Console
 
@@ -25,9 +26,9 @@ def sheet(load: object, classes: int, rows: int, name: str) -> None:
     parts = []
     for part in ("train", "test"):
         images, labels = load(part)  # type: ignore[operator]
-        columns = [images[labels == c][:rows, 0] for c in range(classes)]
-        parts.append(torch.cat([column.reshape(-1, 32) for column in columns], dim=1))
-        parts.append(torch.full((4, classes * 32), 255, dtype=torch.uint8))
+        framed = F.pad(images, (2, 2, 2, 2), value=128)[:, 0]
+        parts.append(torch.cat([framed[labels == c][:rows].reshape(-1, 36) for c in range(classes)], dim=1))
+        parts.append(torch.full((6, classes * 36), 255, dtype=torch.uint8))
     pixels = torch.cat(parts[:-1])
     Image.fromarray(pixels.numpy()).save(FOLDER / name)
 
@@ -44,5 +45,5 @@ def terminal(directory: RunDirectory) -> None:
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     sheet(digits.load, 10, 6, "digits.png")
-    sheet(lambda part: tuple(x[(glyphs.load(part)[1] < 40)] for x in glyphs.load(part)), 40, 4, "glyphs.png")
+    sheet(glyphs.load, 30, 4, "glyphs.png")
     terminal(RunDirectory(Path(sys.argv[1])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from types import TracebackType
 from typing import TextIO
@@ -104,23 +105,33 @@ class ProgressDisplay:
         left = self.seconds_left()
         return f"{clock(time.monotonic() - self.start)} elapsed, {'?' if left is None else clock(left)} left"
 
-    def _best(self) -> str:
-        best = best_trial(self.trials.values())
-        return "none yet" if best is None else f"{best.value:.2f} % ({self._unit()} {self._label(best)})"
+    def _standing(self) -> str:
+        """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
+        if self.spec.purpose == "search":
+            best = best_trial(self.trials.values())
+            return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
+        values = [trial.value for trial in self.trials.values() if trial.value is not None]
+        return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
         value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
         shown = brief(dict(trial.hyperparameters), list(self.spec.space))
-        return (
-            f"[{self.ended}/{self.spec.trials}] {self._unit()} {self._label(trial)} {trial.status}: {value}  {shown}"
-            f"  | best {self._best()} | {self._times()}"
+        return " | ".join(
+            part
+            for part in (
+                f"[{self.ended}/{self.spec.trials}] {self._unit()} {self._label(trial)} {trial.status}: {value}",
+                shown,
+                self._standing(),
+                self._times(),
+            )
+            if part
         )
 
     def _running_line(self) -> str:
         running = ", ".join(
             f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()
         )
-        return f"[{self.ended}/{self.spec.trials}] {running} | best {self._best()} | {self._times()}"
+        return f"[{self.ended}/{self.spec.trials}] {running} | {self._standing()} | {self._times()}"
 
     def _running(self) -> list[TrialSummary]:
         return [trial for trial in self.trials.values() if trial.status == "running"]
@@ -137,5 +148,5 @@ class ProgressDisplay:
                 "" if accuracy is None else f"{accuracy:.1f} %",
                 brief(dict(trial.hyperparameters), list(self.spec.space)),
             )
-        status = Text(f"best so far {self._best()}   {self._times()}")
+        status = Text(f"{self._standing()}   {self._times()}")
         return Group(self._bar, status, table)

@@ -52,14 +52,15 @@ def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
     """Return the table of trials, the best one marked."""
     table = Table(title=f"{spec.method} on {spec.benchmark}: {spec.name}", title_justify="left")
-    names = list(spec.space)
-    for column in ("trial", "seed", "status", f"{spec.prefix} accuracy", "forgetting", "tasks", "time", *names):
+    names, searching = list(spec.space), spec.purpose == "search"
+    first = ("trial",) if searching else ("seed",)
+    for column in (*first, "status", f"{spec.prefix} accuracy", "forgetting", "tasks", "time", *names):
         table.add_column(column, justify="left" if column == "status" else "right", no_wrap=True)
     for trial in trials:
         forgetting = trial.final.get(f"{spec.prefix}/forgetting")
+        label = f"{'* ' if trial.number == best else ''}{trial.number}" if searching else str(trial.seed)
         table.add_row(
-            f"{'* ' if trial.number == best else ''}{trial.number}",
-            str(trial.seed),
+            label,
             trial.status,
             _percent(trial.value),
             _percent(forgetting),

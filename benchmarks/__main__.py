@@ -1,0 +1,37 @@
+"""Run the benchmarks, print a table for each and write all figures to JSON: `python -m benchmarks [NAME ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import growth, probe
+
+BENCHMARKS = {"probe": probe.run, "growth": growth.run}
+
+
+def main() -> None:
+    """Read the command line, run, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}; allowed: {', '.join(BENCHMARKS)}")
+    figures = {name: BENCHMARKS[name]() for name in arguments.names or BENCHMARKS}
+    for name, rows in figures.items():
+        table = Table(*rows[0], title=name, title_justify="left")
+        for row in rows:
+            table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
+        Console().print(table)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
