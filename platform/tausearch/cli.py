@@ -92,6 +92,7 @@ def train(
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
+    set_: SetOption = None,
     concurrent: ConcurrentOption = None,
     cpus_per_trial: CpusOption = 1,
     gpus_per_trial: GpusOption = 0.0,
@@ -103,6 +104,7 @@ def train(
 ) -> None:
     """Train a chosen configuration on all training data and test it: the final run."""
     import tausearch  # noqa: PLC0415  # see search
+    from search_spaces import parse_assignment
     from tausearch import report
     from tausearch.spec import read_spec
 
@@ -110,6 +112,7 @@ def train(
         _best_of(what, storage),
         seeds=_whole_numbers(seeds),
         benchmark=benchmark,
+        overrides=dict(parse_assignment(text) for text in set_ or []),
         name=name,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ def train(
     *,
     seeds: Sequence[int] = DEFAULT_SEEDS,
     benchmark: str | None = None,
+    overrides: Mapping[str, Scalar] | None = None,
     name: str | None = None,
     concurrent: int | None = None,
     cpus_per_trial: int = 1,
@@ -59,6 +60,7 @@ def train(
         best: From `load_best`.
         seeds: One trial each.
         benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
+        overrides: Hyperparameters that take the place of the best file's, for an ablation.
         name: Of the run; by default the next free `<benchmark>-<method>-final-<number>`.
         concurrent: Seeds at a time; by default as many as fit this machine's CPUs.
         cpus_per_trial: CPU threads of a trial.
@@ -77,7 +79,8 @@ def train(
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
     benchmark_spec, entry = get_spec(benchmark or best.benchmark), get_method(best.method)
-    entry.parse(best.hyperparameters)
+    hyperparameters = {**best.hyperparameters, **(overrides or {})}
+    entry.parse(hyperparameters)
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
     protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone)
     _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
@@ -93,7 +96,7 @@ def train(
         resources=resources.model_copy(update={"concurrent": min(resources.concurrent, len(seeds))}),
         trials=len(seeds),
         steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
-        fixed=dict(best.hyperparameters),
+        fixed=hyperparameters,
         seeds=tuple(seeds),
         source=best.selection.search,
     )

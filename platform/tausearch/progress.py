@@ -51,7 +51,14 @@ class ProgressDisplay:
         self._last_line = self.start
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
         self._bar_task = self._bar.add_task("trials", total=spec.trials)
-        self._live = Live(get_renderable=self._render, console=self.console, refresh_per_second=4, transient=True)
+        self._live = Live(
+            get_renderable=self._render,
+            console=self.console,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )  # libraries' output belongs in the log
 
     def __enter__(self) -> ProgressDisplay:
         if self.console.is_terminal:
@@ -107,6 +114,8 @@ class ProgressDisplay:
 
     def _standing(self) -> str:
         """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
+        if not self.trials:
+            return "starting Ray"
         if self.spec.purpose == "search":
             best = best_trial(self.trials.values())
             return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -82,8 +83,8 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {result.best.selection.value:.2f} % ({result.best.selection.metric}): {chosen}")
         out.print(f"best file   {result.best_file}", soft_wrap=True)
-        out.print(f"final run   tausearch train {result.best_file} --seeds 0 1 2{storage_option}", soft_wrap=True)
-    out.print(f"MLflow      tausearch ui{storage_option}", soft_wrap=True)
+        out.print(f"final run   {_command()} train {result.best_file} --seeds 0 1 2{storage_option}", soft_wrap=True)
+    out.print(f"MLflow      {_command()} ui{storage_option}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if result.tracking_error:
         out.print(f"MLflow at {result.tracking_uri} was not written: {result.tracking_error}", style="yellow")
@@ -103,7 +104,7 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
-    out.print(f"MLflow        tausearch ui{storage_option}", soft_wrap=True)
+    out.print(f"MLflow        {_command()} ui{storage_option}", soft_wrap=True)
 
 
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
@@ -150,6 +151,11 @@ def show_space(space: ResolvedSpace) -> None:
     for name, value in space.fixed.items():
         table.add_row(name, "fixed", "", _number(value), _number(space.paper.get(name)))
     out.print(table)
+
+
+def _command() -> str:
+    """Return what to type to call the tool again: its name, or its path where the name would not be found."""
+    return "tausearch" if shutil.which("tausearch") else sys.argv[0]
 
 
 def _percent(value: float | None) -> str:
