@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trainables.backbones import Backbone
 from trainables.data import ImageSet, Task
-from trainables.data.images import Normalise
+from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.mixtures import Mixture

@@ -12,7 +12,7 @@ import torch
 from ray import tune
 from threadpoolctl import threadpool_limits
 
-from trainables.backbones import Backbone
+from trainables.backbones import Backbone, InputSpec
 from trainables.data import Benchmark, Purpose, build_benchmark, get_spec
 from trainables.errors import DivergedError
 from trainables.methods.protocol import Precision
@@ -68,11 +68,12 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
     """Make the sequence of a trial and set this process's threads."""
     torch.set_num_threads(config.threads)
     threadpool_limits(config.threads)  # numpy and scikit-learn, which know nothing of torch's setting
+    backbone = Backbone(config.backbone, None if config.weights is None else Path(config.weights))
     return IncrementalSequence(
-        _benchmark(config.benchmark, config.purpose, config.split_seed),
+        _benchmark(config.benchmark, config.purpose, config.split_seed, backbone.input),
         config.method,
         config.hyperparameters,
-        backbone=Backbone(config.backbone, None if config.weights is None else Path(config.weights)),
+        backbone=backbone,
         seed=config.seed,
         device=config.device,
         precision=config.precision,
@@ -82,9 +83,9 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
 
 
 @lru_cache(maxsize=1)
-def _benchmark(name: str, purpose: Purpose, split_seed: int) -> Benchmark:
+def _benchmark(name: str, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
     """Build a benchmark once per worker process; trials that reuse the process share it, and nothing changes it."""
-    return build_benchmark(get_spec(name), purpose, split_seed)
+    return build_benchmark(get_spec(name), purpose, split_seed, reads)
 
 
 class Trial(tune.Trainable):

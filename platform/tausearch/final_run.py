@@ -82,9 +82,9 @@ def train(
     hyperparameters = {**best.hyperparameters, **(overrides or {})}
     entry.parse(hyperparameters)
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
-    protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone)
+    protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone, best.protocol.precision)
     _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
-    build_benchmark(benchmark_spec, "final", protocol.split_seed)
+    build_benchmark(benchmark_spec, "final", protocol.split_seed, backbone.input)
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
     root, directory = new_run(storage, name, f"{benchmark_spec.name}-{best.method}-final")
     spec = RunSpec(

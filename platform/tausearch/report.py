@@ -18,6 +18,7 @@ from tausearch.record import TrialSummary
 from tausearch.search_run import SearchResult
 from tausearch.spec import RunSpec
 from tausearch.status import RunStatus
+from trainables.methods import EULER_LIMIT
 
 WIDE = 160  # columns where the output is not a terminal and has no width of its own
 
@@ -89,6 +90,15 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     if result.tracking_error:
         out.print(f"MLflow at {result.tracking_uri} was not written: {result.tracking_error}", style="yellow")
     for trial in result.trials:
+        unstable = [int(row["task"]) for row in trial.rows if row.get("train/euler_factor", 0) >= EULER_LIMIT]
+        if unstable:
+            worst = max(row.get("train/euler_factor", 0) for row in trial.rows)
+            out.print(
+                f"trial {trial.number}: strength * max Fisher reaches {worst:.3g} (from task {unstable[0]}); decoupled"
+                f" steps are stable below {EULER_LIMIT:g}",
+                style="yellow",
+                soft_wrap=True,
+            )
         if trial.status == "failed":
             out.print(f"trial {trial.number} failed: {trial.error}", style="red", soft_wrap=True)
 

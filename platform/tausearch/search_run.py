@@ -18,6 +18,7 @@ from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_spec
 from trainables.errors import InputError
 from trainables.methods import get_method
+from trainables.methods.protocol import PRECISIONS, Precision
 from trainables.trial import TrialConfig
 
 DEFAULT_TRIALS = 12
@@ -51,6 +52,7 @@ def search(
     overrides: Mapping[str, Scalar] | None = None,
     backbone: str | None = None,
     weights: str | Path | None = None,
+    precision: str = "fp32",
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
@@ -71,6 +73,7 @@ def search(
         overrides: Hyperparameters fixed to a value.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
+        precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
@@ -95,6 +98,7 @@ def search(
         space=space,
         overrides=overrides,
         backbone=Backbone(backbone or get_spec(benchmark).backbone, None if weights is None else Path(weights)),
+        precision=precision,
         storage=storage,
     )
     directory.path.mkdir(parents=True)
@@ -116,6 +120,7 @@ def plan(
     space: str | Path | None,
     overrides: Mapping[str, Scalar] | None,
     backbone: Backbone,
+    precision: str,
     storage: str | Path,
 ) -> tuple[RunSpec, Storage, RunDirectory]:
     """Check everything that can be wrong with a search, and say exactly what it will do; starts nothing.
@@ -133,8 +138,8 @@ def plan(
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
     root, directory = new_run(storage, name, f"{benchmark}-{method}")
-    protocol = protocol_of(benchmark_spec, seed, backbone)
-    build_benchmark(benchmark_spec, "search", seed)
+    protocol = protocol_of(benchmark_spec, seed, backbone, _precision(precision))
+    build_benchmark(benchmark_spec, "search", seed, backbone.input)
     spec = RunSpec(
         name=directory.name,
         purpose="search",
@@ -171,6 +176,13 @@ def _algorithm(name: str) -> Algorithm:
         if algorithm == name:
             return algorithm
     raise InputError(f"unknown algorithm {name!r}; allowed: {', '.join(ALGORITHMS)}")
+
+
+def _precision(name: str) -> Precision:
+    for precision in PRECISIONS:
+        if precision == name:
+            return precision
+    raise InputError(f"unknown precision {name!r}; allowed: {', '.join(PRECISIONS)}")
 
 
 def plan_resources(cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None) -> Resources:

@@ -16,6 +16,7 @@ from trainables.backbones import Backbone
 from trainables.data import BenchmarkSpec, Purpose
 from trainables.errors import InputError
 from trainables.methods import MethodEntry
+from trainables.methods.protocol import Precision
 from trainables.trial import TrialConfig
 
 Algorithm = Literal["grid", "random", "tpe"]
@@ -43,7 +44,7 @@ class Protocol(Strict):
     backbone: str
     weights: str | None = None
     weights_digest: str
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
 
 
 class Resources(Strict):
@@ -141,7 +142,7 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
 
 
-def protocol_of(spec: BenchmarkSpec, split_seed: int, backbone: Backbone) -> Protocol:
+def protocol_of(spec: BenchmarkSpec, split_seed: int, backbone: Backbone, precision: Precision = "fp32") -> Protocol:
     """Return a benchmark's protocol with the digest of the weights that will be used."""
     return Protocol(
         tasks=spec.num_tasks,
@@ -151,6 +152,7 @@ def protocol_of(spec: BenchmarkSpec, split_seed: int, backbone: Backbone) -> Pro
         backbone=backbone.name,
         weights=None if backbone.weights is None else str(backbone.weights),
         weights_digest=backbone.digest,
+        precision=precision,
     )
 
 

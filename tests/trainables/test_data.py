@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torchvision.transforms import RandomResizedCrop
 
+from trainables.backbones import InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, characters, digits, drawing, get_spec, glyphs
 from trainables.data.benchmark import BenchmarkSpec
-from trainables.data.images import Normalise, RandomShift
 from trainables.data.splits import stratified_split, task_sizes
+from trainables.data.transforms import Normalise, RandomShift, _crop_box, small_transforms
 from trainables.errors import InputError
 
 
@@ -150,7 +152,7 @@ def test_a_class_with_one_image_is_named() -> None:
     def load(part: str) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros(4, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 0, 0, 1])
 
-    spec = BenchmarkSpec("toy", ("a", "b"), 2, 1, 1, "glyph_vit", load, Normalise(), Normalise())
+    spec = BenchmarkSpec("toy", ("a", "b"), 2, 1, 1, "glyph_vit", load, lambda reads: (Normalise(), Normalise()))
     with pytest.raises(InputError, match="class 'b' has 0 training images"):
         build_benchmark(spec, "search")
 
@@ -165,4 +167,52 @@ def test_fingerprint_depends_on_what_training_sees() -> None:
     first = build_benchmark(spec, "search", 0).fingerprint
     assert first == build_benchmark(spec, "search", 0).fingerprint
     assert first != build_benchmark(spec, "search", 1).fingerprint
-    assert first != build_benchmark(dataclasses.replace(spec, train_transform=RandomShift(1)), "search", 0).fingerprint
+    assert (
+        first
+        != build_benchmark(
+            dataclasses.replace(spec, transforms=lambda reads: (RandomShift(1), Normalise())), "search", 0
+        ).fingerprint
+    )
+
+
+class TestPaperTransforms:
+    """What backbones of 224 pixels read."""
+
+    reads = InputSpec(3, 56, (0.5, 0.4, 0.3), (0.5, 0.6, 0.7))
+
+    def test_shapes_channels_and_determinism(self, generator: torch.Generator) -> None:
+        train, evaluate = small_transforms(self.reads)
+        images = torch.randint(0, 256, (4, 1, 32, 32), dtype=torch.uint8, generator=generator)
+        state = torch.get_rng_state()
+        first, second = (train(images, torch.Generator().manual_seed(3)) for _ in range(2))
+        assert torch.equal(first, second) and first.shape == evaluate(images, None).shape == (4, 3, 56, 56)
+        assert torch.equal(state, torch.get_rng_state())
+        assert not torch.equal(first, train(images, torch.Generator().manual_seed(4)))
+        with pytest.raises(ValueError, match="generator"):
+            train(images, None)
+
+    def test_evaluation_is_resize_then_centre_crop(self) -> None:
+        from torchvision.transforms import v2
+
+        _, evaluate = small_transforms(self.reads)
+        images = torch.randint(0, 256, (2, 3, 40, 50), dtype=torch.uint8)
+        bicubic = v2.InterpolationMode.BICUBIC
+        steps = [
+            v2.Resize((64, 64), bicubic, antialias=True),
+            v2.CenterCrop(56),
+            v2.ToDtype(torch.float32, scale=True),
+            v2.Normalize([0.5, 0.4, 0.3], [0.5, 0.6, 0.7]),
+        ]
+        torch.testing.assert_close(evaluate(images, None), v2.Compose(steps)(images))
+
+    def test_crops_follow_torchvisions_rules(self, generator: torch.Generator) -> None:
+        boxes = [_crop_box(60, 80, generator) for _ in range(2000)]
+        assert all(t >= 0 and t + h <= 60 and left >= 0 and left + w <= 80 for t, left, h, w in boxes)
+        image = torch.empty(1, 60, 80)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            theirs = [RandomResizedCrop.get_params(image, [0.08, 1.0], [3 / 4, 4 / 3]) for _ in range(2000)]
+        ours, reference = (torch.tensor(part, dtype=torch.float32) for part in (boxes, theirs))
+        torch.testing.assert_close(ours.mean(0), reference.mean(0), rtol=0.05, atol=0.5)
+        torch.testing.assert_close(ours.std(0), reference.std(0), rtol=0.06, atol=0.5)
+        assert all(0.7 < w / h < 1.4 for _, _, h, w in boxes if h > 20)

@@ -15,9 +15,10 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from trainables.backbones import glyph_vit
+from trainables.backbones.inputs import InputSpec
 from trainables.errors import InputError
 
-__all__ = ["EMBEDDED", "Backbone", "tuned_layers"]
+__all__ = ["EMBEDDED", "Backbone", "InputSpec", "tuned_layers"]
 
 EMBEDDED = "glyph_vit"
 _TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -51,6 +52,21 @@ class Backbone:
             else:
                 model = _load_timm(self.name, self.weights)
         return model.eval()
+
+    @property
+    def input(self) -> InputSpec:
+        """What it reads; known without its weights.
+
+        Raises:
+            InputError: If timm knows no model of that name.
+        """
+        if self.name == EMBEDDED:
+            return glyph_vit.INPUT
+        config = timm.get_pretrained_cfg(self.name) if timm.is_model(self.name) else None
+        if config is None:
+            raise InputError(f"unknown backbone {self.name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
+        channels, size, _ = config.input_size
+        return InputSpec(channels, size, tuple(config.mean), tuple(config.std))
 
     @cached_property
     def digest(self) -> str:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from timm.models.vision_transformer import VisionTransformer
 
+from trainables.backbones.inputs import InputSpec
+
+INPUT = InputSpec(channels=1, size=32, mean=(0.5,), std=(0.5,))
 WEIGHTS = Path(__file__).parent / "weights" / "glyph_vit.safetensors"
 
 

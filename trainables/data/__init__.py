@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from trainables.backbones import EMBEDDED
 from trainables.data import digits, glyphs
 from trainables.data.benchmark import Benchmark, BenchmarkSpec, Purpose, Task, build_benchmark
-from trainables.data.images import ImageSet, Normalise, RandomShift
+from trainables.data.images import ImageSet
+from trainables.data.transforms import Normalise, RandomShift, small_transforms
 from trainables.errors import InputError
 
-__all__ = ["BENCHMARKS", "Benchmark", "BenchmarkSpec", "ImageSet", "Purpose", "Task", "build_benchmark", "get_spec"]
-
-_SMALL = {"epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
-_SMALL_TRANSFORMS = {"train_transform": RandomShift(2), "eval_transform": Normalise()}
+__all__ = [
+    "BENCHMARKS",
+    "Benchmark",
+    "BenchmarkSpec",
+    "ImageSet",
+    "Normalise",
+    "Purpose",
+    "RandomShift",
+    "Task",
+    "build_benchmark",
+    "get_spec",
+]
 
 BENCHMARKS: dict[str, BenchmarkSpec] = {
-    spec.name: spec
-    for spec in (
-        BenchmarkSpec("digits", digits.CLASS_NAMES, 5, load=digits.load, **_SMALL, **_SMALL_TRANSFORMS),  # type: ignore[arg-type]
-        BenchmarkSpec("glyphs", glyphs.CLASS_NAMES, 10, load=glyphs.load, **_SMALL, **_SMALL_TRANSFORMS),  # type: ignore[arg-type]
+    source.__name__.rsplit(".", 1)[1]: BenchmarkSpec(
+        name=source.__name__.rsplit(".", 1)[1],
+        class_names=source.CLASS_NAMES,
+        num_tasks=tasks,
+        epochs=5,
+        batch_size=32,
+        backbone=EMBEDDED,
+        load=source.load,
+        transforms=small_transforms,
     )
+    for source, tasks in ((digits, 5), (glyphs, 10))
 }
 
 

@@ -15,8 +15,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from trainables.data.images import ImageSet, Transform
+from trainables.backbones import Backbone, InputSpec
+from trainables.data.images import ImageSet
 from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
+from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
 Purpose = Literal["search", "final"]
@@ -35,8 +37,7 @@ class BenchmarkSpec:
         batch_size: Examples per optimiser step.
         backbone: The backbone it is run with unless another is named.
         load: Reads one part: uint8 images `(n, c, h, w)`, int64 labels `(n,)`.
-        train_transform: Augmentation and normalisation of training batches.
-        eval_transform: Normalisation of validation and test batches.
+        transforms: Given what the backbone reads, the transform of training and that of evaluation batches.
     """
 
     name: str
@@ -46,8 +47,7 @@ class BenchmarkSpec:
     batch_size: int
     backbone: str
     load: Callable[[Part], tuple[Tensor, Tensor]] = field(repr=False)
-    train_transform: Transform
-    eval_transform: Transform
+    transforms: Callable[[InputSpec], tuple[Transform, Transform]] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,16 @@ class Benchmark:
         )
 
 
-def build_benchmark(spec: BenchmarkSpec, purpose: Purpose, split_seed: int = 0) -> Benchmark:
+def build_benchmark(
+    spec: BenchmarkSpec, purpose: Purpose, split_seed: int = 0, reads: InputSpec | None = None
+) -> Benchmark:
     """Read the images that `purpose` allows and split them into tasks.
+
+    Args:
+        spec: Name and protocol.
+        purpose: "search" or "final".
+        split_seed: Of the validation split.
+        reads: What the backbone reads; by default the benchmark's own backbone.
 
     Returns:
         The benchmark with its images.
@@ -117,11 +125,12 @@ def build_benchmark(spec: BenchmarkSpec, purpose: Purpose, split_seed: int = 0) 
     else:
         eval_images, eval_labels = spec.load("test")
     _require_examples(spec, labels)
+    train_transform, eval_transform = spec.transforms(reads or Backbone(spec.backbone).input)
     tasks, first = [], 0
     for index, size in enumerate(task_sizes(len(spec.class_names), spec.num_tasks), start=1):
         classes = range(first, first + size)
-        train = _of_classes(images, labels, classes, spec.train_transform)
-        tasks.append(Task(index, classes, train, _of_classes(eval_images, eval_labels, classes, spec.eval_transform)))
+        train = _of_classes(images, labels, classes, train_transform)
+        tasks.append(Task(index, classes, train, _of_classes(eval_images, eval_labels, classes, eval_transform)))
         first += size
     return Benchmark(spec, purpose, split_seed, tuple(tasks), _fingerprint(tuple(tasks)))
 

@@ -4,60 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-
-class Transform(Protocol):
-    """Turns a batch of stored images into what the backbone reads."""
-
-    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Map uint8 `(b, c, h, w)` to float32 `(b, c', h', w')`; only augmentations use `generator`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Normalise:
-    """Scale to [0, 1], then subtract `mean` and divide by `std`. Uses no randomness."""
-
-    mean: float = 0.5
-    std: float = 0.5
-
-    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """See `Transform`."""
-        return images.float().div_(255).sub_(self.mean).div_(self.std)
-
-
-@dataclass(frozen=True)
-class RandomShift:
-    """Shift each image by up to `pixels` in both directions, its border repeated, then normalise."""
-
-    pixels: int
-    normalise: Normalise = Normalise()
-
-    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
-        """See `Transform`.
-
-        Returns:
-            float32 `(b, c, h, w)`.
-
-        Raises:
-            ValueError: If `generator` is None; an augmentation never draws from the global random state.
-        """
-        if generator is None:
-            raise ValueError("RandomShift needs a generator, got None")
-        b, _, h, w = images.shape
-        k = self.pixels
-        padded = F.pad(images.float(), (k, k, k, k), mode="replicate").to(images.dtype)
-        offsets = torch.randint(2 * k + 1, (2, b), generator=generator).to(images.device)
-        rows = offsets[0][:, None] + torch.arange(h, device=images.device)  # [b, h]
-        columns = offsets[1][:, None] + torch.arange(w, device=images.device)  # [b, w]
-        index = torch.arange(b, device=images.device)
-        shifted = padded[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, h, w, c]
-        return self.normalise(shifted.permute(0, 3, 1, 2))
+from trainables.data.transforms import Transform
 
 
 @dataclass(frozen=True)

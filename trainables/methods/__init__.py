@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from trainables.methods._composable import EULER_LIMIT
 from trainables.methods.protocol import Capabilities, Context, Method
 from trainables.methods.registry import METHODS, MethodEntry, get_method, register
 
-__all__ = ["METHODS", "Capabilities", "Context", "Method", "MethodEntry", "get_method", "register"]
+__all__ = ["EULER_LIMIT", "METHODS", "Capabilities", "Context", "Method", "MethodEntry", "get_method", "register"]

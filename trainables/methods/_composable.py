@@ -34,6 +34,7 @@ _log = logging.getLogger(__name__)
 Formulation = Literal["paper", "official"]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+EULER_LIMIT = 2.0
 FISHER_FLOOR = 1e-5  # epsilon of the official formulation
 
 
@@ -166,9 +167,19 @@ class ComposableLearner:
             optimizer.step()
             return loss.detach()
 
-        metrics = {"train/loss": fit(task.train, self.context, task.index, step)}
+        metrics = self._check_stability(task)
+        metrics["train/loss"] = fit(task.train, self.context, task.index, step)
         require_finite(parameters, self.context, task.index, len(task.train))
         return metrics
+
+    def _check_stability(self, task: Task) -> dict[str, float]:
+        """Report `train/euler_factor`, which must stay below 2 for decoupled steps to be stable, and warn if not."""
+        if self._layer_penalty is None or self.coupled:
+            return {}
+        factor = self._layer_penalty.largest()  # times c_0 = 1, the largest step size
+        if factor >= EULER_LIMIT:
+            _log.warning("task %d: strength * max Fisher is %.3g, decoupled steps need < 2", task.index, factor)
+        return {"train/euler_factor": factor}
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         bf16 = self.context.precision == "bf16"

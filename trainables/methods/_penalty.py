@@ -45,6 +45,13 @@ class LayerPenalty:
             else {}
         )
 
+    def largest(self) -> float:
+        """Return the largest curvature, own * max F.
+
+        One decoupled step multiplies a weight by 1 - c_e * curvature: explicit Euler, which blows up above 2 / c_e.
+        """
+        return max(float(value.max()) for value in self.curvature.values())
+
     @torch.no_grad()
     def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradient of every trainable parameter of tau_t, pulled back in closed form."""

@@ -1,0 +1,147 @@
+"""Augmentation and normalisation of batches. All randomness comes from a generator that is passed in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2 import functional as vision
+
+from trainables.backbones import InputSpec
+
+
+class Transform(Protocol):
+    """Turns a batch of stored images into what the backbone reads."""
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Map uint8 `(b, c, h, w)` to float32 `(b, c', h', w')`; only augmentations use `generator`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Scale to [0, 1], then subtract `mean` and divide by `std`, one value per channel. Uses no randomness."""
+
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.5,)
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """See `Transform`."""
+        mean, std = (torch.tensor(part, device=images.device).view(-1, 1, 1) for part in (self.mean, self.std))
+        return images.float().div_(255).sub_(mean).div_(std)
+
+
+@dataclass(frozen=True)
+class RandomShift:
+    """Shift each image by up to `pixels` in both directions, its border repeated, then normalise."""
+
+    pixels: int
+    normalise: Normalise = Normalise()
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+        """See `Transform`.
+
+        Returns:
+            float32 `(b, c, h, w)`.
+
+        Raises:
+            ValueError: If `generator` is None; an augmentation never draws from the global random state.
+        """
+        if generator is None:
+            raise ValueError("RandomShift needs a generator, got None")
+        b, _, h, w = images.shape
+        k = self.pixels
+        padded = F.pad(images.float(), (k, k, k, k), mode="replicate").to(images.dtype)
+        offsets = torch.randint(2 * k + 1, (2, b), generator=generator).to(images.device)
+        rows = offsets[0][:, None] + torch.arange(h, device=images.device)  # [b, h]
+        columns = offsets[1][:, None] + torch.arange(w, device=images.device)  # [b, w]
+        index = torch.arange(b, device=images.device)
+        shifted = padded[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, h, w, c]
+        return self.normalise(shifted.permute(0, 3, 1, 2))
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """The paper's training transform: a random crop resized to `size` (bicubic), flipped half of the time, normalised.
+
+    The crop has 8 to 100 % of the image's area and an aspect ratio of 3/4 to 4/3: torchvision's defaults and its
+    rules, with the randomness taken from the generator. Grey images become RGB where the backbone reads RGB.
+    """
+
+    size: int
+    normalise: Normalise
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+        """See `Transform`.
+
+        Returns:
+            float32 `(b, c', size, size)`.
+
+        Raises:
+            ValueError: If `generator` is None.
+        """
+        if generator is None:
+            raise ValueError("RandomResizedCrop needs a generator, got None")
+        flips = torch.rand(len(images), generator=generator) < 0.5
+        crops = []
+        for image, flip in zip(_as_rgb(images, self.normalise), flips, strict=True):
+            top, left, height, width = _crop_box(image.shape[1], image.shape[2], generator)
+            crop = vision.resized_crop(
+                image, top, left, height, width, [self.size, self.size], InterpolationMode.BICUBIC, antialias=True
+            )
+            crops.append(crop.flip(2) if flip else crop)
+        return self.normalise(torch.stack(crops))
+
+
+@dataclass(frozen=True)
+class ResizeCenterCrop:
+    """The paper's test transform: resized to `resize` (bicubic), the middle `size` x `size` cut out, normalised."""
+
+    resize: int
+    size: int
+    normalise: Normalise
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """See `Transform`."""
+        resized = vision.resize(
+            _as_rgb(images, self.normalise), [self.resize, self.resize], InterpolationMode.BICUBIC, antialias=True
+        )
+        return self.normalise(vision.center_crop(resized, [self.size, self.size]))
+
+
+def small_transforms(reads: InputSpec) -> tuple[Transform, Transform]:
+    """Return training and test transform of an embedded 32x32 benchmark for a backbone.
+
+    A backbone that reads such images gets shifts of up to two pixels; a larger one the paper's transforms.
+    """
+    normalise = Normalise(reads.mean, reads.std)
+    if (reads.channels, reads.size) == (1, 32):
+        return RandomShift(2, normalise), normalise
+    return RandomResizedCrop(reads.size, normalise), ResizeCenterCrop(reads.size * 8 // 7, reads.size, normalise)
+
+
+def _as_rgb(images: Tensor, normalise: Normalise) -> Tensor:
+    channels = len(normalise.mean)
+    return images.expand(-1, channels, -1, -1) if images.shape[1] == 1 else images
+
+
+def _crop_box(height: int, width: int, generator: torch.Generator) -> tuple[int, int, int, int]:
+    """Draw top, left, height and width of a crop as torchvision's RandomResizedCrop does."""
+    for _ in range(10):
+        area = height * width * _uniform(0.08, 1.0, generator)
+        ratio = math.exp(_uniform(math.log(3 / 4), math.log(4 / 3), generator))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            top = int(torch.randint(height - h + 1, (), generator=generator))
+            return top, int(torch.randint(width - w + 1, (), generator=generator)), h, w
+    side = min(height, width)
+    return (height - side) // 2, (width - side) // 2, side, side
+
+
+def _uniform(low: float, high: float, generator: torch.Generator) -> float:
+    return low + (high - low) * float(torch.rand((), generator=generator))
