@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -80,6 +81,15 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         store=None if config.store is None else Path(config.store),
         artifacts=None if config.artifacts is None else Path(config.artifacts),
     )
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder holds a whole checkpoint of a trial."""
+    try:
+        torch.load(folder / _STATE, map_location="cpu", weights_only=True)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
+        return False
+    return True
 
 
 @lru_cache(maxsize=1)

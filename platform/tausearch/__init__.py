@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tausearch.best import BestFile, load_best
     from tausearch.final_run import FinalResult, train
-    from tausearch.search_run import SearchResult, search
+    from tausearch.search_run import SearchResult, resume, search
 
-__all__ = ["BestFile", "FinalResult", "SearchResult", "load_best", "search", "train"]
+__all__ = ["BestFile", "FinalResult", "SearchResult", "load_best", "resume", "search", "train"]
 
 _HOMES = {
     "BestFile": "tausearch.best",
     "FinalResult": "tausearch.final_run",
     "SearchResult": "tausearch.search_run",
     "load_best": "tausearch.best",
+    "resume": "tausearch.search_run",
     "search": "tausearch.search_run",
     "train": "tausearch.final_run",
 }

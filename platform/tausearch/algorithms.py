@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import optuna
@@ -13,8 +13,9 @@ from ray.tune.search import Searcher
 from search_spaces import Dimension, Range, Scalar
 from tausearch.record import Status, TrialSummary
 from tausearch.spec import Algorithm, RunSpec
+from trainables.randomness import derive_seed
 
-WORST = 0.0  # percent: what a diverged trial is told to be worth
+WORST = 0.0  # percent: what a diverged trial is worth at the task where it diverged
 STARTUP_TRIALS = 6  # random ones before TPE models anything; Optuna's 10 would be most of a short search
 
 
@@ -35,34 +36,48 @@ class TrialSource(Protocol):
 
 
 class OptunaSource:
-    """Trials chosen by an Optuna study that lives in the driver's memory; the record rebuilds it.
+    """Trials chosen by an Optuna study that lives in the driver's memory and is rebuilt from the record.
 
     The search's starting point comes first. A grid is the list of its points, handed to the study in order, so that
     every algorithm leaves the same kind of history.
 
     Args:
         spec: Space, algorithm, seed, number of trials.
+        history: What is known already, when a search is continued. Trials that have not ended are handed out first,
+            under their own numbers.
     """
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
+        # A sampler that starts again from the same seed would propose its first points a second time.
+        seed = derive_seed(spec.seed, "continued", len(history)) % 2**32 if history else spec.seed
         self.study = optuna.create_study(
-            direction="maximize", sampler=_sampler(spec.algorithm, spec.seed), study_name=spec.name
+            direction="maximize", sampler=_sampler(spec.algorithm, seed), study_name=spec.name
         )
-        points = grid_points(spec.space) if spec.algorithm == "grid" else [dict(spec.start)]
-        for point in points:
-            self.study.enqueue_trial(point)
         self.running: dict[int, optuna.Trial] = {}
+        self.unfinished = [trial for trial in history if trial.status == "running"]
+        self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
+        for trial in history:
+            if trial.status != "running":
+                self.study.add_trial(self._as_optuna(trial))
+        points = grid_points(spec.space) if spec.algorithm == "grid" else [dict(spec.start)]
+        tried = [self._point(trial) for trial in history]
+        for trial in self.unfinished:
+            self.study.enqueue_trial(self._point(trial))
+        for point in points:
+            if point not in tried:
+                self.study.enqueue_trial(point)
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """See `TrialSource`."""
-        if len(self.study.get_trials(deepcopy=False, states=_ASKED)) >= self.spec.trials:
+        number = self.unfinished.pop(0).number if self.unfinished else next(self.unused, None)
+        if number is None:
             return None
         trial = self.study.ask(self.space)
-        self.running[trial.number] = trial
-        return trial.number, dict(trial.params)
+        self.running[number] = trial
+        return number, dict(trial.params)
 
     def report(self, number: int, step: int, value: float) -> None:
         """See `TrialSource`."""
@@ -77,18 +92,31 @@ class OptunaSource:
         if status == "complete":
             assert value is not None and math.isfinite(value)
             self.study.tell(trial, value)
-        elif status == "failed":
-            self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
-            self.study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            self.study.tell(trial, state=_OPTUNA_STATE[status])
+
+    def _point(self, trial: TrialSummary) -> dict[str, Scalar]:
+        return {name: trial.hyperparameters[name] for name in self.space}
+
+    def _as_optuna(self, trial: TrialSummary) -> optuna.trial.FrozenTrial:
+        values = {int(row["task"]): row[f"{self.spec.prefix}/average_accuracy"] for row in trial.rows}
+        if trial.status == "diverged":
+            values[trial.tasks_done + 1] = WORST
+        return optuna.trial.create_trial(
+            state=_OPTUNA_STATE[trial.status],
+            value=trial.value if trial.status == "complete" else None,
+            params=self._point(trial),
+            distributions=self.space,
+            intermediate_values=values,
+        )
 
 
-_ASKED = (
-    optuna.trial.TrialState.RUNNING,
-    optuna.trial.TrialState.COMPLETE,
-    optuna.trial.TrialState.PRUNED,
-    optuna.trial.TrialState.FAIL,
-)
+_OPTUNA_STATE = {
+    "complete": optuna.trial.TrialState.COMPLETE,
+    "pruned": optuna.trial.TrialState.PRUNED,
+    "diverged": optuna.trial.TrialState.PRUNED,
+    "failed": optuna.trial.TrialState.FAIL,
+}
 
 
 class FixedSource:

@@ -57,8 +57,6 @@ def search(
     """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
     import tausearch  # noqa: PLC0415  # torch and ray take seconds to import; --help must not
     from search_spaces import parse_assignment
-    from tausearch import report
-    from tausearch.spec import read_spec
 
     result = tausearch.search(
         benchmark,
@@ -79,12 +77,42 @@ def search(
         tracking_uri=tracking_uri,
         address=address,
     )
-    if json:
-        best = None if result.best is None else result.best.model_dump(mode="json")
-        report.print_json({"name": result.name, "best": best, "trials": report.trials_as_dicts(result.trials)})
-    else:
-        report.show_search(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
-    _leave(result.interrupted, any(trial.status == "complete" for trial in result.trials), result.name, storage)
+    _show_search(result, storage, json)
+
+
+@app.command()
+def resume(
+    name: Annotated[str, typer.Argument(help="Search to continue.")],
+    concurrent: ConcurrentOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Continue a search that was stopped or killed; nothing that was finished is run again."""
+    import tausearch  # noqa: PLC0415  # see search
+
+    result = tausearch.resume(name, concurrent=concurrent, storage=storage, tracking_uri=tracking_uri, address=address)
+    _show_search(result, storage, json)
+
+
+@app.command()
+def extend(
+    name: Annotated[str, typer.Argument(help="Search to extend.")],
+    trials: Annotated[int, typer.Option(help="New total number of trials.")],
+    concurrent: ConcurrentOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run more trials of a search, the algorithm told everything that is known."""
+    import tausearch  # noqa: PLC0415  # see search
+
+    result = tausearch.resume(
+        name, trials=trials, concurrent=concurrent, storage=storage, tracking_uri=tracking_uri, address=address
+    )
+    _show_search(result, storage, json)
 
 
 @app.command()
@@ -128,7 +156,8 @@ def train(
         report.print_json({"name": result.name, "summary": result.summary, "seeds": trials})
     else:
         report.show_final(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
-    _leave(result.interrupted, all(trial.status == "complete" for trial in result.trials), result.name, storage)
+    succeeded = all(trial.status == "complete" for trial in result.trials)
+    _leave(result.interrupted, succeeded, result.name, storage, "the finished seeds are in: tausearch status")
 
 
 @app.command()
@@ -272,6 +301,19 @@ def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # 
     raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
 
 
+def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-untyped-def]  # SearchResult, imported late
+    from tausearch import report  # noqa: PLC0415  # see search
+    from tausearch.spec import read_spec
+
+    if json:
+        best = None if result.best is None else result.best.model_dump(mode="json")
+        report.print_json({"name": result.name, "best": best, "trials": report.trials_as_dicts(result.trials)})
+    else:
+        report.show_search(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
+    succeeded = any(trial.status == "complete" for trial in result.trials)
+    _leave(result.interrupted, succeeded, result.name, storage, "continue with: tausearch resume")
+
+
 def _run_directory(storage: str, name: str):  # type: ignore[no-untyped-def]  # RunDirectory, imported late
     from tausearch.files import open_storage  # noqa: PLC0415  # see search
 
@@ -282,9 +324,9 @@ def _storage_words(storage: str) -> str:
     return "" if storage == DEFAULT_STORAGE else f" --storage {storage}"
 
 
-def _leave(interrupted: bool, succeeded: bool, name: str, storage: str) -> None:
+def _leave(interrupted: bool, succeeded: bool, name: str, storage: str, advice: str) -> None:
     if interrupted:
-        print(f"interrupted; what is finished is kept: tausearch status {name}{_storage_words(storage)}")
+        print(f"interrupted; {advice} {name}{_storage_words(storage)}")
         raise typer.Exit(130)
     if not succeeded:
         raise typer.Exit(1)

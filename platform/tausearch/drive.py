@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
 from tausearch.cluster import ray_session
 from tausearch.files import RunDirectory, Storage
-from tausearch.observer import RecordListener
+from tausearch.observer import Listener, RecordListener
 from tausearch.progress import ProgressDisplay
 from tausearch.quiet import chatter_to
 from tausearch.record import Record, TrialSummary
@@ -71,6 +71,7 @@ def drive(
     *,
     tracking_uri: str | None,
     address: str | None,
+    history: Sequence[TrialSummary] = (),
 ) -> RunResult:
     """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
 
@@ -83,6 +84,7 @@ def drive(
         conclude: Called once with all trials, also after Ctrl-C: writes what the run leaves behind.
         tracking_uri: MLflow tracking URI, or None for the default.
         address: Of a running Ray cluster, or None.
+        history: Trials that the record has already, when a run is continued.
 
     Returns:
         All trials as the record has them.
@@ -96,11 +98,15 @@ def drive(
         stack.enter_context(driver_lock(directory))
         screen = stack.enter_context(chatter_to(directory.log_file))
         progress = stack.enter_context(ProgressDisplay(spec, screen))
-        progress.say(_headline(spec, directory))
-        tracker = Tracker(spec, directory, storage, tracking_uri)
+        progress.say(_headline(spec, directory, len(history)))
+        tracker = Tracker(spec, storage, tracking_uri)
+        for trial in history:
+            tracker.trial_changed(trial)
+            progress.trial_changed(trial)
         try:
             with ray_session(spec.resources, address):
-                run_trials(spec, directory, source, make_config, [RecordListener(record), tracker, progress])
+                listeners: list[Listener] = [RecordListener(record), tracker, progress]
+                run_trials(spec, directory, source, make_config, listeners, history)
         except Interrupted:
             interrupted = True
         trials = record.trials()
@@ -110,11 +116,12 @@ def drive(
     )
 
 
-def _headline(spec: RunSpec, directory: RunDirectory) -> str:
+def _headline(spec: RunSpec, directory: RunDirectory, known: int) -> str:
     what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {', '.join(map(str, spec.seeds))}"
     how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
     at_once = spec.resources.concurrent
+    continued = f" (continued: {known} have started)" if known else ""
     return (
-        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {at_once} at a time{how}\n"
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {at_once} at a time{how}{continued}\n"
         f"log of Ray, Optuna and MLflow: {directory.log_file}"
     )

@@ -26,12 +26,13 @@ class Observer(tune.Callback):
     Args:
         listeners: Told of every change, in this order.
         final_metric: Name of the metric that only a finished trial has.
+        history: Trials that are known already, when a run is continued.
     """
 
-    def __init__(self, listeners: Iterable[Listener], final_metric: str) -> None:
+    def __init__(self, listeners: Iterable[Listener], final_metric: str, history: Iterable[TrialSummary] = ()) -> None:
         self.listeners = list(listeners)
         self.final_metric = final_metric
-        self.trials: dict[int, TrialSummary] = {}
+        self.trials = {trial.number: trial for trial in history}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""

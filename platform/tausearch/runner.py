@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -17,9 +18,10 @@ from search_spaces import Scalar
 from tausearch.algorithms import TrialSource, TuneSearcher
 from tausearch.files import RunDirectory
 from tausearch.observer import Listener, Observer
+from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
 from trainables.errors import InputError
-from trainables.trial import Trial, TrialConfig
+from trainables.trial import Trial, TrialConfig, is_checkpoint
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
@@ -63,6 +65,7 @@ def run_trials(
     source: TrialSource,
     make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
     listeners: Iterable[Listener],
+    history: Iterable[TrialSummary] = (),
 ) -> None:
     """Run every trial that `source` hands out, on the Ray that this process is connected to.
 
@@ -79,7 +82,7 @@ def run_trials(
         tune.with_resources(Trial, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}),
         tune_config=TuneConfig(
             search_alg=searcher,
-            num_samples=spec.trials,
+            num_samples=spec.trials,  # at most: the source says when there are no more
             max_concurrent_trials=spec.resources.concurrent,
             reuse_actors=True,
             trial_dirname_creator=_folder_name,
@@ -87,7 +90,7 @@ def run_trials(
         run_config=RunConfig(
             name=_next_attempt(directory),
             storage_path=str(directory.ray),
-            callbacks=[Observer(listeners, final_metric)],
+            callbacks=[Observer(listeners, final_metric, history)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1, num_to_keep=2),
             verbose=0,
@@ -100,7 +103,23 @@ def run_trials(
 
 
 def _folder_name(trial: Any) -> str:
-    return f"trial-{trial.config['trial']:05d}"
+    return _trial_folder(trial.config["trial"])
+
+
+def _trial_folder(number: int) -> str:
+    return f"trial-{number:05d}"
+
+
+def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
+    """Return the folder of a trial's newest checkpoint that can be read, from whichever attempt; None without one.
+
+    A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
+    """
+    folders = directory.ray.glob(f"attempt-*/{_trial_folder(number)}/checkpoint_*")
+    for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
+        if is_checkpoint(folder):
+            return folder
+    return None
 
 
 def _next_attempt(directory: RunDirectory) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from search_spaces import Scalar, load_space
@@ -12,8 +13,9 @@ from tausearch.best import BestFile, choose, load_best
 from tausearch.cluster import local_cpus
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, open_storage
-from tausearch.record import TrialSummary
-from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
+from tausearch.record import Record, TrialSummary
+from tausearch.runner import is_driven, newest_checkpoint
+from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, read_spec, require_space_fits
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_spec
 from trainables.errors import InputError
@@ -218,17 +220,88 @@ def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anyth
     return trials or (DEFAULT_TRIALS if anything_to_search else 1)
 
 
+def resume(
+    name: str,
+    *,
+    storage: str | Path = DEFAULT_STORAGE,
+    trials: int | None = None,
+    concurrent: int | None = None,
+    tracking_uri: str | None = None,
+    address: str | None = None,
+) -> SearchResult:
+    """Continue a search that was stopped or killed: finished trials are kept, others go on after their last task.
+
+    Args:
+        name: Of the search.
+        storage: Folder of run directories.
+        trials: A new total, to extend the search; the algorithm is told everything that is known.
+        concurrent: Trials at a time; by default as before.
+        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
+        address: Of a running Ray cluster.
+
+    Returns:
+        All trials and the best configuration.
+
+    Raises:
+        InputError: If there is no such search, another process drives it, or its protocol is no longer what it was.
+    """
+    root = open_storage(storage, write=True)
+    directory = root.run(name)
+    spec = read_spec(directory)
+    if spec.purpose != "search":
+        raise InputError(f"run {name!r} is a final run; only searches can be continued")
+    if is_driven(directory):
+        raise InputError(f"run {name!r} is being driven by another process")
+    _require_unchanged(spec)
+    if trials is not None:
+        if trials < spec.trials:
+            raise InputError(f"--trials {trials}: the search has {spec.trials} trials already")
+        grid_size = math.prod(len(dimension.grid) for dimension in spec.space.values())
+        if spec.algorithm == "grid" and trials > grid_size:
+            raise InputError(f"--trials {trials}: the grid has {grid_size} points")
+        spec = spec.model_copy(update={"trials": trials})
+    if concurrent is not None:
+        resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent)
+        spec = spec.model_copy(update={"resources": resources})
+    spec.save(directory)
+    return _run(spec, root, directory, tracking_uri, address)
+
+
+def _require_unchanged(spec: RunSpec) -> None:
+    """Refuse to continue a search whose numbers would no longer be comparable."""
+    then = spec.protocol
+    backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
+    now = protocol_of(get_spec(spec.benchmark), then.split_seed, backbone, then.precision)
+    for key, value in then:
+        if getattr(now, key) != value:
+            raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")
+
+
 def _run(
     spec: RunSpec, storage: Storage, directory: RunDirectory, tracking_uri: str | None, address: str | None
 ) -> SearchResult:
+    history = Record(directory.record).trials()
+    unfinished = {trial.number for trial in history if trial.status == "running"}
+
     def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        return spec.trial(number, hyperparameters, spec.seed, store=storage.store, artifacts=None)
+        config = spec.trial(number, hyperparameters, spec.seed, store=storage.store, artifacts=None)
+        checkpoint = newest_checkpoint(directory, number) if number in unfinished else None
+        return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
 
     def conclude(trials: list[TrialSummary]) -> Conclusion:
         return conclude_search(spec, directory, trials)
 
-    source = OptunaSource(spec)
-    run = drive(spec, storage, directory, source, make_config, conclude, tracking_uri=tracking_uri, address=address)
+    run = drive(
+        spec,
+        storage,
+        directory,
+        OptunaSource(spec, history),
+        make_config,
+        conclude,
+        tracking_uri=tracking_uri,
+        address=address,
+        history=history,
+    )
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)
 

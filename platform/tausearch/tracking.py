@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from tausearch.files import RunDirectory, Storage
+from tausearch.files import Storage
 from tausearch.record import Status, TrialSummary
 from tausearch.spec import RunSpec
 
@@ -32,6 +32,7 @@ _MLFLOW_STATUS: dict[Status, str] = {
     "running": "KILLED",  # only asked for when the driver stops
 }
 PARENT_TAG = "mlflow.parentRunId"
+RUN_TAG = "tausearch.run"
 
 
 class Tracker:
@@ -39,14 +40,12 @@ class Tracker:
 
     Args:
         spec: The run.
-        directory: Its run directory.
         storage: Holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
     """
 
-    def __init__(self, spec: RunSpec, directory: RunDirectory, storage: Storage, uri: str | None = None) -> None:
+    def __init__(self, spec: RunSpec, storage: Storage, uri: str | None = None) -> None:
         self.spec = spec
-        self.directory = directory
         self.storage = storage
         self.uri = uri or storage.mlflow_uri
         self.error: str | None = None
@@ -100,19 +99,38 @@ class Tracker:
                 self._experiment = self._client.create_experiment(self.spec.benchmark, artifact_location=location)
             else:
                 self._experiment = found.experiment_id
-        tags = {"method": self.spec.method, "kind": self.spec.purpose, "tausearch.run": self.spec.name}
+        if self._find_runs():
+            return
+        tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name}
         self._parent = self._create_run(self.spec.name, tags)
         protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
-        self._log(
-            self._parent,
-            params={
-                "method": self.spec.method,
-                "algorithm": self.spec.algorithm,
-                "trials": self.spec.trials,
-                "seed": self.spec.seed,
-                **protocol,
-            },
-        )
+        about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
+        self._log(self._parent, params={**about, **protocol})
+
+    def _find_runs(self) -> bool:
+        """Take over the runs that an earlier attempt made; says whether there are any."""
+        parents = self._search(f"tags.`{RUN_TAG}` = '{self.spec.name}'")
+        if not parents:
+            return False
+        self._parent = parents[0].info.run_id
+        self._client.update_run(self._parent, status="RUNNING")
+        for run in self._search(f"tags.`{PARENT_TAG}` = '{self._parent}'"):
+            number = int(run.data.tags["trial"])
+            self._runs[number] = run.info.run_id
+            history = self._client.get_metric_history(run.info.run_id, f"{self.spec.prefix}/average_accuracy")
+            self._written[number] = max((metric.step for metric in history), default=0)
+            if "chosen" in run.data.tags:
+                self._client.delete_tag(run.info.run_id, "chosen")  # it is chosen again at the end
+        return True
+
+    def _search(self, query: str) -> list[Any]:
+        found, token = [], None
+        while True:
+            page = self._client.search_runs([self._experiment], query, page_token=token)
+            found += page
+            token = page.token
+            if not token:
+                return found
 
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
         run = self._client.create_run(self._experiment, run_name=name, tags=tags)
@@ -122,13 +140,16 @@ class Tracker:
         if trial.number not in self._runs:
             tags = {PARENT_TAG: self._parent, "method": self.spec.method, "trial": str(trial.number)}
             self._runs[trial.number] = self._create_run(f"{self.spec.name}/trial-{trial.number}", tags)
-            self._open.add(trial.number)
             self._log(self._runs[trial.number], params={**trial.hyperparameters, "seed": trial.seed})
         run, done = self._runs[trial.number], self._written.get(trial.number, 0)
         for row in trial.rows[done:]:
             self._log(run, metrics={k: v for k, v in row.items() if k != "task"}, step=int(row["task"]))
         self._written[trial.number] = max(done, trial.tasks_done)
-        if trial.status != "running":
+        if trial.status == "running":
+            if trial.number not in self._open:
+                self._client.update_run(run, status="RUNNING")
+                self._open.add(trial.number)
+        else:
             self._log(run, tags={"status": trial.status, **({"error": trial.error[:4000]} if trial.error else {})})
             self._terminate(trial.number, trial.status)
 
@@ -163,7 +184,8 @@ class Tracker:
             run = self._runs[chosen.number]
             self._log(run, tags={"chosen": "true", "benchmark": self.spec.benchmark})
             metrics[f"best/{self.spec.prefix}/final_accuracy"] = chosen.value or 0.0
-            self._log(self._parent, params={f"best/{k}": v for k, v in chosen.hyperparameters.items()})
+            # Tags, because parameters can never be changed and a continued search may choose another trial.
+            self._log(self._parent, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
             if conclusion.set_run_id is not None:
                 conclusion.set_run_id(run)
         self._log(self._parent, metrics=metrics)

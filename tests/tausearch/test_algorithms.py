@@ -103,3 +103,47 @@ def test_best_needs_the_last_task_and_ties_go_to_the_earlier() -> None:
 def test_fixed_source_hands_out_its_trials() -> None:
     source = FixedSource([(0, {}), (1, {})])
     assert [source.next(), source.next(), source.next()] == [(0, {}), (1, {}), None]
+
+
+class TestContinued:
+    """A source rebuilt from the record."""
+
+    def test_unfinished_trials_come_first_under_their_own_numbers(self, spec: RunSpec) -> None:
+        history = [make_trial(0, value=70.0), make_trial(1, tasks=2), make_trial(2, tasks=1, status="pruned")]
+        source = OptunaSource(spec, history)
+        assert [t.state.name for t in source.study.trials[:2]] == ["COMPLETE", "PRUNED"]
+        assert source.study.trials[0].intermediate_values == {1: 90.0, 2: 80.0, 3: 70.0}
+        first, second, third = source.next(), source.next(), source.next()
+        assert first == (1, {"alpha": 2.0, "lr": 0.01})
+        assert second is not None and second[0] == 3
+        assert third is None
+
+    def test_it_proposes_no_point_twice(self, spec: RunSpec) -> None:
+        spec = with_(spec, algorithm="random", trials=8)
+        fresh = OptunaSource(spec)
+        points = [fresh.next() for _ in range(4)]
+        history = [
+            make_trial(number, value=50.0, hyperparameters={**point, "lr_pre": 0.1})
+            for number, point in filter(None, points)
+        ]
+        continued = OptunaSource(spec, history)
+        more = [continued.next() for _ in range(5)]
+        assert [p and p[0] for p in more] == [4, 5, 6, 7, None]
+        everything = [tuple(p[1].values()) for p in [*points, *more] if p]
+        assert len(set(everything)) == 8
+
+    def test_a_grid_goes_on_where_it_was(self, spec: RunSpec) -> None:
+        spec = with_(spec, algorithm="grid", trials=6)
+        points = grid_points(spec.space)
+        history = [
+            make_trial(0, value=50.0, hyperparameters={**points[0], "lr_pre": 0.1}),
+            make_trial(1, tasks=1, hyperparameters={**points[1], "lr_pre": 0.1}),
+        ]
+        source = OptunaSource(spec, history)
+        rest = [source.next() for _ in range(6)]
+        assert [p for p in rest if p] == list(enumerate(points))[1:]
+
+    def test_diverged_trials_are_known_to_be_bad(self, spec: RunSpec) -> None:
+        trial = make_trial(0, tasks=1, status="diverged", error="not finite")
+        told = OptunaSource(spec, [trial]).study.trials[0]
+        assert told.state.name == "PRUNED" and told.intermediate_values == {1: 90.0, 2: 0.0}

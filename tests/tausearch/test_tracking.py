@@ -18,7 +18,7 @@ from tests.tausearch.conftest import make_trial
 def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     (tmp_path / "best.yaml").write_text("x")
-    tracker = Tracker(spec, storage.run(spec.name), storage)
+    tracker = Tracker(spec, storage)
     for tasks in (0, 1, 2):
         tracker.trial_changed(make_trial(0, tasks=tasks))
     best = make_trial(0, value=70.0)
@@ -40,13 +40,13 @@ def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Pa
     assert runs[f"{spec.name}/trial-1"].info.status == "FAILED"
     assert runs[f"{spec.name}/trial-1"].data.tags["error"] == "not finite"
     assert runs[f"{spec.name}/trial-2"].info.status == "KILLED"
-    assert runs[spec.name].data.params["best/alpha"] == "1.0"
+    assert runs[spec.name].data.tags["best/alpha"] == "1.0"
     assert [f.path for f in client.list_artifacts(runs[spec.name].info.run_id)] == ["best.yaml"]
 
 
 def test_a_dead_server_is_noted_and_delays_nothing(spec: RunSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
-    tracker = Tracker(spec, storage.run(spec.name), storage, uri="http://127.0.0.1:9")
+    tracker = Tracker(spec, storage, uri="http://127.0.0.1:9")
     start = time.monotonic()
     for number in range(100):
         tracker.trial_changed(make_trial(number, value=1.0))
@@ -60,7 +60,7 @@ def test_a_dead_server_is_noted_and_delays_nothing(spec: RunSpec, tmp_path: Path
 def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str) -> None:
     storage = open_storage(tmp_path, write=True)
     specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
-    trackers = [Tracker(s, storage.run(s.name), storage) for s in specs]  # both create the schema, at the same time
+    trackers = [Tracker(s, storage) for s in specs]  # both create the schema, at the same time
     for tracker in trackers:
         tracker.trial_changed(make_trial(0, value=1.0))
     for tracker in trackers:
