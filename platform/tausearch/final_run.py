@@ -14,8 +14,8 @@ from tausearch.algorithms import FixedSource
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, RunDirectory, replace_text
+from tausearch.planning import new_run, plan_resources
 from tausearch.record import TrialSummary
-from tausearch.search_run import new_run, plan_resources
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_spec

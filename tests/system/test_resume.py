@@ -20,18 +20,8 @@ from tausearch.record import Record, TrialSummary
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 TRIALS = 4
-GRID = [
-    sys.executable,
-    "-m",
-    "tausearch",
-    "search",
-    "digits",
-    "finetune",
-    "--algorithm",
-    "grid",
-    "--trials",
-    str(TRIALS),
-]
+SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
+GRID = [sys.executable, "-m", "tausearch", *SEARCH]
 
 
 def run(*arguments: str, cwd: Path) -> None:
@@ -64,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def undisturbed(folder: Path) -> list[TrialSummary]:
-    run(*GRID[3:], "--name", "calm", cwd=folder)
+    run(*SEARCH, "--name", "calm", cwd=folder)
     return Record(Storage(folder / "tausearch-runs").run("calm").record).trials()
 
 
@@ -133,11 +123,8 @@ def test_a_killed_worker_goes_on_from_its_last_task(folder: Path, undisturbed: l
     while not any(trial.tasks_done >= 2 for trial in record.trials()):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
-    workers = [
-        child
-        for child in psutil.Process(process.pid).children(recursive=True)
-        if "ray::Trial" in child.name() or any("ray::Trial" in part for part in child.cmdline())
-    ]
+    children = psutil.Process(process.pid).children(recursive=True)
+    workers = [child for child in children if "ray::" in " ".join(child.cmdline()) and "train" in child.cmdline()[0]]
     assert workers
     os.kill(workers[0].pid, signal.SIGKILL)
     assert process.wait(300) == 0

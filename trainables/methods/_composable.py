@@ -237,6 +237,16 @@ class ComposableLearner:
         self._compose()
 
 
+def head_strengths(formulation: Formulation, fisher: float, prior: float) -> tuple[float, float]:
+    """Return the strengths of the head's Fisher and identity terms as their gradients have them.
+
+    Departures of "official": both count twice (its loss has no 1/2), and without a Fisher term there is no prior term.
+    """
+    if formulation == "paper":
+        return fisher, prior
+    return 2 * fisher, 2 * prior if fisher else 0.0
+
+
 def mean_fisher(consolidation: Consolidation) -> Fisher:
     """Return the Fisher averaged over the examples of tasks 1 to t."""
     return {name: value / consolidation.examples for name, value in consolidation.fisher.items()}

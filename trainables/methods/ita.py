@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainables.data import Task
-from trainables.methods._composable import FISHER_FLOOR, ComposableConfig, NonNegative, mean_fisher
+from trainables.methods._composable import FISHER_FLOOR, ComposableConfig, NonNegative, head_strengths, mean_fisher
 from trainables.methods._penalty import Coefficients
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import Fisher
@@ -43,10 +43,9 @@ class ITARule:
     def __init__(self, config: ITAConfig) -> None:
         self.config = config
         self.official = config.formulation == "official"
-        twice = 2.0 if self.official else 1.0
-        self.alpha_cls = twice * config.alpha_cls
-        inactive = self.official and config.alpha_cls == 0
-        self.alpha_cls_prior = 0.0 if inactive else twice * config.alpha_cls_prior
+        self.alpha_cls, self.alpha_cls_prior = head_strengths(
+            config.formulation, config.alpha_cls, config.alpha_cls_prior
+        )
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
         """Return F and alpha."""

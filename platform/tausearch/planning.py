@@ -1,0 +1,130 @@
+"""Check everything that can be wrong with a search before any work starts, and say exactly what it will do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from search_spaces import Scalar, load_space
+from tausearch.cluster import local_cpus
+from tausearch.files import RunDirectory, Storage, open_storage
+from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_spec
+from trainables.errors import InputError
+from trainables.methods import get_method
+from trainables.methods.protocol import PRECISIONS, Precision
+
+DEFAULT_TRIALS = 12
+
+
+def plan(
+    *,
+    benchmark: str,
+    method: str,
+    trials: int | None,
+    algorithm: str,
+    concurrent: int | None,
+    cpus_per_trial: int,
+    gpus_per_trial: float,
+    seed: int,
+    name: str | None,
+    space: str | Path | None,
+    overrides: Mapping[str, Scalar] | None,
+    backbone: Backbone,
+    precision: str,
+    storage: str | Path,
+) -> tuple[RunSpec, Storage, RunDirectory]:
+    """Check everything that can be wrong with a search, and say exactly what it will do; starts nothing.
+
+    Returns:
+        Specification, storage, and the run directory, which is not created yet.
+
+    Raises:
+        InputError: If an argument is wrong.
+    """
+    benchmark_spec, entry = get_spec(benchmark), get_method(method)
+    resolved = load_space(method, benchmark, file=None if space is None else Path(space), overrides=overrides)
+    require_space_fits(entry, resolved)
+    chosen = _algorithm(algorithm)
+    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
+    count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
+    root, directory = new_run(storage, name, f"{benchmark}-{method}")
+    protocol = protocol_of(benchmark_spec, seed, backbone, _precision(precision))
+    build_benchmark(benchmark_spec, "search", seed, backbone.input)
+    spec = RunSpec(
+        name=directory.name,
+        purpose="search",
+        benchmark=benchmark,
+        method=method,
+        protocol=protocol,
+        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),
+        trials=count,
+        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        algorithm=chosen,
+        seed=seed,
+        space=resolved.space,
+        start=resolved.start,
+        fixed=resolved.fixed,
+    )
+    return spec, root, directory
+
+
+def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, RunDirectory]:
+    """Return storage and run directory of a new run, which is not created yet.
+
+    Raises:
+        InputError: If the storage cannot be written, or the name is taken or no name for a folder.
+    """
+    root = open_storage(storage, write=True)
+    directory = root.run(name or root.free_name(stem))
+    if directory.path.exists():
+        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
+    return root, directory
+
+
+def _algorithm(name: str) -> Algorithm:
+    for algorithm in ALGORITHMS:
+        if algorithm == name:
+            return algorithm
+    raise InputError(f"unknown algorithm {name!r}; allowed: {', '.join(ALGORITHMS)}")
+
+
+def _precision(name: str) -> Precision:
+    for precision in PRECISIONS:
+        if precision == name:
+            return precision
+    raise InputError(f"unknown precision {name!r}; allowed: {', '.join(PRECISIONS)}")
+
+
+def plan_resources(cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None) -> Resources:
+    """Check what a trial is to get and work out how many fit.
+
+    Returns:
+        What each trial gets and how many run at a time.
+
+    Raises:
+        InputError: If a number is out of range, or a GPU fraction does not divide a GPU.
+    """
+    if cpus_per_trial < 1:
+        raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
+    if concurrent is not None and concurrent < 1:
+        raise InputError(f"--concurrent must be at least 1, got {concurrent}")
+    if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
+        raise InputError(
+            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
+        )
+    fits = max(1, local_cpus() // cpus_per_trial)
+    return Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent or fits)
+
+
+def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
+    if trials is not None and trials < 1:
+        raise InputError(f"--trials must be at least 1, got {trials}")
+    if algorithm == "grid":
+        if trials is not None and trials > grid_size:
+            raise InputError(f"--trials {trials}: the grid has {grid_size} points")
+        return trials or grid_size
+    if not anything_to_search and trials is not None and trials > 1:
+        raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
+    return trials or (DEFAULT_TRIALS if anything_to_search else 1)
