@@ -14,7 +14,7 @@ from ray import tune
 from threadpoolctl import threadpool_limits
 
 from trainables.backbones import Backbone, InputSpec
-from trainables.data import Benchmark, Purpose, build_benchmark, get_spec
+from trainables.data import Benchmark, Purpose, build_benchmark, get_source
 from trainables.errors import DivergedError
 from trainables.methods.protocol import Precision
 from trainables.sequence import IncrementalSequence
@@ -95,7 +95,7 @@ def is_checkpoint(folder: Path) -> bool:
 @lru_cache(maxsize=1)
 def _benchmark(name: str, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
     """Build a benchmark once per worker process; trials that reuse the process share it, and nothing changes it."""
-    return build_benchmark(get_spec(name), purpose, split_seed, reads)
+    return build_benchmark(get_source(name), purpose, split_seed, reads)
 
 
 class Trial(tune.Trainable):

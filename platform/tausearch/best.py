@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,9 @@ from search_spaces.values import ScalarField
 from tausearch.files import replace_text
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec
+from trainables.data import get_source
 from trainables.errors import InputError
+from trainables.methods import get_method
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -68,9 +71,9 @@ class BestFile(Strict):
 
 
 def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: str | None = None) -> BestFile:
-    """Describe the chosen trial of a search."""
+    """Describe the chosen trial of a search, its hyperparameters with those that were left at their defaults."""
     assert best.value is not None
-    hyperparameters: dict[str, Scalar] = dict(best.hyperparameters)
+    hyperparameters: dict[str, Scalar] = asdict(get_method(spec.method).parse(best.hyperparameters))
     return BestFile(
         schema_version=SCHEMA_VERSION,
         benchmark=spec.benchmark,
@@ -106,13 +109,27 @@ def load_best(path: str | Path) -> BestFile:
         raise InputError(f"best file {path}: is not valid YAML") from error
     if not isinstance(content, dict):
         raise InputError(f"best file {path}: must be a mapping with the keys {', '.join(BestFile.model_fields)}")
-    if content.get("schema_version") != SCHEMA_VERSION:
-        got = content.get("schema_version", "none")
+    got = content.get("schema_version", "none")
+    if got is True or got != SCHEMA_VERSION:
         raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {got}")
     try:
-        return BestFile.model_validate(content)
+        best = BestFile.model_validate(content)
+        _require_complete(best)
     except ValidationError as error:
         raise InputError(f"best file {path}: {_explain(error)}") from error
+    except InputError as error:
+        raise InputError(f"best file {path}: {error}") from error
+    return best
+
+
+def _require_complete(best: BestFile) -> None:
+    """Refuse a file that names something unknown, or leaves a hyperparameter to whatever the default is today."""
+    get_source(best.benchmark)
+    entry = get_method(best.method)
+    entry.parse(best.hyperparameters)
+    missing = [each.name for each in fields(entry.config) if each.name not in best.hyperparameters]
+    if missing:
+        raise InputError(f"key 'hyperparameters.{missing[0]}' is missing")
 
 
 def _explain(error: ValidationError) -> str:

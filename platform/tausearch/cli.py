@@ -224,9 +224,9 @@ def spaces(
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
     from tausearch import report
-    from trainables.data import get_spec
+    from trainables.data import get_source
 
-    get_spec(benchmark)
+    get_source(benchmark)
     overrides = dict(parse_assignment(text) for text in set_ or [])
     methods = METHODS_WITH_SPACE if method is None else (method,)
     resolved = [load_space(each, benchmark, file=space, overrides=overrides) for each in methods]

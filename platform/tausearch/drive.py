@@ -92,7 +92,8 @@ def drive(
     Raises:
         InputError: If another process drives this run, or the cluster cannot run it.
     """
-    record = Record(directory.record, {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method})
+    constants = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
+    record = Record(directory.record, constants, tasks=spec.protocol.tasks, prefix=spec.prefix)
     interrupted = False
     with ExitStack() as stack:
         stack.enter_context(driver_lock(directory))

@@ -18,7 +18,7 @@ from tausearch.planning import new_run, plan_resources
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_spec
+from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.trial import TrialConfig
@@ -78,7 +78,7 @@ def train(
     """
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
-    benchmark_spec, entry = get_spec(benchmark or best.benchmark), get_method(best.method)
+    benchmark_spec, entry = get_source(benchmark or best.benchmark), get_method(best.method)
     hyperparameters = {**best.hyperparameters, **(overrides or {})}
     entry.parse(hyperparameters)
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))

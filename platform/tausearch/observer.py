@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Protocol
 
 from ray import tune
@@ -65,7 +66,7 @@ class Observer(tune.Callback):
         """A trial's process failed for the last time."""
         summary = self._summary(trial)
         summary.status = "failed"
-        summary.error = _last_line(trial.get_error() if hasattr(trial, "get_error") else None)
+        summary.error = _last_line(trial.error_file)
         self._tell(summary)
 
     def _summary(self, trial: Any) -> TrialSummary:
@@ -91,7 +92,11 @@ class RecordListener:
         self.record.write(trial)
 
 
-def _last_line(error: object) -> str:
-    """Return the line of a traceback that says what went wrong."""
-    lines = [line.strip() for line in str(error or "unknown error").splitlines() if line.strip()]
+def _last_line(error_file: str | None) -> str:
+    """Return the line of a traceback that says what went wrong, from the file that Tune keeps on the driver."""
+    try:
+        text = Path(error_file or "").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "unknown error"

@@ -10,7 +10,7 @@ from tausearch.cluster import local_cpus
 from tausearch.files import RunDirectory, Storage, open_storage
 from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_spec
+from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.protocol import PRECISIONS, Precision
@@ -43,7 +43,7 @@ def plan(
     Raises:
         InputError: If an argument is wrong.
     """
-    benchmark_spec, entry = get_spec(benchmark), get_method(method)
+    benchmark_spec, entry = get_source(benchmark), get_method(method)
     resolved = load_space(method, benchmark, file=None if space is None else Path(space), overrides=overrides)
     require_space_fits(entry, resolved)
     chosen = _algorithm(algorithm)

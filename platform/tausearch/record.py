@@ -17,9 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from search_spaces import Scalar
+from trainables.errors import InputError
 
 Status = Literal["running", "complete", "pruned", "diverged", "failed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+_LAST_TASK = ("final_accuracy", "forgetting")
+_EVERY_TASK = (
+    "train/loss",
+    "train/euler_factor",
+    "seconds/preconsolidation",
+    "seconds/training",
+    "seconds/evaluation",
+)
 _METRIC_PREFIXES = ("val/", "test/", "train/", "seconds/")
 
 
@@ -73,35 +82,51 @@ class Record:
     Args:
         folder: `<run>/record`.
         constants: Columns that are the same in every row, such as benchmark and method.
+        tasks: Number of tasks of a whole trial: every file has the columns of all of them, so that readers which take
+            their schema from the first file see everything.
+        prefix: "val" or "test".
     """
 
-    def __init__(self, folder: Path, constants: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, constants: Mapping[str, str] | None = None, *, tasks: int = 0, prefix: str = "val"
+    ) -> None:
         self.folder = folder
         self.constants = dict(constants or {})
+        names = ["average_accuracy", *(f"accuracy/task_{k}" for k in range(1, tasks + 1)), *_LAST_TASK]
+        self.metrics = [f"{prefix}/{name}" for name in names] + list(_EVERY_TASK)
 
     def write(self, trial: TrialSummary) -> None:
         """Write all rows of a trial; one without a finished task has a single row, task 0, so that it is seen."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        about = {
+        about: dict[str, Any] = {
             **self.constants,
             "trial": trial.number,
             "seed": trial.seed,
             "status": trial.status,
             "error": trial.error or "",
             "hyperparameters": json.dumps(trial.hyperparameters),
-            **{f"hyperparameters/{name}": value for name, value in trial.hyperparameters.items()},
         }
+        for name, value in trial.hyperparameters.items():
+            # Every number is a float column: 50 in one trial and 0.76 in the next are the same kind of thing.
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            about[f"hyperparameters/{name}"] = float(value) if number else str(value)
         rows = [{**about, **row, "task": int(row["task"])} for row in trial.rows or [{"task": 0}]]
-        columns = {name: None for row in rows for name in row}
-        table = pa.Table.from_pydict({name: [row.get(name) for row in rows] for name in columns})
+        metrics = dict.fromkeys([*self.metrics, *(name for row in trial.rows for name in row if name != "task")])
+        fields = [(name, pa.scalar(value).type) for name, value in {**about, "task": 0}.items()]
+        schema = pa.schema([*fields, *((name, pa.float64()) for name in metrics)])
+        table = pa.Table.from_pylist(rows, schema=schema)
         target = self.folder / f"trial-{trial.number:05d}.parquet"
         unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
         pq.write_table(table, unfinished)
         os.replace(unfinished, target)
 
     def table(self) -> pa.Table:
-        """Return all rows of all trials, ordered by trial and task; columns that a trial lacks are null."""
-        tables = [pq.read_table(path) for path in sorted(self.folder.glob("trial-*.parquet"))]
+        """Return all rows of all trials, ordered by trial and task; columns that a trial lacks are null.
+
+        Raises:
+            InputError: If a file is damaged.
+        """
+        tables = [_read(path) for path in sorted(self.folder.glob("trial-*.parquet"))]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
     def trials(self) -> list[TrialSummary]:
@@ -122,6 +147,13 @@ class Record:
         for trial in by_number.values():
             trial.value = final_value(trial.final)
         return list(by_number.values())
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InputError(f"record file {path}: is damaged ({str(error).splitlines()[0]})") from error
 
 
 def final_value(row: Mapping[str, float]) -> float | None:

@@ -17,7 +17,7 @@ from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from trainables.backbones import Backbone
-from trainables.data import get_spec
+from trainables.data import get_source
 from trainables.errors import InputError
 from trainables.trial import TrialConfig
 
@@ -95,7 +95,7 @@ def search(
         name=name,
         space=space,
         overrides=overrides,
-        backbone=Backbone(backbone or get_spec(benchmark).backbone, None if weights is None else Path(weights)),
+        backbone=Backbone(backbone or get_source(benchmark).backbone, None if weights is None else Path(weights)),
         precision=precision,
         storage=storage,
     )
@@ -155,7 +155,7 @@ def _require_unchanged(spec: RunSpec) -> None:
     """Refuse to continue a search whose numbers would no longer be comparable."""
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
-    now = protocol_of(get_spec(spec.benchmark), then.split_seed, backbone, then.precision)
+    now = protocol_of(get_source(spec.benchmark), then.split_seed, backbone, then.precision)
     for key, value in then:
         if getattr(now, key) != value:
             raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

@@ -9,6 +9,8 @@ import pytest
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, Resources, RunSpec
 
+FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
+
 
 @pytest.fixture
 def spec() -> RunSpec:
@@ -28,7 +30,7 @@ def spec() -> RunSpec:
             "lr": {"low": 0.001, "high": 0.1, "log": True, "grid": [0.01, 0.02]},
         },
         start={"alpha": 1, "lr": 0.01},
-        fixed={"lr_pre": 0.1},
+        fixed=FIXED,
     )
 
 
@@ -41,5 +43,5 @@ def make_trial(number: int, tasks: int = 3, value: float | None = None, **more: 
     if value is not None:
         rows[-1] |= {"val/final_accuracy": value, "val/forgetting": 1.0}
     status = "complete" if value is not None else "running"
-    fields = {"status": status, "hyperparameters": {"alpha": 1.0 + number, "lr": 0.01, "lr_pre": 0.1}, **more}
+    fields = {"status": status, "hyperparameters": {"alpha": 1.0 + number, "lr": 0.01, **FIXED}, **more}
     return TrialSummary(number=number, seed=0, rows=rows, value=value, **fields)

@@ -24,7 +24,7 @@ def test_round_trip(spec: RunSpec, tmp_path: Path) -> None:
     best = choose(spec, make_trial(2, value=81.5), competitors=4)
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best
-    assert best.hyperparameters == {"alpha": 3.0, "lr": 0.01, "lr_pre": 0.1}
+    assert best.hyperparameters["alpha"] == 3.0 and best.hyperparameters["formulation"] == "paper"
     assert set(best.versions) == {"tausearch", "torch", "timm", "peft"}
     assert best.selection.metric == "val/final_accuracy"
 
@@ -40,6 +40,13 @@ def test_round_trip(spec: RunSpec, tmp_path: Path) -> None:
         ({"selection.value": KeyError}, "key 'selection.value' is missing"),
         ({"protocol.epochs": "many"}, "key 'protocol.epochs': .*got 'many'"),
         ({"hyperparameters": [1]}, "key 'hyperparameters'"),
+        ({"hyperparameters.epochs_pre": KeyError}, "key 'hyperparameters.epochs_pre' is missing"),
+        ({"hyperparameters.lr": KeyError}, ".*hyperparameter 'lr': Field required"),
+        ({"hyperparameters.lr": -1}, ".*hyperparameter 'lr': .*greater than 0, got -1"),
+        ({"hyperparameters.momentum": 1}, ".*unknown hyperparameter 'momentum'"),
+        ({"benchmark": "digit"}, "unknown benchmark 'digit'"),
+        ({"method": "ita"}, "unknown method 'ita'"),
+        ({"schema_version": True}, "key 'schema_version' must be 1, got True"),
     ],
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], message: str, content: dict[str, Any], tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from tausearch.record import Record
 from tests.tausearch.conftest import make_trial
+from trainables.errors import InputError
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -42,6 +44,22 @@ def test_pandas_reads_the_folder(tmp_path: Path) -> None:
     assert len(frame) == 9
     assert sorted(frame["hyperparameters/alpha"].unique()) == [1.0, 2.0, 3.0]
     assert frame["val/final_accuracy"].notna().sum() == 3
+
+
+def test_pandas_sees_every_column_whatever_the_first_trial_was(tmp_path: Path) -> None:
+    record = Record(tmp_path, tasks=3)
+    record.write(make_trial(0, tasks=0, status="failed", hyperparameters={"alpha": 50, "optimizer": "sgd"}))
+    record.write(make_trial(1, value=71.5, hyperparameters={"alpha": 0.758, "optimizer": "adamw"}))
+    frame = pd.read_parquet(tmp_path)
+    assert frame["hyperparameters/alpha"].tolist() == [50.0] + [0.758] * 3
+    assert frame["val/final_accuracy"].dropna().tolist() == [71.5]
+    assert record.trials()[0].hyperparameters["alpha"] == 50
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "trial-00000.parquet").write_bytes(b"PAR1nonsense")
+    with pytest.raises(InputError, match="trial-00000.parquet: is damaged"):
+        Record(tmp_path).trials()
 
 
 def test_an_unfinished_write_is_not_read(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tausearch.runner import driver_lock
 from tausearch.search_run import conclude_search
 from tausearch.spec import RunSpec
 from tausearch.status import all_statuses, status
-from tests.tausearch.conftest import make_trial
+from tests.tausearch.conftest import FIXED, make_trial
 from trainables.errors import InputError
 
 
@@ -43,7 +43,7 @@ def test_a_finished_search(storage: Storage, spec: RunSpec) -> None:
         "method": "ita-lora",
         "state": "finished",
         "trials": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
-        "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, "lr_pre": 0.1}},
+        "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, **FIXED}},
     }
 
 

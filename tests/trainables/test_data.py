@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import math
+import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,22 +15,28 @@ import torch
 from torchvision.transforms import RandomResizedCrop
 
 from trainables.backbones import InputSpec
-from trainables.data import BENCHMARKS, build_benchmark, characters, digits, drawing, get_spec, glyphs
-from trainables.data.benchmark import BenchmarkSpec
+from trainables.data import BENCHMARKS, build_benchmark, characters, digits, drawing, get_source, glyphs
+from trainables.data.benchmark import BenchmarkSource
 from trainables.data.splits import stratified_split, task_sizes
 from trainables.data.transforms import Normalise, RandomShift, _crop_box, small_transforms
 from trainables.errors import InputError
 
 
 def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
-    """Everything that can be reached from an object, through arrays' bases too; not through modules or classes."""
+    """Everything that can be reached from an object: attributes, arrays' bases, functions' closures and defaults.
+
+    Modules, classes and functions' global names are not followed: from those everything can be imported.
+    """
     seen, queue = set(), [root]
     while queue and len(seen) < limit:
         item = queue.pop()
-        if id(item) in seen or isinstance(item, type(math) | type | type(reachable) | type(len)):
+        if id(item) in seen or isinstance(item, type(math) | type):
             continue
         seen.add(id(item))
         yield item
+        if isinstance(item, types.FunctionType):
+            queue += [cell.cell_contents for cell in item.__closure__ or ()] + list(item.__defaults__ or ())
+            continue
         queue += gc.get_referents(item)
         if isinstance(item, torch.Tensor) and item._base is not None:
             queue.append(item._base)
@@ -39,11 +46,13 @@ def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_nothing_reachable_in_a_search_holds_a_test_image(name: str) -> None:
-    spec = get_spec(name)
+    spec = get_source(name)
     test_images = {image.numpy().tobytes() for image in spec.load("test")[0]}
     train_images = {image.numpy().tobytes() for image in spec.load("train")[0]}
     benchmark = build_benchmark(spec, "search")
-    tensors = [item for item in reachable(benchmark) if isinstance(item, torch.Tensor) and item.dim() == 4]
+    items = list(reachable(benchmark))
+    assert spec.load not in items, "the loader would read the test part"
+    tensors = [item for item in items if isinstance(item, torch.Tensor) and item.dim() == 4]
     rows = [image.numpy().tobytes() for tensor in tensors for image in tensor]
     assert len(rows) == len(spec.load("train")[0])  # the walk found all training and validation images, once
     assert set(rows) <= train_images
@@ -59,7 +68,7 @@ def test_the_loader_of_the_test_part_is_not_called_in_a_search() -> None:
         asked.append(part)
         return digits.load(part)  # type: ignore[arg-type]
 
-    spec = dataclasses.replace(get_spec("digits"), load=load)
+    spec = dataclasses.replace(get_source("digits"), load=load)
     build_benchmark(spec, "search")
     assert asked == ["train"]
     build_benchmark(spec, "final")
@@ -68,7 +77,7 @@ def test_the_loader_of_the_test_part_is_not_called_in_a_search() -> None:
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_validation_split_is_stratified_seeded_and_disjoint(name: str) -> None:
-    spec = get_spec(name)
+    spec = get_source(name)
     labels = spec.load("train")[1]
     kept, held_out = stratified_split(labels, 0.1, seed=0)
     assert sorted(torch.cat([kept, held_out]).tolist()) == list(range(len(labels)))
@@ -81,7 +90,7 @@ def test_validation_split_is_stratified_seeded_and_disjoint(name: str) -> None:
 @pytest.mark.parametrize("purpose", ["search", "final"])
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_tasks_have_disjoint_classes_in_order(name: str, purpose: Any) -> None:
-    spec = get_spec(name)
+    spec = get_source(name)
     benchmark = build_benchmark(spec, purpose)
     assert [c for task in benchmark.tasks for c in task.classes] == list(range(len(spec.class_names)))
     for number, task in enumerate(benchmark.tasks, start=1):
@@ -143,7 +152,7 @@ def test_random_shift_moves_pixels_without_the_global_generator(generator: torch
 
 
 def test_batches_cover_every_example_once(generator: torch.Generator) -> None:
-    images = build_benchmark(get_spec("digits"), "search").tasks[0].train
+    images = build_benchmark(get_source("digits"), "search").tasks[0].train
     labels = torch.cat([y for _, y in images.batches(32, generator, shuffle=True)])
     assert sorted(labels.tolist()) == sorted(images.labels.tolist())
 
@@ -152,18 +161,18 @@ def test_a_class_with_one_image_is_named() -> None:
     def load(part: str) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros(4, 1, 2, 2, dtype=torch.uint8), torch.tensor([0, 0, 0, 1])
 
-    spec = BenchmarkSpec("toy", ("a", "b"), 2, 1, 1, "glyph_vit", load, lambda reads: (Normalise(), Normalise()))
+    spec = BenchmarkSource("toy", ("a", "b"), 2, 1, 1, "glyph_vit", load, lambda reads: (Normalise(), Normalise()))
     with pytest.raises(InputError, match="class 'b' has 0 training images"):
         build_benchmark(spec, "search")
 
 
 def test_unknown_benchmark_lists_what_there_is() -> None:
     with pytest.raises(InputError, match="unknown benchmark 'digit'; allowed: digits, glyphs"):
-        get_spec("digit")
+        get_source("digit")
 
 
 def test_fingerprint_depends_on_what_training_sees() -> None:
-    spec = get_spec("digits")
+    spec = get_source("digits")
     first = build_benchmark(spec, "search", 0).fingerprint
     assert first == build_benchmark(spec, "search", 0).fingerprint
     assert first != build_benchmark(spec, "search", 1).fingerprint

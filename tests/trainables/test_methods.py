@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
-from trainables.data import Benchmark, build_benchmark, get_spec
+from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.data.transforms import Normalise, RandomShift
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method, register
@@ -36,7 +36,7 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
 
 def few_digits(part: str) -> tuple[Tensor, Tensor]:
     """Twelve training images and four test images of each of six digits."""
-    images, labels = get_spec("digits").load(part)  # type: ignore[arg-type]
+    images, labels = get_source("digits").load(part)  # type: ignore[arg-type]
     count = 12 if part == "train" else 4
     rows = torch.cat([(labels == c).nonzero().flatten()[:count] for c in range(6)])
     return images[rows], labels[rows]
@@ -45,7 +45,7 @@ def few_digits(part: str) -> tuple[Tensor, Tensor]:
 @pytest.fixture(scope="module")
 def benchmark() -> Benchmark:
     spec = dataclasses.replace(
-        get_spec("digits"),
+        get_source("digits"),
         class_names=tuple("012345"),
         num_tasks=3,
         epochs=2,
@@ -267,7 +267,7 @@ def test_a_larger_vit_runs_the_same_code(method: str, tmp_path: Path) -> None:
         return images[rows], labels[rows]
 
     spec = dataclasses.replace(
-        get_spec("digits"), class_names=("0", "1"), num_tasks=2, epochs=1, batch_size=4, load=load
+        get_source("digits"), class_names=("0", "1"), num_tasks=2, epochs=1, batch_size=4, load=load
     )
     benchmark = build_benchmark(spec, "final", reads=backbone.input)
     rows = run(IncrementalSequence(benchmark, method, HYPERPARAMETERS[method], backbone=backbone))

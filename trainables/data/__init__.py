@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainables.backbones import EMBEDDED
 from trainables.data import digits, glyphs
-from trainables.data.benchmark import Benchmark, BenchmarkSpec, Purpose, Task, build_benchmark
+from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Purpose, Task, build_benchmark
 from trainables.data.images import ImageSet
 from trainables.data.transforms import Normalise, RandomShift, small_transforms
 from trainables.errors import InputError
@@ -12,6 +12,7 @@ from trainables.errors import InputError
 __all__ = [
     "BENCHMARKS",
     "Benchmark",
+    "BenchmarkSource",
     "BenchmarkSpec",
     "ImageSet",
     "Normalise",
@@ -19,11 +20,11 @@ __all__ = [
     "RandomShift",
     "Task",
     "build_benchmark",
-    "get_spec",
+    "get_source",
 ]
 
-BENCHMARKS: dict[str, BenchmarkSpec] = {
-    source.__name__.rsplit(".", 1)[1]: BenchmarkSpec(
+BENCHMARKS: dict[str, BenchmarkSource] = {
+    source.__name__.rsplit(".", 1)[1]: BenchmarkSource(
         name=source.__name__.rsplit(".", 1)[1],
         class_names=source.CLASS_NAMES,
         num_tasks=tasks,
@@ -37,11 +38,11 @@ BENCHMARKS: dict[str, BenchmarkSpec] = {
 }
 
 
-def get_spec(name: str) -> BenchmarkSpec:
+def get_source(name: str) -> BenchmarkSource:
     """Look a benchmark up by name.
 
     Returns:
-        What is known of it before its images are read.
+        Its specification with the means to read it.
 
     Raises:
         InputError: If there is none of that name.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import torch
@@ -36,8 +36,6 @@ class BenchmarkSpec:
         epochs: Passes over a task's training images in fine-tuning.
         batch_size: Examples per optimiser step.
         backbone: The backbone it is run with unless another is named.
-        load: Reads one part: uint8 images `(n, c, h, w)`, int64 labels `(n,)`.
-        transforms: Given what the backbone reads, the transform of training and that of evaluation batches.
     """
 
     name: str
@@ -46,8 +44,24 @@ class BenchmarkSpec:
     epochs: int
     batch_size: int
     backbone: str
+
+
+@dataclass(frozen=True)
+class BenchmarkSource(BenchmarkSpec):
+    """A benchmark with the means to read it. What is built from it keeps only the specification.
+
+    Attributes:
+        load: Reads one part: uint8 images `(n, c, h, w)`, int64 labels `(n,)`.
+        transforms: Given what the backbone reads, the transform of training and that of evaluation batches.
+    """
+
     load: Callable[[Part], tuple[Tensor, Tensor]] = field(repr=False)
     transforms: Callable[[InputSpec], tuple[Transform, Transform]] = field(repr=False)
+
+    @property
+    def spec(self) -> BenchmarkSpec:
+        """The specification alone, from which no image can be reached."""
+        return BenchmarkSpec(**{each.name: getattr(self, each.name) for each in fields(BenchmarkSpec)})
 
 
 @dataclass(frozen=True)
@@ -101,12 +115,12 @@ class Benchmark:
 
 
 def build_benchmark(
-    spec: BenchmarkSpec, purpose: Purpose, split_seed: int = 0, reads: InputSpec | None = None
+    source: BenchmarkSource, purpose: Purpose, split_seed: int = 0, reads: InputSpec | None = None
 ) -> Benchmark:
     """Read the images that `purpose` allows and split them into tasks.
 
     Args:
-        spec: Name and protocol.
+        source: Specification, loader and transforms.
         purpose: "search" or "final".
         split_seed: Of the validation split.
         reads: What the backbone reads; by default the benchmark's own backbone.
@@ -117,15 +131,16 @@ def build_benchmark(
     Raises:
         InputError: If a class has fewer than 2 training images, so that none would be left beside its validation image.
     """
-    images, labels = spec.load("train")
+    spec = source.spec
+    images, labels = source.load("train")
     if purpose == "search":
         train_rows, eval_rows = stratified_split(labels, VALIDATION_SHARE, split_seed)
         eval_images, eval_labels = images[eval_rows], labels[eval_rows]  # indexing copies: no view of the rest
         images, labels = images[train_rows], labels[train_rows]
     else:
-        eval_images, eval_labels = spec.load("test")
+        eval_images, eval_labels = source.load("test")
     _require_examples(spec, labels)
-    train_transform, eval_transform = spec.transforms(reads or Backbone(spec.backbone).input)
+    train_transform, eval_transform = source.transforms(reads or Backbone(spec.backbone).input)
     tasks, first = [], 0
     for index, size in enumerate(task_sizes(len(spec.class_names), spec.num_tasks), start=1):
         classes = range(first, first + size)
