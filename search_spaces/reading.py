@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import yaml
@@ -16,7 +16,12 @@ METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
 def load_space(
-    method: str, benchmark: str, *, file: Path | None = None, overrides: Mapping[str, Scalar] | None = None
+    method: str,
+    benchmark: str,
+    *,
+    file: Path | None = None,
+    overrides: Mapping[str, Scalar] | None = None,
+    known: Collection[str] | None = None,
 ) -> ResolvedSpace:
     """Return what a search of `method` on `benchmark` uses.
 
@@ -25,6 +30,7 @@ def load_space(
         benchmark: Name.
         file: The user's own file (`--space`): its entries go over those of the method's file, key by key.
         overrides: Values fixed by the user (`--set`).
+        known: The method's hyperparameters; None checks no names.
 
     Raises:
         SpaceError: If there is no file for the method, or a file is wrong.
@@ -36,6 +42,11 @@ def load_space(
     if file is not None:
         files.append(read_space_file(file))
         source = str(file)
+    if known is not None:
+        named = [name for each in files for name in (*each.space, *(k for part in each.fixed.values() for k in part))]
+        unknown = [name for name in named if name not in known]
+        if unknown:
+            raise SpaceError(f"{source}: unknown hyperparameter {unknown[0]!r}; allowed: {', '.join(known)}")
     return resolve(files, method, benchmark, overrides or {}, source)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, FiniteFloat, Tag, model_validator
 
 from search_spaces.values import Scalar, ScalarField, SpaceError
 
@@ -27,16 +27,18 @@ class Range(Strict):
     `grid` holds the values that a grid search tries.
     """
 
-    low: float
-    high: float
+    low: FiniteFloat
+    high: FiniteFloat
     log: bool = False
     integer: bool = False
-    grid: tuple[float, ...]
+    grid: tuple[FiniteFloat, ...]
 
     @model_validator(mode="after")
     def _consistent(self) -> Range:
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got low={self.low:g} and high={self.high:g}")
+        if self.integer and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(f"low and high must be whole numbers, got low={self.low:g} and high={self.high:g}")
         if self.log and self.low <= 0:
             raise ValueError(f"low must be above 0 on a log scale, got {self.low:g}")
         if not self.grid:
@@ -51,6 +53,10 @@ class Range(Strict):
             return False
         return self.low <= value <= self.high and (not self.integer or float(value).is_integer())
 
+    def typed(self, value: Scalar) -> Scalar:
+        """Return a value as the kind of number that the search draws."""
+        return int(value) if self.integer else float(value)
+
     @property
     def allowed(self) -> str:
         """What is allowed, in words."""
@@ -61,6 +67,10 @@ class Choices(Strict):
     """One of several values without order; a grid search tries all of them."""
 
     choices: tuple[ScalarField, ...]
+
+    def typed(self, value: Scalar) -> Scalar:
+        """Return a value as it is."""
+        return value
 
     @property
     def grid(self) -> tuple[Scalar, ...]:
@@ -191,5 +201,5 @@ def resolve(
             raise SpaceError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
         if first[name] not in dimension:
             raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
-    start = {name: first[name] for name in space}
+    start = {name: dimension.typed(first[name]) for name, dimension in space.items()}
     return ResolvedSpace(method, benchmark, space, start, paper, {**fixed, **overrides})

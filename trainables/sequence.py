@@ -55,7 +55,7 @@ class IncrementalSequence:
         config = entry.parse(hyperparameters)
         self.benchmark = benchmark
         self.device = torch.device(device)
-        self.artifacts = artifacts
+        self.artifacts = artifacts if entry.capabilities.composable else None
         spec = benchmark.spec
         context = Context(backbone, len(spec.class_names), spec.epochs, spec.batch_size, seed, self.device, precision)
         self.method = entry.build(context, config)

@@ -202,7 +202,7 @@ def status_of(result: Mapping[str, Any] | None, error: bool, final_metric: str) 
 
 def grid_points(space: Mapping[str, Dimension]) -> list[dict[str, Scalar]]:
     """Return every point of the grid, the last hyperparameter varying fastest."""
-    values = [dimension.grid for dimension in space.values()]
+    values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
     return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-DEFAULT_STORAGE = "./tausearch-runs"
+from tausearch.files import DEFAULT_STORAGE, open_storage
+from trainables.errors import InputError
 
 app = typer.Typer(
     help="Find the hyperparameters with which a composable incremental learner does best.",
@@ -76,6 +79,7 @@ def search(
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
+        progress_to="stderr" if json else "stdout",
     )
     _show_search(result, storage, json)
 
@@ -110,7 +114,13 @@ def extend(
     import tausearch  # noqa: PLC0415  # see search
 
     result = tausearch.resume(
-        name, trials=trials, concurrent=concurrent, storage=storage, tracking_uri=tracking_uri, address=address
+        name,
+        trials=trials,
+        concurrent=concurrent,
+        storage=storage,
+        tracking_uri=tracking_uri,
+        address=address,
+        progress_to="stderr" if json else "stdout",
     )
     _show_search(result, storage, json)
 
@@ -150,10 +160,13 @@ def train(
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
+        progress_to="stderr" if json else "stdout",
     )
     if json:
         trials = report.trials_as_dicts(result.trials)
-        report.print_json({"name": result.name, "summary": result.summary, "seeds": trials})
+        report.print_json(
+            {"name": result.name, "summary": result.summary, "seeds": trials, **report.tracking_as_dict(result)}
+        )
     else:
         report.show_final(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
     succeeded = all(trial.status == "complete" for trial in result.trials)
@@ -168,7 +181,6 @@ def status(
 ) -> None:
     """Show what runs, what is done, and the best so far."""
     from tausearch import report  # noqa: PLC0415  # see search
-    from tausearch.files import open_storage
     from tausearch.status import all_statuses
     from tausearch.status import status as read_status
 
@@ -182,7 +194,7 @@ def status(
         return
     found = read_status(root.run(name))
     if json:
-        report.print_json(found.as_dict())
+        report.print_json({**found.as_dict(), "table": report.trials_as_dicts(found.trials)})
     else:
         report.show_status(found)
 
@@ -199,13 +211,13 @@ def export(
     """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
     from tausearch import report  # noqa: PLC0415  # see search
     from tausearch.export import export_adapters, export_best
-    from tausearch.files import open_storage
 
     root = open_storage(storage, write=False)
-    target = export_best(root, benchmark, method, output or Path(f"{benchmark}-{method}.best.yaml"))
+    target = output or Path(f"{benchmark}-{method}.best.yaml")
+    best = export_best(root, benchmark, method, target)
     written = {"best_file": str(target)}
     if adapters is not None:
-        written["adapters"] = str(export_adapters(root, benchmark, method, adapters))
+        written["adapters"] = str(export_adapters(root, best, adapters))
     if json:
         report.print_json(written)
     else:
@@ -224,28 +236,33 @@ def spaces(
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
     from tausearch import report
+    from tausearch.spec import require_space_fits
     from trainables.data import get_source
+    from trainables.methods import METHODS
 
     get_source(benchmark)
     overrides = dict(parse_assignment(text) for text in set_ or [])
     methods = METHODS_WITH_SPACE if method is None else (method,)
-    resolved = [load_space(each, benchmark, file=space, overrides=overrides) for each in methods]
+    resolved = []
+    for each in methods:
+        entry = METHODS.get(each)  # a method that does not run yet has a space all the same
+        known = None if entry is None else [one.name for one in fields(entry.config)]
+        resolved.append(load_space(each, benchmark, file=space, overrides=overrides, known=known))
+        if entry is not None:
+            require_space_fits(entry, resolved[-1])
     if json:
-        report.print_json([each.as_dict() for each in resolved] if method is None else resolved[0].as_dict())
+        report.print_json([found.as_dict() for found in resolved] if method is None else resolved[0].as_dict())
         return
-    for each in resolved:
-        report.show_space(each)
+    for found in resolved:
+        report.show_space(found)
 
 
 @app.command()
 def ui(
-    port: Annotated[int, typer.Option(help="Port on loopback.")] = 5000,
+    port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
     storage: StorageOption = DEFAULT_STORAGE,
 ) -> None:
     """Open MLflow's pages on loopback, until Ctrl-C."""
-    from tausearch.files import open_storage  # noqa: PLC0415  # see search
-    from trainables.errors import InputError
-
     root = open_storage(storage, write=False)
     if not (root.root / "mlflow.db").exists():
         raise InputError(f"--storage {root.root}: has no runs yet")
@@ -280,7 +297,6 @@ def _join_seeds(arguments: list[str]) -> list[str]:
 
 
 def _whole_numbers(text: str) -> list[int]:
-    from trainables.errors import InputError  # noqa: PLC0415  # see search
 
     try:
         return [int(part) for part in text.replace(",", " ").split()]
@@ -290,14 +306,12 @@ def _whole_numbers(text: str) -> list[int]:
 
 def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # BestFile, imported late
     from tausearch.best import load_best  # noqa: PLC0415  # see search
-    from tausearch.files import open_storage
-    from tausearch.status import latest_best
-    from trainables.errors import InputError
+    from tausearch.status import best_of_all
 
     if len(what) == 1:
         return load_best(what[0])
     if len(what) == 2:
-        return load_best(latest_best(open_storage(storage, write=False), *what).best_file)
+        return best_of_all(open_storage(storage, write=False), *what)
     raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
 
 
@@ -307,7 +321,8 @@ def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-u
 
     if json:
         best = None if result.best is None else result.best.model_dump(mode="json")
-        report.print_json({"name": result.name, "best": best, "trials": report.trials_as_dicts(result.trials)})
+        trials = report.trials_as_dicts(result.trials)
+        report.print_json({"name": result.name, "best": best, "trials": trials, **report.tracking_as_dict(result)})
     else:
         report.show_search(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
     succeeded = any(trial.status == "complete" for trial in result.trials)
@@ -315,18 +330,17 @@ def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-u
 
 
 def _run_directory(storage: str, name: str):  # type: ignore[no-untyped-def]  # RunDirectory, imported late
-    from tausearch.files import open_storage  # noqa: PLC0415  # see search
 
     return open_storage(storage, write=False).run(name)
 
 
 def _storage_words(storage: str) -> str:
-    return "" if storage == DEFAULT_STORAGE else f" --storage {storage}"
+    return "" if storage == DEFAULT_STORAGE else f" --storage {shlex.quote(storage)}"
 
 
 def _leave(interrupted: bool, succeeded: bool, name: str, storage: str, advice: str) -> None:
     if interrupted:
-        print(f"interrupted; {advice} {name}{_storage_words(storage)}")
+        print(f"interrupted; {advice} {name}{_storage_words(storage)}", file=sys.stderr)
         raise typer.Exit(130)
     if not succeeded:
         raise typer.Exit(1)

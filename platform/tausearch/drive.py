@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
 from tausearch.cluster import ray_session
 from tausearch.files import RunDirectory, Storage
+from tausearch.interrupt import interruptible
 from tausearch.observer import Listener, RecordListener
 from tausearch.progress import ProgressDisplay
-from tausearch.quiet import chatter_to
+from tausearch.quiet import Stream, chatter_to
 from tausearch.record import Record, TrialSummary
-from tausearch.runner import Interrupted, driver_lock, run_trials
+from tausearch.runner import driver_lock, run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
+from trainables.errors import InputError
 from trainables.trial import TrialConfig
 
 
@@ -72,6 +75,8 @@ def drive(
     tracking_uri: str | None,
     address: str | None,
     history: Sequence[TrialSummary] = (),
+    listeners: Sequence[Listener] = (),
+    progress_to: Stream = "stdout",
 ) -> RunResult:
     """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
 
@@ -85,6 +90,8 @@ def drive(
         tracking_uri: MLflow tracking URI, or None for the default.
         address: Of a running Ray cluster, or None.
         history: Trials that the record has already, when a run is continued.
+        listeners: Told of every change after the record, before MLflow and the display.
+        progress_to: Where a person sees progress: "stdout", or "stderr" where stdout is for a program.
 
     Returns:
         All trials as the record has them.
@@ -94,10 +101,10 @@ def drive(
     """
     constants = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
     record = Record(directory.record, constants, tasks=spec.protocol.tasks, prefix=spec.prefix)
-    interrupted = False
     with ExitStack() as stack:
+        interrupt = stack.enter_context(interruptible())
         stack.enter_context(driver_lock(directory))
-        screen = stack.enter_context(chatter_to(directory.log_file))
+        screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, screen))
         progress.say(_headline(spec, directory, len(history)))
         tracker = Tracker(spec, storage, tracking_uri)
@@ -106,11 +113,19 @@ def drive(
             progress.trial_changed(trial)
         try:
             with ray_session(spec.resources, address):
-                listeners: list[Listener] = [RecordListener(record), tracker, progress]
-                run_trials(spec, directory, source, make_config, listeners, history)
-        except Interrupted:
-            interrupted = True
+                everyone = [RecordListener(record), *listeners, tracker, progress]
+                run_trials(spec, directory, source, make_config, everyone, history)
+        except KeyboardInterrupt:
+            interrupt.requested = True
+        except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind
+            tracker.close("FAILED", Conclusion())
+            if not history:
+                shutil.rmtree(directory.path)
+            raise
+        interrupt.protected = True
         trials = record.trials()
+        ended = sum(trial.status != "running" for trial in trials) == spec.trials
+        interrupted = interrupt.requested and not ended
         tracker.close("KILLED" if interrupted else "FINISHED", conclude(trials))
     return RunResult(
         directory.name, directory.path, trials, interrupted, directory.log_file, tracker.uri, tracker.error
@@ -118,7 +133,7 @@ def drive(
 
 
 def _headline(spec: RunSpec, directory: RunDirectory, known: int) -> str:
-    what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {', '.join(map(str, spec.seeds))}"
+    what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {' '.join(map(str, spec.seeds))}"
     how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
     at_once = spec.resources.concurrent
     continued = f" (continued: {known} have started)" if known else ""

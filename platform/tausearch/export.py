@@ -5,53 +5,56 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tausearch.best import load_best
-from tausearch.files import RunDirectory, Storage
-from tausearch.spec import RunSpec, read_spec
-from tausearch.status import latest_best
+from tausearch.best import BestFile
+from tausearch.files import Storage
+from tausearch.status import RunStatus, all_statuses, best_of_all
 from trainables.errors import InputError
 
 
-def export_best(storage: Storage, benchmark: str, method: str, target: Path) -> Path:
+def export_best(storage: Storage, benchmark: str, method: str, target: Path) -> BestFile:
     """Write the best configuration of all searches of a benchmark and method.
 
     Returns:
-        The file written.
+        What was written.
 
     Raises:
         InputError: If there is none, or the file cannot be written.
     """
-    best = load_best(latest_best(storage, benchmark, method).best_file)
+    best = best_of_all(storage, benchmark, method)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         best.save(target)
     except OSError as error:
         raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
-    return target
+    return best
 
 
-def export_adapters(storage: Storage, benchmark: str, method: str, target: Path) -> Path:
-    """Copy the task vectors (and PEFT adapters, where there are any) of the latest final run.
+def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
+    """Copy the task vectors (and PEFT adapters, where there are any) of the latest final run of a configuration.
 
     Returns:
         The folder written: `seed_<s>/task_<t>/`.
 
     Raises:
-        InputError: If there is no such run, it left no task vectors, or the folder exists.
+        InputError: If no final run of this very configuration has finished, or the folder exists or cannot be made.
     """
-    runs = [(run, read_spec(run)) for run in storage.runs()]
-    finals = [run for run, spec in runs if _is_final(spec, benchmark, method) and run.artifacts.exists()]
-    if not finals:
-        raise InputError(f"no final run of {method!r} on {benchmark!r} in {storage.root} left task vectors")
-    if target.exists():
-        raise InputError(f"--adapters {target}: exists already")
-    shutil.copytree(_latest(finals).artifacts, target)
+    runs = [found for found in all_statuses(storage) if _is_final(found, best)]
+    if not runs:
+        raise InputError(
+            f"no finished final run of this configuration of {best.method!r} on {best.benchmark!r} in {storage.root}"
+            " left task vectors; run `tausearch train` first"
+        )
+    try:
+        shutil.copytree(storage.run(runs[-1].spec.name).artifacts, target)
+    except OSError as error:
+        raise InputError(f"--adapters {target}: cannot be made ({error.strerror or 'exists already'})") from error
     return target
 
 
-def _is_final(spec: RunSpec, benchmark: str, method: str) -> bool:
-    return (spec.purpose, spec.benchmark, spec.method) == ("final", benchmark, method)
-
-
-def _latest(runs: list[RunDirectory]) -> RunDirectory:
-    return runs[-1]  # `Storage.runs` is oldest first
+def _is_final(found: RunStatus, best: BestFile) -> bool:
+    spec = found.spec
+    return (
+        (spec.purpose, spec.benchmark, spec.method) == ("final", best.benchmark, best.method)
+        and spec.fixed == best.hyperparameters
+        and found.counts["complete"] == spec.trials
+    )

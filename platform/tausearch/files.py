@@ -10,6 +10,7 @@ from pathlib import Path
 from trainables.errors import InputError
 
 DEFAULT_STORAGE = "./tausearch-runs"
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -31,7 +32,12 @@ class Storage:
     @property
     def mlflow_uri(self) -> str:
         """The default tracking store: one SQLite file for all searches here, so that they can be compared."""
-        return f"sqlite:///{self.root / 'mlflow.db'}"
+        return f"sqlite:///{self.mlflow_file}"
+
+    @property
+    def mlflow_file(self) -> Path:
+        """The file of the default tracking store."""
+        return self.root / "mlflow.db"
 
     @property
     def mlflow_artifacts(self) -> Path:
@@ -48,6 +54,8 @@ class Storage:
             raise InputError(
                 f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit"
             )
+        if name in _RESERVED:
+            raise InputError(f"name {name!r}: is taken by what all runs share; choose another")
         return RunDirectory(self.root / name)
 
     def runs(self) -> list[RunDirectory]:
@@ -132,7 +140,9 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
     """
     if "://" in str(root):
         raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
-    path = Path(root).expanduser().absolute()
+    path = Path(os.path.expanduser(root)).absolute()
+    if path.exists() and not path.is_dir():
+        raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
     if write:
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -147,5 +157,8 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
 def replace_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, path)
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from tausearch.algorithms import FixedSource
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, RunDirectory, replace_text
-from tausearch.planning import new_run, plan_resources
+from tausearch.planning import create, new_run, plan_resources
+from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
@@ -53,6 +54,7 @@ def train(
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
+    progress_to: Stream = "stdout",
 ) -> FinalResult:
     """Train a chosen configuration on all training data, once per seed, and test it.
 
@@ -68,6 +70,7 @@ def train(
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster.
+        progress_to: Where progress is shown: "stdout" or "stderr".
 
     Returns:
         Every seed's trial, and mean and standard deviation of test accuracy and forgetting. Task vectors and adapters
@@ -80,12 +83,12 @@ def train(
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
     benchmark_spec, entry = get_source(benchmark or best.benchmark), get_method(best.method)
     hyperparameters = {**best.hyperparameters, **(overrides or {})}
-    entry.parse(hyperparameters)
+    hyperparameters = asdict(entry.parse(hyperparameters))
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
     protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone, best.protocol.precision)
     _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
     build_benchmark(benchmark_spec, "final", protocol.split_seed, backbone.input)
-    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
+    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
     root, directory = new_run(storage, name, f"{benchmark_spec.name}-{best.method}-final")
     spec = RunSpec(
         name=directory.name,
@@ -100,8 +103,7 @@ def train(
         seeds=tuple(seeds),
         source=best.selection.search,
     )
-    directory.path.mkdir(parents=True)
-    spec.save(directory)
+    create(spec, directory)
 
     def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
         return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
@@ -110,7 +112,17 @@ def train(
         return _conclude(spec, directory, trials)
 
     source = FixedSource((number, {}) for number in range(len(seeds)))
-    run = drive(spec, root, directory, source, make_config, conclude, tracking_uri=tracking_uri, address=address)
+    run = drive(
+        spec,
+        root,
+        directory,
+        source,
+        make_config,
+        conclude,
+        tracking_uri=tracking_uri,
+        address=address,
+        progress_to=progress_to,
+    )
     return FinalResult(**vars(run), summary=summarise(run.trials), results_file=directory.results_file)
 
 

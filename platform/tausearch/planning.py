@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
+
+import torch
 
 from search_spaces import Scalar, load_space
 from tausearch.cluster import local_cpus
@@ -34,6 +37,7 @@ def plan(
     backbone: Backbone,
     precision: str,
     storage: str | Path,
+    address: str | None,
 ) -> tuple[RunSpec, Storage, RunDirectory]:
     """Check everything that can be wrong with a search, and say exactly what it will do; starts nothing.
 
@@ -44,10 +48,14 @@ def plan(
         InputError: If an argument is wrong.
     """
     benchmark_spec, entry = get_source(benchmark), get_method(method)
-    resolved = load_space(method, benchmark, file=None if space is None else Path(space), overrides=overrides)
+    known = [each.name for each in fields(entry.config)]
+    file = None if space is None else Path(space)
+    resolved = load_space(method, benchmark, file=file, overrides=overrides, known=known)
     require_space_fits(entry, resolved)
     chosen = _algorithm(algorithm)
-    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent)
+    if not 0 <= seed < 2**32:
+        raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
+    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
     root, directory = new_run(storage, name, f"{benchmark}-{method}")
     protocol = protocol_of(benchmark_spec, seed, backbone, _precision(precision))
@@ -79,8 +87,27 @@ def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, 
     root = open_storage(storage, write=True)
     directory = root.run(name or root.free_name(stem))
     if directory.path.exists():
-        raise InputError(f"a run named {directory.name!r} exists in {root.root}; choose another --name")
+        raise InputError(_taken(directory))
     return root, directory
+
+
+def create(spec: RunSpec, directory: RunDirectory) -> None:
+    """Make the run directory and write down what was asked for.
+
+    Raises:
+        InputError: If another process has just taken the name, or the folder cannot be made.
+    """
+    try:
+        directory.path.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(_taken(directory)) from None
+    except OSError as error:
+        raise InputError(f"run directory {directory.path}: cannot be made ({error.strerror})") from error
+    spec.save(directory)
+
+
+def _taken(directory: RunDirectory) -> str:
+    return f"a run named {directory.name!r} exists in {directory.path.parent}; choose another --name"
 
 
 def _algorithm(name: str) -> Algorithm:
@@ -97,14 +124,16 @@ def _precision(name: str) -> Precision:
     raise InputError(f"unknown precision {name!r}; allowed: {', '.join(PRECISIONS)}")
 
 
-def plan_resources(cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None) -> Resources:
+def plan_resources(
+    cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
+) -> Resources:
     """Check what a trial is to get and work out how many fit.
 
     Returns:
         What each trial gets and how many run at a time.
 
     Raises:
-        InputError: If a number is out of range, or a GPU fraction does not divide a GPU.
+        InputError: If a number is out of range, a GPU fraction does not divide a GPU, or this machine has too little.
     """
     if cpus_per_trial < 1:
         raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
@@ -114,8 +143,14 @@ def plan_resources(cpus_per_trial: int, gpus_per_trial: float, concurrent: int |
         raise InputError(
             f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
         )
+    if address is None:  # of a cluster, Ray knows once it is joined
+        if gpus_per_trial and not torch.cuda.is_available():
+            raise InputError(f"--gpus-per-trial {gpus_per_trial:g}: this machine has no GPU")
+        if cpus_per_trial > local_cpus():
+            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
     fits = max(1, local_cpus() // cpus_per_trial)
-    return Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent or fits)
+    at_once = min(concurrent, fits) if concurrent and address is None else concurrent or fits
+    return Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=at_once)
 
 
 def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from types import TracebackType
 from typing import TextIO
@@ -47,8 +48,9 @@ class ProgressDisplay:
         self.console = Console(file=screen)
         self.trials: dict[int, TrialSummary] = {}
         self.start = time.monotonic()
-        self.first_task: float | None = None
         self._last_line = self.start
+        self._ended_event = threading.Event()
+        self._heartbeat = threading.Thread(target=self._beat, name="progress", daemon=True)
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
         self._bar_task = self._bar.add_task("trials", total=spec.trials)
         self._live = Live(
@@ -63,6 +65,8 @@ class ProgressDisplay:
     def __enter__(self) -> ProgressDisplay:
         if self.console.is_terminal:
             self._live.start()
+        else:
+            self._heartbeat.start()
         return self
 
     def __exit__(
@@ -70,6 +74,9 @@ class ProgressDisplay:
     ) -> None:
         if self.console.is_terminal:
             self._live.stop()
+        else:
+            self._ended_event.set()
+            self._heartbeat.join()
 
     def say(self, line: str) -> None:
         """Print one line above the display."""
@@ -78,18 +85,19 @@ class ProgressDisplay:
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show a change; see `Listener`."""
         self.trials[trial.number] = trial
-        if trial.rows and self.first_task is None:
-            self.first_task = time.monotonic()
         self._bar.update(self._bar_task, completed=self.ended)
         if self.console.is_terminal:
             return
         if trial.status != "running":
             self.say(self._ended_line(trial))
-        elif time.monotonic() - self._last_line > PLAIN_INTERVAL:
-            self.say(self._running_line())
-        else:
-            return
-        self._last_line = time.monotonic()
+            self._last_line = time.monotonic()
+
+    def _beat(self) -> None:
+        """Print a plain line whenever none has been printed for a while; runs in a thread of its own."""
+        while not self._ended_event.wait(1.0):
+            if time.monotonic() - self._last_line > PLAIN_INTERVAL:
+                self.say(self._running_line())
+                self._last_line = time.monotonic()
 
     @property
     def ended(self) -> int:
@@ -137,13 +145,12 @@ class ProgressDisplay:
         )
 
     def _running_line(self) -> str:
-        running = ", ".join(
-            f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()
-        )
-        return f"[{self.ended}/{self.spec.trials}] {running} | {self._standing()} | {self._times()}"
+        running = [f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()]
+        parts = (f"[{self.ended}/{self.spec.trials}] {', '.join(running)}".strip(), self._standing(), self._times())
+        return " | ".join(parts)
 
     def _running(self) -> list[TrialSummary]:
-        return [trial for trial in self.trials.values() if trial.status == "running"]
+        return [trial for trial in list(self.trials.values()) if trial.status == "running"]
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False, show_header=bool(self.trials))

@@ -8,34 +8,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
+
+Stream = Literal["stdout", "stderr"]
 
 
 @contextmanager
-def chatter_to(log_file: Path) -> Iterator[TextIO]:
+def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
     """Send everything that this process and its children write to stdout and stderr to a file.
 
     Ray's C++ parts write to the file descriptors themselves, so those are redirected, not only Python's streams.
 
     Args:
         log_file: Appended to.
+        screen_is: Which of the two a person looks at.
 
     Yields:
-        A stream to the real stdout, for what a person shall see.
+        A stream to the real stdout or stderr, for what a person shall see.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [os.dup(fd) for fd in (1, 2)]
     log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    screen = os.fdopen(os.dup(saved[0]), "w", encoding="utf-8", errors="replace")
-    warnings_captured = logging.captureWarnings
+    screen = os.fdopen(os.dup(saved[0 if screen_is == "stdout" else 1]), "w", encoding="utf-8", errors="replace")
     try:
         for fd in (1, 2):
             os.dup2(log, fd)
-        warnings_captured(True)
+        logging.captureWarnings(True)
         yield screen
     finally:
-        warnings_captured(False)
+        logging.captureWarnings(False)
         sys.stdout.flush()
         sys.stderr.flush()
         screen.flush()

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from search_spaces import Scalar
 from trainables.errors import InputError
 
-Status = Literal["running", "complete", "pruned", "diverged", "failed"]
+Status = Literal["running", "complete", "pruned", "diverged", "failed", "pending"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 _LAST_TASK = ("final_accuracy", "forgetting")
 _EVERY_TASK = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from search_spaces import Choices, ResolvedSpace
+from tausearch.drive import RunResult
 from tausearch.final_run import METRICS, FinalResult
 from tausearch.progress import brief, clock
 from tausearch.record import TrialSummary
@@ -25,7 +27,7 @@ WIDE = 160  # columns where the output is not a terminal and has no width of its
 
 def console() -> Console:
     """Return a console on stdout that does not cut tables when the output is a file or a pipe."""
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
 
 
 def print_json(content: Any) -> None:
@@ -49,6 +51,11 @@ def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
         }
         for trial in trials
     ]
+
+
+def tracking_as_dict(result: RunResult) -> dict[str, Any]:
+    """Return where MLflow has a run, and why not if it has not."""
+    return {"tracking_uri": result.tracking_uri, "tracking_error": result.tracking_error}
 
 
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
@@ -84,7 +91,10 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {result.best.selection.value:.2f} % ({result.best.selection.metric}): {chosen}")
         out.print(f"best file   {result.best_file}", soft_wrap=True)
-        out.print(f"final run   {_command()} train {result.best_file} --seeds 0 1 2{storage_option}", soft_wrap=True)
+        out.print(
+            f"final run   {_command()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
+            soft_wrap=True,
+        )
     out.print(f"MLflow      {_command()} ui{storage_option}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if result.tracking_error:
@@ -110,7 +120,9 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     for metric in METRICS:
         if metric in result.summary:
             part = result.summary[metric]
-            out.print(f"{metric:<22}{part['mean']:6.2f} ± {part['std']:.2f} % over {part['seeds']} seeds")
+            count = int(part["seeds"])
+            spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
+            out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
     out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)

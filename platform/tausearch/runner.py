@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,10 +21,6 @@ from trainables.errors import InputError
 from trainables.trial import Trial, TrialConfig, is_checkpoint
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
-
-
-class Interrupted(Exception):
-    """The user pressed Ctrl-C; everything finished so far is in the record."""
 
 
 @contextmanager
@@ -67,11 +60,7 @@ def run_trials(
     listeners: Iterable[Listener],
     history: Iterable[TrialSummary] = (),
 ) -> None:
-    """Run every trial that `source` hands out, on the Ray that this process is connected to.
-
-    Raises:
-        Interrupted: After Ctrl-C, once the running tasks are dropped and the workers are gone.
-    """
+    """Run every trial that `source` hands out, on the Ray that this process is connected to."""
     metric, final_metric = f"{spec.prefix}/average_accuracy", f"{spec.prefix}/final_accuracy"
 
     def as_dict(number: int, hyperparameters: dict[str, Scalar]) -> dict[str, Any]:
@@ -96,10 +85,7 @@ def run_trials(
             verbose=0,
         ),
     )
-    with _noticing_interrupt() as interrupted:
-        tuner.fit()
-    if interrupted.is_set():
-        raise Interrupted
+    tuner.fit()
 
 
 def _folder_name(trial: Any) -> str:
@@ -125,27 +111,3 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
 def _next_attempt(directory: RunDirectory) -> str:
     done = len(list(directory.ray.glob("attempt-*"))) if directory.ray.exists() else 0
     return f"attempt-{done + 1}"
-
-
-@contextmanager
-def _noticing_interrupt() -> Iterator[threading.Event]:
-    """Turn Ctrl-C into the signal on which Tune stops in order, and remember that it came; a second one aborts.
-
-    Tune's own SIGINT handler is off (see `cluster`), because it does not say afterwards whether it ran.
-    """
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event  # signals reach the main thread alone, and it is not ours
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    original = signal.signal(signal.SIGINT, stop)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, original)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from tausearch.algorithms import OptunaSource, best_trial
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, open_storage
-from tausearch.planning import plan, plan_resources
+from tausearch.planning import create, plan, plan_resources
+from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
@@ -54,6 +55,7 @@ def search(
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
+    progress_to: Stream = "stdout",
 ) -> SearchResult:
     """Search the hyperparameters of a method on a benchmark, judged on the validation split.
 
@@ -75,6 +77,7 @@ def search(
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
+        progress_to: Where progress is shown: "stdout" or "stderr".
 
     Returns:
         All trials and the best configuration.
@@ -98,10 +101,10 @@ def search(
         backbone=Backbone(backbone or get_source(benchmark).backbone, None if weights is None else Path(weights)),
         precision=precision,
         storage=storage,
+        address=address,
     )
-    directory.path.mkdir(parents=True)
-    spec.save(directory)
-    return _run(spec, storage_, directory, tracking_uri, address)
+    create(spec, directory)
+    return _run(spec, storage_, directory, tracking_uri, address, progress_to)
 
 
 def resume(
@@ -112,6 +115,7 @@ def resume(
     concurrent: int | None = None,
     tracking_uri: str | None = None,
     address: str | None = None,
+    progress_to: Stream = "stdout",
 ) -> SearchResult:
     """Continue a search that was stopped or killed: finished trials are kept, others go on after their last task.
 
@@ -122,6 +126,7 @@ def resume(
         concurrent: Trials at a time; by default as before.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster.
+        progress_to: Where progress is shown: "stdout" or "stderr".
 
     Returns:
         All trials and the best configuration.
@@ -145,10 +150,10 @@ def resume(
             raise InputError(f"--trials {trials}: the grid has {grid_size} points")
         spec = spec.model_copy(update={"trials": trials})
     if concurrent is not None:
-        resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent)
+        resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent, address)
         spec = spec.model_copy(update={"resources": resources})
     spec.save(directory)
-    return _run(spec, root, directory, tracking_uri, address)
+    return _run(spec, root, directory, tracking_uri, address, progress_to)
 
 
 def _require_unchanged(spec: RunSpec) -> None:
@@ -162,7 +167,12 @@ def _require_unchanged(spec: RunSpec) -> None:
 
 
 def _run(
-    spec: RunSpec, storage: Storage, directory: RunDirectory, tracking_uri: str | None, address: str | None
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    tracking_uri: str | None,
+    address: str | None,
+    progress_to: Stream,
 ) -> SearchResult:
     history = Record(directory.record).trials()
     unfinished = {trial.number for trial in history if trial.status == "running"}
@@ -185,22 +195,53 @@ def _run(
         tracking_uri=tracking_uri,
         address=address,
         history=history,
+        listeners=[BestListener(spec, directory, history)],
+        progress_to=progress_to,
     )
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)
 
 
-def conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+class BestListener:
+    """Keeps the best file up to date while a search runs, so that a kill at any moment leaves it behind.
+
+    Args:
+        spec: The search.
+        directory: Its run directory.
+        history: Trials that are known already.
+    """
+
+    def __init__(self, spec: RunSpec, directory: RunDirectory, history: Sequence[TrialSummary]) -> None:
+        self.spec = spec
+        self.directory = directory
+        self.trials = {trial.number: trial for trial in history}
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """See `Listener`."""
+        self.trials[trial.number] = trial
+        if trial.status == "complete":
+            write_best(self.spec, self.directory, list(self.trials.values()))
+
+
+def write_best(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary]) -> BestFile | None:
     """Choose the best trial, if any finished, and write the best file."""
     chosen = best_trial(trials)
     if chosen is None:
-        return Conclusion(files=(directory.spec_file,))
-    competitors = sum(trial.status == "complete" for trial in trials)
-    best = choose(spec, chosen, competitors)
+        return None
+    best = choose(spec, chosen, competitors=sum(trial.status == "complete" for trial in trials))
     best.save(directory.best_file)
+    return best
+
+
+def conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Choose the best trial, write the best file, and say what MLflow is to be told."""
+    best = write_best(spec, directory, trials)
+    if best is None:
+        return Conclusion(files=(directory.spec_file,))
 
     def set_run_id(run_id: str) -> None:
         selection = best.selection.model_copy(update={"mlflow_run_id": run_id})
         best.model_copy(update={"selection": selection}).save(directory.best_file)
 
-    return Conclusion(chosen, files=(directory.spec_file, directory.best_file), set_run_id=set_run_id)
+    files = (directory.spec_file, directory.best_file)
+    return Conclusion(best_trial(trials), files=files, set_run_id=set_run_id)

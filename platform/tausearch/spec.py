@@ -9,7 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError
 
-from search_spaces import ResolvedSpace, Scalar
+from search_spaces import Range, ResolvedSpace, Scalar
 from search_spaces.schema import Dimension, Strict
 from tausearch.files import RunDirectory, replace_text
 from trainables.backbones import Backbone
@@ -164,5 +164,8 @@ def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
     """
     entry.parse({**space.fixed, **space.start})
     for name, dimension in space.space.items():
-        for value in dimension.grid:
+        ends = (dimension.low, dimension.high) if isinstance(dimension, Range) else ()
+        for value in (*ends, *dimension.grid):
+            if isinstance(dimension, Range):
+                value = dimension.typed(value)
             entry.parse({**space.fixed, **space.start, name: value})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tausearch.algorithms import best_trial
+from tausearch.best import BestFile, choose, load_best
 from tausearch.files import RunDirectory, Storage
 from tausearch.record import STATUSES, Record, TrialSummary
 from tausearch.runner import is_driven
@@ -60,10 +62,10 @@ def status(directory: RunDirectory) -> RunStatus:
     """
     spec, driven = read_spec(directory), is_driven(directory)
     trials = Record(directory.record).trials()
+    if not driven:  # nothing runs without a driver: these wait to be continued
+        trials = [replace(t, status="pending") if t.status == "running" else t for t in trials]
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
-    if not driven:
-        counts["running"] = 0
-    counts["pending"] = spec.trials - sum(counts.values())
+    counts["pending"] += spec.trials - sum(counts.values())
     ended = counts["pending"] == 0 and counts["running"] == 0
     state: State = "running" if driven else "finished" if ended else "stopped"
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
@@ -71,23 +73,33 @@ def status(directory: RunDirectory) -> RunStatus:
 
 
 def all_statuses(storage: Storage) -> list[RunStatus]:
-    """Read every run in a storage root, oldest first."""
-    return [status(directory) for directory in storage.runs()]
+    """Read every run in a storage root, oldest first; one that cannot be read is named on stderr and left out."""
+    found = []
+    for directory in storage.runs():
+        try:
+            found.append(status(directory))
+        except InputError as error:
+            print(f"tausearch: {error}", file=sys.stderr)
+    return found
 
 
-def latest_best(storage: Storage, benchmark: str, method: str) -> RunDirectory:
-    """Return the search of a benchmark and method whose best configuration is the best of all in this storage.
+def best_of_all(storage: Storage, benchmark: str, method: str) -> BestFile:
+    """Return the best configuration of all searches of a benchmark and method, from their records.
 
     Raises:
         InputError: If no search of them has a finished trial.
     """
-    candidates = [
-        (found.best.value or 0.0, directory)
-        for directory in storage.runs()
-        if (found := status(directory)).spec.purpose == "search"
-        and (found.spec.benchmark, found.spec.method) == (benchmark, method)
-        and found.best is not None
+    searches = [
+        found
+        for found in all_statuses(storage)
+        if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
     ]
-    if not candidates:
+    finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
+    if not finished:
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
-    return max(candidates, key=lambda candidate: candidate[0])[1]
+    found = max(finished, key=lambda pair: pair[0])[1]
+    directory = storage.run(found.spec.name)
+    if directory.best_file.exists():
+        return load_best(directory.best_file)
+    assert found.best is not None
+    return choose(found.spec, found.best, found.counts["complete"])

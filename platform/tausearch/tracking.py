@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
@@ -33,6 +34,18 @@ _MLFLOW_STATUS: dict[Status, str] = {
 }
 PARENT_TAG = "mlflow.parentRunId"
 RUN_TAG = "tausearch.run"
+
+
+def _create_schema(path: Path) -> None:
+    """Make the default tracking store, whole or not at all: half a schema could never be opened again."""
+    from mlflow import MlflowClient  # noqa: PLC0415  # takes seconds to import
+
+    if path.exists():
+        return
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)
+    MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
+    os.replace(unfinished, path)
 
 
 class Tracker:
@@ -92,6 +105,8 @@ class Tracker:
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
         with FileLock(self.storage.root / "mlflow.lock"):  # two searches must not create the schema at once
+            if self.uri == self.storage.mlflow_uri:
+                _create_schema(self.storage.mlflow_file)
             self._client = MlflowClient(tracking_uri=self.uri)
             found = self._client.get_experiment_by_name(self.spec.benchmark)
             if found is None:

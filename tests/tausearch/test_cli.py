@@ -26,6 +26,14 @@ def run(
     return code, out, err
 
 
+SPACES = {
+    "low": "space: {lr: {low: -1000, high: 0.02, grid: [0.01]}}",
+    "inf": "space: {lr: {low: 0.001, high: .inf, grid: [0.01]}}",
+    "half": "space: {rank: {low: 0.5, high: 8, log: true, integer: true, grid: [4]}}",
+    "name": "space: {momentum: {low: 0.5, high: 1, grid: [1]}}",
+}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -41,6 +49,16 @@ def run(
         (["search", "digits", "ita-lora", "--trials", "0"], "--trials must be at least 1, got 0"),
         (["search", "digits", "joint", "--algorithm", "grid", "--trials", "9"], "--trials 9: the grid has 4 points"),
         (["search", "digits", "joint", "--set", "lr=0.1", "--trials", "2"], "every hyperparameter is fixed"),
+        (["search", "digits", "ita-lora", "--seed", "-1"], "--seed must be from 0 to 4294967295, got -1"),
+        (["search", "digits", "ita-lora", "--seed", "4294967296"], "--seed must be from 0 to"),
+        (["search", "digits", "ita-lora", "--precision", "fp8"], "unknown precision 'fp8'; allowed: fp32, bf16"),
+        (["search", "digits", "ita-lora", "--cpus-per-trial", "999"], "--cpus-per-trial 999: this machine has"),
+        (["search", "digits", "ita-lora", "--name", "store"], "what all runs share"),
+        (["search", "digits", "ita-lora", "--space", "low.yaml"], "hyperparameter 'lr': .*greater than 0, got -1000"),
+        (["search", "digits", "ita-lora", "--space", "inf.yaml"], "inf.yaml: space.lr.high: .*finite"),
+        (["search", "digits", "ita-lora", "--space", "half.yaml"], "half.yaml: space.rank: .*whole numbers"),
+        (["search", "digits", "ita-lora", "--space", "name.yaml"], "name.yaml: unknown hyperparameter 'momentum'"),
+        (["spaces", "ita-lora", "--set", "lr=-5"], "hyperparameter 'lr': .*greater than 0, got -5"),
         (["search", "digits", "ita-lora", "--concurrent", "0"], "--concurrent must be at least 1, got 0"),
         (["search", "digits", "ita-lora", "--cpus-per-trial", "0"], "--cpus-per-trial must be at least 1, got 0"),
         (["search", "digits", "ita-lora", "--gpus-per-trial", "0.3"], "must be 0, 1 or 1/k .*got 0.3"),
@@ -70,6 +88,8 @@ def test_bad_input(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tausearch-runs" / "taken").mkdir(parents=True)
+    for name, text in SPACES.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
     code, out, err = run(arguments, capsys, monkeypatch)
     assert code == 2 and out == ""
     assert len(err.strip().splitlines()) == 1

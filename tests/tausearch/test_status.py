@@ -11,7 +11,7 @@ from tausearch.export import export_adapters, export_best
 from tausearch.files import RunDirectory, Storage, open_storage
 from tausearch.record import Record, TrialSummary
 from tausearch.runner import driver_lock
-from tausearch.search_run import conclude_search
+from tausearch.search_run import BestListener, conclude_search
 from tausearch.spec import RunSpec
 from tausearch.status import all_statuses, status
 from tests.tausearch.conftest import FIXED, make_trial
@@ -71,12 +71,57 @@ def test_no_such_run(storage: Storage) -> None:
 def test_export_takes_the_best_of_all_searches(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
     for name, value in (("a", 70.0), ("b", 75.0), ("c", 72.0)):
         write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
-    target = export_best(storage, "digits", "ita-lora", tmp_path / "out" / "best.yaml")
-    assert load_best(target).selection.search == "b"
+    target = tmp_path / "out" / "best.yaml"
+    best = export_best(storage, "digits", "ita-lora", target)
+    assert load_best(target) == best and best.selection.search == "b"
+    storage.run("b").best_file.unlink()  # as after a kill at the wrong moment: the record has it all the same
+    assert export_best(storage, "digits", "ita-lora", target).selection.search == "b"
     with pytest.raises(InputError, match="no search of 'iel-lora' on 'digits'"):
         export_best(storage, "digits", "iel-lora", target)
-    with pytest.raises(InputError, match="left task vectors"):
-        export_adapters(storage, "digits", "ita-lora", tmp_path / "adapters")
+
+
+def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
+    best = choose(spec, make_trial(0, value=70.0), 1)
+    ablation = {**best.hyperparameters, "regularise": "none"}
+    final = spec.model_copy(update={"purpose": "final", "seeds": (0,), "trials": 1})
+    for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
+        run = final.model_copy(update={"name": name, "fixed": fixed})
+        artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
+        artifacts.mkdir()
+        (artifacts / "of").write_text(name)
+    copied = export_adapters(storage, best, tmp_path / "adapters")
+    assert (copied / "of").read_text() == "same"
+    with pytest.raises(InputError, match="cannot be made"):
+        export_adapters(storage, best, tmp_path / "adapters")
+    with pytest.raises(InputError, match="no finished final run of this configuration"):
+        export_adapters(storage, best.model_copy(update={"benchmark": "glyphs"}), tmp_path / "more")
+
+
+def test_one_damaged_run_does_not_hide_the_others(
+    storage: Storage, spec: RunSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(storage, spec, [make_trial(0, value=70.0)])
+    (storage.root / "broken").mkdir()
+    (storage.root / "broken" / "run.yaml").write_text("name: [")
+    assert [found.spec.name for found in all_statuses(storage)] == [spec.name]
+    assert "broken" in capsys.readouterr().err
+
+
+def test_the_best_file_follows_a_search(storage: Storage, spec: RunSpec) -> None:
+    directory = storage.run(spec.name)
+    directory.path.mkdir(parents=True)
+    listener = BestListener(spec, directory, [make_trial(0, value=60.0)])
+    listener.trial_changed(make_trial(1, tasks=2))
+    assert not directory.best_file.exists()
+    for number, value, expected in ((1, 65.0, 1), (2, 62.0, 1), (3, 80.0, 3)):
+        listener.trial_changed(make_trial(number, value=value))
+        assert load_best(directory.best_file).selection.trial == expected
+
+
+@pytest.mark.parametrize("name", ["store", "mlflow.db", "mlflow.lock"])
+def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> None:
+    with pytest.raises(InputError, match="what all runs share"):
+        storage.run(name)
 
 
 def test_no_best_without_a_finished_trial(storage: Storage, spec: RunSpec) -> None:

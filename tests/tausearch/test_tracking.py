@@ -68,3 +68,12 @@ def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str
         assert tracker.error is None
     experiments = MlflowClient(tracking_uri=storage.mlflow_uri).search_experiments()
     assert {e.name for e in experiments} >= {"digits", second}
+
+
+def test_a_schema_that_was_cut_short_is_made_again(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    (tmp_path / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
+    tracker = Tracker(spec, storage)
+    tracker.trial_changed(make_trial(0, value=1.0))
+    tracker.close("FINISHED", Conclusion())
+    assert tracker.error is None
