@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -177,7 +179,10 @@ def show_space(space: ResolvedSpace) -> None:
 
 def _command() -> str:
     """Return what to type to call the tool again: its name, or its path where the name would not be found."""
-    return "tausearch" if shutil.which("tausearch") else sys.argv[0]
+    if shutil.which("tausearch"):
+        return "tausearch"
+    beside = Path(sys.executable).with_name("tausearch")
+    return shlex.quote(os.path.relpath(beside)) if beside.exists() else "python -m tausearch"
 
 
 def _percent(value: float | None) -> str:

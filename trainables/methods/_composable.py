@@ -145,7 +145,8 @@ class ComposableLearner:
             draws = self.rule.config.preconsolidation.draws
             features = sample_features(mixtures, draws, generator)[0] if mixtures else torch.empty(0, self.width)
             rows = slice(task.classes.start, task.classes.stop)
-            weight, bias = head_fisher(features, consolidation.head, rows)
+            floor = FISHER_FLOOR if self.rule.config.formulation == "official" else 0.0  # departure
+            weight, bias = (part + floor for part in head_fisher(features, consolidation.head, rows))
             self._head_penalty = HeadPenalty(
                 (anchor[0].to(device), anchor[1].to(device)),
                 (weight.to(device), bias.to(device)),
