@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,21 @@ _ENVIRONMENT = {
 def local_cpus() -> int:
     """Return how many CPUs this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def require_reachable(address: str) -> None:
+    """Make sure that something listens where a cluster is said to be: Ray itself would try for minutes.
+
+    Raises:
+        InputError: If not.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # "auto" and the like: Ray looks on this machine, and says at once if there is none
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise InputError(f"--address {address}: no Ray cluster answers there ({error.strerror or error})") from error
 
 
 @contextmanager

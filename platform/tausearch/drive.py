@@ -113,8 +113,9 @@ def drive(
             progress.trial_changed(trial)
         try:
             with ray_session(spec.resources, address):
+                interrupt.check()
                 everyone = [RecordListener(record), *listeners, tracker, progress]
-                run_trials(spec, directory, source, make_config, everyone, history)
+                run_trials(spec, directory, source, make_config, everyone, history, interrupt.stop_tune)
         except KeyboardInterrupt:
             interrupt.requested = True
         except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind

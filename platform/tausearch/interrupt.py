@@ -11,10 +11,10 @@ from types import FrameType
 
 
 class Interrupt:
-    """What Ctrl-C does while a run is driven.
+    """What Ctrl-C does while a run is driven: it is noted, and acted upon where it is safe to.
 
-    Before Tune runs and after it, it raises KeyboardInterrupt. While Tune runs it becomes SIGUSR1, on which Tune stops
-    after its current event. Once `protected`, it does nothing: what was found is being written.
+    Raising KeyboardInterrupt wherever the program happens to be would leave Ray half started, or be swallowed by a
+    library. The second Ctrl-C does raise it, unless the run is `protected`: what was found is being written.
     """
 
     def __init__(self) -> None:
@@ -22,21 +22,28 @@ class Interrupt:
         self.protected = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Take note of the signal and pass it on.
+        """Take note of the signal.
 
         Raises:
-            KeyboardInterrupt: Unless Tune can be told, or the run is protected; always the second time in Tune.
+            KeyboardInterrupt: The second time.
         """
         again, self.requested = self.requested, True
-        if self.protected:
-            return
-        if again or signal.getsignal(signal.SIGUSR1) is _not_tune:
+        if again and not self.protected:
             raise KeyboardInterrupt
-        os.kill(os.getpid(), signal.SIGUSR1)
 
+    def check(self) -> None:
+        """Stop here if Ctrl-C has been pressed.
 
-def _not_tune(number: int, frame: FrameType | None) -> None:
-    """Stand in for Tune's handler of SIGUSR1 until Tune has put its own there; by default the signal would kill."""
+        Raises:
+            KeyboardInterrupt: If so.
+        """
+        if self.requested:
+            raise KeyboardInterrupt
+
+    def stop_tune(self) -> None:
+        """Let Tune, whose event loop calls this, stop after its current event: it does so on SIGUSR1."""
+        if self.requested:
+            os.kill(os.getpid(), signal.SIGUSR1)
 
 
 @contextmanager
@@ -46,12 +53,8 @@ def interruptible() -> Iterator[Interrupt]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return
-    handlers = {
-        signal.SIGUSR1: signal.signal(signal.SIGUSR1, _not_tune),
-        signal.SIGINT: signal.signal(signal.SIGINT, interrupt.handle),
-    }
+    original = signal.signal(signal.SIGINT, interrupt.handle)
     try:
         yield interrupt
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, original)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,16 +28,28 @@ class Observer(tune.Callback):
         listeners: Told of every change, in this order.
         final_metric: Name of the metric that only a finished trial has.
         history: Trials that are known already, when a run is continued.
+        on_step: Called whenever Tune goes round its event loop.
     """
 
-    def __init__(self, listeners: Iterable[Listener], final_metric: str, history: Iterable[TrialSummary] = ()) -> None:
+    def __init__(
+        self,
+        listeners: Iterable[Listener],
+        final_metric: str,
+        history: Iterable[TrialSummary],
+        on_step: Callable[[], None],
+    ) -> None:
         self.listeners = list(listeners)
         self.final_metric = final_metric
         self.trials = {trial.number: trial for trial in history}
+        self.on_step = on_step
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""
         return {}
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Tune looks for the next event."""
+        self.on_step()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial starts, or starts again after its process died."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from search_spaces import Scalar, load_space
-from tausearch.cluster import local_cpus
+from tausearch.cluster import local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
 from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
 from trainables.backbones import Backbone
@@ -133,7 +133,8 @@ def plan_resources(
         What each trial gets and how many run at a time.
 
     Raises:
-        InputError: If a number is out of range, a GPU fraction does not divide a GPU, or this machine has too little.
+        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or no cluster
+            answers at the address.
     """
     if cpus_per_trial < 1:
         raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
@@ -143,7 +144,9 @@ def plan_resources(
         raise InputError(
             f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
         )
-    if address is None:  # of a cluster, Ray knows once it is joined
+    if address is not None:
+        require_reachable(address)
+    else:  # of a cluster, Ray knows once it is joined
         if gpus_per_trial and not torch.cuda.is_available():
             raise InputError(f"--gpus-per-trial {gpus_per_trial:g}: this machine has no GPU")
         if cpus_per_trial > local_cpus():

@@ -58,7 +58,8 @@ def run_trials(
     source: TrialSource,
     make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
     listeners: Iterable[Listener],
-    history: Iterable[TrialSummary] = (),
+    history: Iterable[TrialSummary],
+    on_step: Callable[[], None],
 ) -> None:
     """Run every trial that `source` hands out, on the Ray that this process is connected to."""
     metric, final_metric = f"{spec.prefix}/average_accuracy", f"{spec.prefix}/final_accuracy"
@@ -79,7 +80,7 @@ def run_trials(
         run_config=RunConfig(
             name=_next_attempt(directory),
             storage_path=str(directory.ray),
-            callbacks=[Observer(listeners, final_metric, history)],
+            callbacks=[Observer(listeners, final_metric, history, on_step)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1, num_to_keep=2),
             verbose=0,

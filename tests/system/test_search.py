@@ -201,15 +201,6 @@ def test_ctrl_c_at_the_start_is_one_line_and_130(moment: str, folder: Path) -> N
     assert json.loads(tausearch("status", name, "--json", cwd=folder))["trials"]["pending"] == 4
 
 
-def test_a_cluster_that_is_not_there_is_one_line(folder: Path) -> None:
-    arguments = ["search", "digits", "joint", "--name", "lost", "--address", "127.0.0.1:1"]
-    command = [sys.executable, "-m", "tausearch", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 2 and "no Ray cluster answers there" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not storage(folder).run("lost").path.exists()
-
-
 def _alive(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE

@@ -59,6 +59,7 @@ SPACES = {
         (["search", "digits", "ita-lora", "--space", "half.yaml"], "half.yaml: space.rank: .*whole numbers"),
         (["search", "digits", "ita-lora", "--space", "name.yaml"], "name.yaml: unknown hyperparameter 'momentum'"),
         (["spaces", "ita-lora", "--set", "lr=-5"], "hyperparameter 'lr': .*greater than 0, got -5"),
+        (["search", "digits", "ita-lora", "--address", "127.0.0.1:9"], "no Ray cluster answers there"),
         (["search", "digits", "ita-lora", "--concurrent", "0"], "--concurrent must be at least 1, got 0"),
         (["search", "digits", "ita-lora", "--cpus-per-trial", "0"], "--cpus-per-trial must be at least 1, got 0"),
         (["search", "digits", "ita-lora", "--gpus-per-trial", "0.3"], "must be 0, 1 or 1/k .*got 0.3"),

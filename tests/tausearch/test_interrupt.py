@@ -1,4 +1,4 @@
-"""Ctrl-C before, during and after Tune, and while results are being written."""
+"""Ctrl-C is noted and acted upon where it is safe, and never while results are being written."""
 
 from __future__ import annotations
 
@@ -10,32 +10,50 @@ import pytest
 from tausearch.interrupt import interruptible
 
 
-def test_before_tune_it_raises() -> None:
-    with pytest.raises(KeyboardInterrupt), interruptible() as interrupt:
-        os.kill(os.getpid(), signal.SIGINT)
-    assert interrupt.requested
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_during_tune_it_becomes_tunes_signal() -> None:
-    heard = []
+def test_the_first_is_noted_and_raised_where_it_is_safe() -> None:
     with interruptible() as interrupt:
-        signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))  # as Tune does
-        os.kill(os.getpid(), signal.SIGINT)
-        assert heard == [signal.SIGUSR1] and interrupt.requested
+        interrupt.check()
+        press()
+        assert interrupt.requested
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            interrupt.check()
+
+
+def test_the_second_raises_at_once() -> None:
+    with interruptible():
+        press()
+        with pytest.raises(KeyboardInterrupt):
+            press()
+
+
+def test_tune_is_told_from_its_own_loop() -> None:
+    heard: list[int] = []
+    original = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))  # as Tune does
+    try:
+        with interruptible() as interrupt:
+            interrupt.stop_tune()
+            assert heard == []
+            press()
+            interrupt.stop_tune()
+            assert heard == [signal.SIGUSR1]
+    finally:
+        signal.signal(signal.SIGUSR1, original)
 
 
 def test_protected_it_is_only_noted() -> None:
     with interruptible() as interrupt:
         interrupt.protected = True
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
+        press()
+        press()
         assert interrupt.requested
 
 
-def test_handlers_are_put_back() -> None:
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGUSR1)
+def test_the_handler_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
     with interruptible():
-        assert signal.getsignal(signal.SIGINT) != before[0]
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGUSR1)) == before
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
