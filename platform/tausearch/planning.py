@@ -133,8 +133,8 @@ def plan_resources(
         What each trial gets and how many run at a time.
 
     Raises:
-        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or no cluster
-            answers at the address.
+        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
+            no cluster answers at the address.
     """
     if cpus_per_trial < 1:
         raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
