@@ -55,15 +55,6 @@ class Context:
     precision: Precision = "fp32"
 
 
-class MethodConfig(Protocol):
-    """Hyperparameters of a method: a frozen dataclass. Those that pre-consolidate have `preconsolidation` too."""
-
-    @property
-    def lr(self) -> float:
-        """Learning rate of fine-tuning."""
-        ...
-
-
 class Method(Protocol):
     """An incremental learner: begin a task, train on it, end it, predict over all classes seen so far."""
 
