@@ -14,6 +14,8 @@ from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
 from tests.tausearch.conftest import make_trial
 
+pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
+
 
 def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
