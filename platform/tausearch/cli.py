@@ -266,7 +266,9 @@ def ui(
     root = open_storage(storage, write=False)
     if not (root.root / "mlflow.db").exists():
         raise InputError(f"--storage {root.root}: has no runs yet")
-    print(f"MLflow's pages: http://127.0.0.1:{port} (Ctrl-C ends them)", flush=True)
+    # Without the parameter MLflow opens on its pages for language models, which show no runs.
+    page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
+    print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
     os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
     mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
