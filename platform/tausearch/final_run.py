@@ -13,7 +13,7 @@ from search_spaces import Scalar
 from tausearch.algorithms import FixedSource
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
-from tausearch.files import DEFAULT_STORAGE, RunDirectory, replace_text
+from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, replace_text
 from tausearch.planning import create, new_run, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
@@ -79,29 +79,8 @@ def train(
     Raises:
         InputError: Before any work, if an argument or the best file's protocol is wrong.
     """
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
-    benchmark_spec, entry = get_source(benchmark or best.benchmark), get_method(best.method)
-    hyperparameters = {**best.hyperparameters, **(overrides or {})}
-    hyperparameters = asdict(entry.parse(hyperparameters))
-    backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
-    protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone, best.protocol.precision)
-    _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
-    build_benchmark(benchmark_spec, "final", protocol.split_seed, backbone.input)
-    resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
-    root, directory = new_run(storage, name, f"{benchmark_spec.name}-{best.method}-final")
-    spec = RunSpec(
-        name=directory.name,
-        purpose="final",
-        benchmark=benchmark_spec.name,
-        method=best.method,
-        protocol=protocol,
-        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, len(seeds))}),
-        trials=len(seeds),
-        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
-        fixed=hyperparameters,
-        seeds=tuple(seeds),
-        source=best.selection.search,
+    spec, root, directory = _plan(
+        best, seeds, benchmark, overrides or {}, name, storage, address, (cpus_per_trial, gpus_per_trial, concurrent)
     )
     create(spec, directory)
 
@@ -124,6 +103,51 @@ def train(
         progress_to=progress_to,
     )
     return FinalResult(**vars(run), summary=summarise(run.trials), results_file=directory.results_file)
+
+
+def _plan(
+    best: BestFile,
+    seeds: Sequence[int],
+    benchmark: str | None,
+    overrides: Mapping[str, Scalar],
+    name: str | None,
+    storage: str | Path,
+    address: str | None,
+    resources_wanted: tuple[int, float, int | None],
+) -> tuple[RunSpec, Storage, RunDirectory]:
+    """Check everything that can be wrong with a final run, and say exactly what it will do; starts nothing.
+
+    Returns:
+        Specification, storage, and the run directory, which is not created yet.
+
+    Raises:
+        InputError: If an argument or the best file's protocol is wrong.
+    """
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
+    benchmark_spec, entry = get_source(benchmark or best.benchmark), get_method(best.method)
+    hyperparameters = {**best.hyperparameters, **overrides}
+    hyperparameters = asdict(entry.parse(hyperparameters))
+    backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
+    protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone, best.protocol.precision)
+    _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
+    build_benchmark(benchmark_spec, "final", protocol.split_seed, backbone.input)
+    resources = plan_resources(*resources_wanted, address)
+    root, directory = new_run(storage, name, f"{benchmark_spec.name}-{best.method}-final")
+    spec = RunSpec(
+        name=directory.name,
+        purpose="final",
+        benchmark=benchmark_spec.name,
+        method=best.method,
+        protocol=protocol,
+        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, len(seeds))}),
+        trials=len(seeds),
+        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        fixed=hyperparameters,
+        seeds=tuple(seeds),
+        source=best.selection.search,
+    )
+    return spec, root, directory
 
 
 def summarise(trials: Sequence[TrialSummary]) -> dict[str, dict[str, float]]:
