@@ -94,10 +94,7 @@ def resume(
     json: JsonOption = False,
 ) -> None:
     """Continue a search that was stopped or killed; nothing that was finished is run again."""
-    import tausearch  # noqa: PLC0415  # see search
-
-    result = tausearch.resume(name, concurrent=concurrent, storage=storage, tracking_uri=tracking_uri, address=address)
-    _show_search(result, storage, json)
+    _continue(name, None, concurrent, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -111,18 +108,7 @@ def extend(
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""
-    import tausearch  # noqa: PLC0415  # see search
-
-    result = tausearch.resume(
-        name,
-        trials=trials,
-        concurrent=concurrent,
-        storage=storage,
-        tracking_uri=tracking_uri,
-        address=address,
-        progress_to="stderr" if json else "stdout",
-    )
-    _show_search(result, storage, json)
+    _continue(name, trials, concurrent, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -315,6 +301,29 @@ def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # 
     if len(what) == 2:
         return best_of_all(open_storage(storage, write=False), *what)
     raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
+
+
+def _continue(
+    name: str,
+    trials: int | None,
+    concurrent: int | None,
+    storage: str,
+    tracking_uri: str | None,
+    address: str | None,
+    json: bool,
+) -> None:
+    import tausearch  # noqa: PLC0415  # see search
+
+    result = tausearch.resume(
+        name,
+        trials=trials,
+        concurrent=concurrent,
+        storage=storage,
+        tracking_uri=tracking_uri,
+        address=address,
+        progress_to="stderr" if json else "stdout",
+    )
+    _show_search(result, storage, json)
 
 
 def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-untyped-def]  # SearchResult, imported late

@@ -120,7 +120,7 @@ def drive(
             interrupt.requested = True
         except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind
             tracker.close("FAILED", Conclusion())
-            if not history:
+            if not directory.record.exists():
                 shutil.rmtree(directory.path)
             raise
         interrupt.protected = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -24,10 +25,11 @@ SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str
 GRID = [sys.executable, "-m", "tausearch", *SEARCH]
 
 
-def run(*arguments: str, cwd: Path) -> None:
+def run(*arguments: str, cwd: Path) -> str:
     command = [sys.executable, "-m", "tausearch", *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def rows_without_time(trial: TrialSummary) -> list[dict[str, float]]:
@@ -113,6 +115,8 @@ def test_extend(folder: Path) -> None:
     trials = Record(Storage(folder / "tausearch-runs").run("short").record).trials()
     assert [trial.status for trial in trials] == ["complete"] * 3
     assert len({trial.hyperparameters["lr"] for trial in trials}) == 3
+    again = json.loads(run("resume", "short", "--json", cwd=folder))  # nothing is left to do, and stdout is JSON alone
+    assert [trial["value"] for trial in again["trials"]] == [trial.value for trial in trials]
 
 
 def test_a_killed_worker_goes_on_from_its_last_task(folder: Path, undisturbed: list[TrialSummary]) -> None:

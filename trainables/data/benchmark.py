@@ -80,6 +80,11 @@ class Task:
     train: ImageSet
     evaluation: ImageSet
 
+    @property
+    def rows(self) -> slice:
+        """Its rows in a classifier whose rows are in class order."""
+        return slice(self.classes.start, self.classes.stop)
+
 
 @dataclass(frozen=True)
 class Benchmark:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from pydantic import ConfigDict, Field
 from safetensors.torch import save_file
 from torch import Tensor
@@ -21,7 +20,7 @@ from torch import Tensor
 from trainables.data import Task
 from trainables.methods._heads import Heads
 from trainables.methods._penalty import Coefficients, HeadPenalty, LayerPenalty, coupled_step, decoupled_step
-from trainables.methods._training import fit, require_finite
+from trainables.methods._training import fit, local_loss, require_finite
 from trainables.methods.protocol import Capabilities, Context
 from trainables.preconsolidation import Consolidation, PreconsolidationConfig
 from trainables.preconsolidation.fisher import Fisher, head_fisher
@@ -121,8 +120,7 @@ class ComposableLearner:
         """Start tau_t at zero on its base, the head at its anchor, and set up both regularisers."""
         assert consolidation is not None
         t = task.index
-        rows = slice(task.classes.start, task.classes.stop)
-        anchor = (consolidation.head[0][rows], consolidation.head[1][rows])
+        anchor = (consolidation.head[0][task.rows], consolidation.head[1][task.rows])
         if self.rule.config.formulation == "official":  # departure: the head starts at random, not at h0_t
             self.heads.begin(new_head(len(task.classes), self.width, make_generator(self.context.seed, "head", t)))
         else:
@@ -144,9 +142,8 @@ class ComposableLearner:
             generator = make_generator(self.context.seed, "head-fisher", task.index)
             draws = self.rule.config.preconsolidation.draws
             features = sample_features(mixtures, draws, generator)[0] if mixtures else torch.empty(0, self.width)
-            rows = slice(task.classes.start, task.classes.stop)
             floor = FISHER_FLOOR if self.rule.config.formulation == "official" else 0.0  # departure
-            weight, bias = (part + floor for part in head_fisher(features, consolidation.head, rows))
+            weight, bias = (part + floor for part in head_fisher(features, consolidation.head, task.rows))
             self._head_penalty = HeadPenalty(
                 (anchor[0].to(device), anchor[1].to(device)),
                 (weight.to(device), bias.to(device)),
@@ -160,7 +157,7 @@ class ComposableLearner:
         optimizer = torch.optim.AdamW(parameters, lr=self.rule.config.lr, weight_decay=0.0, foreach=True)
 
         def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
-            loss = self._loss(x, y - task.classes.start)
+            loss = local_loss(self.context, self.vectors.model, self.heads, x, y - task.classes.start)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.param_groups[0]["lr"] = self.rule.config.lr * factor
@@ -181,12 +178,6 @@ class ComposableLearner:
         if factor >= EULER_LIMIT:
             _log.warning("task %d: strength * max Fisher is %.3g, decoupled steps need < 2", task.index, factor)
         return {"train/euler_factor": factor}
-
-    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        bf16 = self.context.precision == "bf16"
-        with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=bf16):
-            logits = self.heads.local_logits(self.vectors.model(x))
-        return F.cross_entropy(logits.float() if bf16 else logits, y)
 
     def _regularise(self, factor: float) -> None:
         pairs = []
@@ -213,7 +204,7 @@ class ComposableLearner:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits of the composed model over all classes seen so far; heads are concatenated, never averaged."""
-        with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"):
+        with self.context.autocast():
             return self.heads.logits(self.vectors.model(images))
 
     @torch.no_grad()
@@ -222,8 +213,7 @@ class ComposableLearner:
         target = folder / f"task_{task.index}"
         target.mkdir(parents=True, exist_ok=True)
         tensors = {name: self.vectors.dense(name).contiguous().cpu() for name in self.vectors.theta_0}
-        rows = slice(task.classes.start, task.classes.stop)
-        tensors |= {"head.weight": self.heads.weight[rows].cpu(), "head.bias": self.heads.bias[rows].cpu()}
+        tensors |= {"head.weight": self.heads.weight[task.rows].cpu(), "head.bias": self.heads.bias[task.rows].cpu()}
         save_file(tensors, target / "task_vector.safetensors")
         self.vectors.save(target / "adapter")
 

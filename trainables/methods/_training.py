@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from trainables.data import ImageSet
 from trainables.errors import DivergedError
+from trainables.methods._heads import Heads
 from trainables.methods.protocol import Context
 from trainables.randomness import make_generator
 
@@ -54,6 +56,24 @@ def fit(images: ImageSet, context: Context, task: int, step: Step) -> float:
         weights = torch.tensor(sizes, dtype=torch.float64)
         mean = float((values * weights).sum() / weights.sum())
     return mean
+
+
+def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: Tensor) -> Tensor:
+    """Return the local cross-entropy: over the current task's classes alone.
+
+    Args:
+        context: Precision and device.
+        model: `(b, c, h, w)` to features `(b, d)`.
+        heads: Whose current head is trained.
+        x: Images.
+        y: Labels relative to the task, `(b,)`.
+
+    Returns:
+        Mean over the batch, taken in float32 whatever the precision of the forward pass.
+    """
+    with context.autocast():
+        logits = heads.local_logits(model(x))
+    return F.cross_entropy(logits.float() if context.precision == "bf16" else logits, y)
 
 
 def require_finite(parameters: list[torch.nn.Parameter], context: Context, task: int, examples: int) -> None:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from pydantic import ConfigDict
 from torch import Tensor
 
 from trainables.data import Task
 from trainables.methods._composable import Positive
 from trainables.methods._heads import Heads
-from trainables.methods._training import fit, require_finite
+from trainables.methods._training import fit, local_loss, require_finite
 from trainables.methods.protocol import Capabilities, Context
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.probing import new_head
@@ -68,12 +67,9 @@ class Finetune:
         parameters = [*self.model.parameters(), *self.heads.current]
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, foreach=True)
-        bf16 = self.context.precision == "bf16"
 
         def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
-            with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=bf16):
-                logits = self.heads.local_logits(self.model(x))
-            loss = F.cross_entropy(logits.float() if bf16 else logits, y - task.classes.start)
+            loss = local_loss(self.context, self.model, self.heads, x, y - task.classes.start)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.param_groups[0]["lr"] = self.config.lr * factor
@@ -91,7 +87,7 @@ class Finetune:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
-        with torch.autocast(self.context.device.type, dtype=torch.bfloat16, enabled=self.context.precision == "bf16"):
+        with self.context.autocast():
             return self.heads.logits(self.model(images))
 
     def save_artifacts(self, folder: Path, task: Task) -> None:

@@ -54,6 +54,10 @@ class Context:
     device: torch.device
     precision: Precision = "fp32"
 
+    def autocast(self) -> torch.autocast:
+        """Return the context in which forward passes run: bf16 if the precision says so, else nothing changes."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
+
 
 class Method(Protocol):
     """An incremental learner: begin a task, train on it, end it, predict over all classes seen so far."""

@@ -49,11 +49,10 @@ class Preconsolidator:
 
     def task(self, t: int) -> Consolidation:
         """Return the pre-consolidation of task t (1-based); missing tasks before it are made on the way."""
-        if self._last is None or self._last.task > t:
+        if self._last is not None and self._last.task > t:
             self._last = None
         while self._last is None or self._last.task < t:
-            previous = self._last
-            self._last = self._next(previous)
+            self._last = self._next(self._last)
         return self._last
 
     def _next(self, previous: Consolidation | None) -> Consolidation:
