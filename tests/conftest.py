@@ -7,6 +7,8 @@ import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+torch.set_num_threads(1)  # threads of tiny products cost more than they bring, and far more on a busy machine
+
 
 def make_tiny_vit(seed: int = 0, dtype: torch.dtype = torch.float64) -> VisionTransformer:
     """Two blocks of width 8, 2x2 patches of 8x8 images: small enough for brute force over every example and class."""

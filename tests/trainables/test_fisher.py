@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,7 +11,9 @@ from torch import Tensor, nn
 
 from tests.conftest import make_tiny_vit
 from trainables.backbones import tuned_layers
-from trainables.preconsolidation.fisher import head_fisher, layer_fisher, seeds
+from trainables.preconsolidation import fisher as fisher_module
+from trainables.preconsolidation.curvature import seeds
+from trainables.preconsolidation.fisher import Fisher, head_fisher, layer_fisher
 
 Head = tuple[Tensor, Tensor]
 
@@ -20,6 +24,11 @@ def head(generator: torch.Generator) -> Head:
         torch.randn(5, 8, generator=generator, dtype=torch.float64),
         torch.randn(5, generator=generator, dtype=torch.float64),
     )
+
+
+def exact(model: nn.Module, head: Head, batches: Iterable[Tensor], passes: int | None = None) -> tuple[Fisher, int]:
+    generator = torch.Generator().manual_seed(1)
+    return layer_fisher(model, tuned_layers(model), head, batches, passes=passes, generator=generator)
 
 
 def brute_force(model: nn.Module, parameters: list[Tensor], images: Tensor, head: Head) -> list[Tensor]:
@@ -38,7 +47,7 @@ def brute_force(model: nn.Module, parameters: list[Tensor], images: Tensor, head
 def test_equals_brute_force_whatever_the_batches(split: list[int], images: Tensor, head: Head) -> None:
     model = make_tiny_vit()
     layers = tuned_layers(model)
-    fisher, examples = layer_fisher(model, layers, head, images.split(split))
+    fisher, examples = exact(model, head, images.split(split))
     expected = brute_force(model, [layer.weight for layer in layers.values()], images, head)
     assert examples == 12
     for got, want in zip(fisher.values(), expected, strict=True):
@@ -47,9 +56,8 @@ def test_equals_brute_force_whatever_the_batches(split: list[int], images: Tenso
 
 def test_sum_over_tasks_is_the_sum_over_their_union(images: Tensor, head: Head) -> None:
     model = make_tiny_vit()
-    layers = tuned_layers(model)
-    parts = [layer_fisher(model, layers, head, [images[rows]])[0] for rows in (slice(0, 5), slice(5, 12))]
-    union, _ = layer_fisher(model, layers, head, [images])
+    parts = [exact(model, head, [images[rows]])[0] for rows in (slice(0, 5), slice(5, 12))]
+    union, _ = exact(model, head, [images])
     for name in union:
         torch.testing.assert_close(parts[0][name] + parts[1][name], union[name], rtol=1e-10, atol=1e-12)
 
@@ -57,7 +65,7 @@ def test_sum_over_tasks_is_the_sum_over_their_union(images: Tensor, head: Head) 
 def test_leaves_the_model_as_it_was(images: Tensor, head: Head) -> None:
     model = make_tiny_vit().requires_grad_(False)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    layer_fisher(model, tuned_layers(model), head, [images])
+    exact(model, head, [images])
     assert all(p.grad is None and not p.requires_grad for p in model.parameters())
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert not any(layer._forward_hooks for layer in tuned_layers(model).values())
@@ -66,18 +74,65 @@ def test_leaves_the_model_as_it_was(images: Tensor, head: Head) -> None:
 def test_refuses_train_mode_and_no_examples(images: Tensor, head: Head) -> None:
     model = make_tiny_vit()
     with pytest.raises(ValueError, match="at least one example"):
-        layer_fisher(model, tuned_layers(model), head, [])
+        exact(model, head, [])
     model.train()
     with pytest.raises(ValueError, match="eval mode"):
-        layer_fisher(model, tuned_layers(model), head, [images])
+        exact(model, head, [images])
 
 
-def test_expected_score_is_zero_and_seeds_factor_the_curvature(generator: torch.Generator) -> None:
-    p = torch.randn(4, 6, generator=generator, dtype=torch.float64).softmax(1)
-    s = seeds(p)
-    torch.testing.assert_close((p.T.sqrt()[:, :, None] * s).sum(0), torch.zeros(4, 6, dtype=torch.float64))
+@pytest.mark.parametrize("sharpness", [0.0, 1.0, 8.0, 400.0])
+def test_enough_seeds_factor_the_curvature_and_fewer_do_so_on_average(
+    sharpness: float, generator: torch.Generator
+) -> None:
+    p = (sharpness * torch.randn(3, 6, generator=generator, dtype=torch.float64)).softmax(1)
     curvature = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
-    torch.testing.assert_close(torch.einsum("kbi,kbj->bij", s, s), curvature)
+    every = seeds(p, None, generator)
+    assert every.shape == (5, 3, 6)
+    torch.testing.assert_close(torch.einsum("kbi,kbj->bij", every, every), curvature, rtol=1e-10, atol=1e-12)
+    for passes in (1, 3):
+        draws = seeds(p.repeat(4000, 1), passes, generator).unflatten(1, (4000, 3))
+        assert draws.shape == (passes, 4000, 3, 6)
+        mean = torch.einsum("knbi,knbj->bij", draws, draws) / 4000
+        torch.testing.assert_close(mean, curvature, rtol=0, atol=0.015)
+
+
+def test_few_passes_are_unbiased_against_brute_force(images: Tensor, head: Head) -> None:
+    model = make_tiny_vit()
+    layers = tuned_layers(model)
+    want = brute_force(model, [layer.weight for layer in layers.values()], images, head)
+    generator = torch.Generator().manual_seed(1)
+    draws = [layer_fisher(model, layers, head, [images], passes=2, generator=generator)[0].values() for _ in range(400)]
+    for got, expected in zip(zip(*draws, strict=True), want, strict=True):
+        stacked = torch.stack(got)
+        error = stacked.std(0) / len(draws) ** 0.5
+        z = (stacked.mean(0) - expected).abs()[error > 1e-12] / error[error > 1e-12]
+        assert z.max() < 5.5  # the largest of a thousand standard normal deviations or so
+    assert exact(model, head, [images], passes=4)[0].keys() == exact(model, head, [images])[0].keys()
+    for got, expected in zip(exact(model, head, [images], passes=4)[0].values(), want, strict=True):
+        torch.testing.assert_close(got.detach(), expected.detach(), rtol=1e-10, atol=1e-12)  # C - 1 passes are exact
+
+
+@pytest.mark.parametrize(
+    ("scale", "largest"), [(5.0, 0.01), (1.0, 0.03), (0.05, 0.03)], ids=["peaked", "between", "flat"]
+)
+def test_error_of_eight_passes_at_100_classes(scale: float, largest: float, generator: torch.Generator) -> None:
+    model = make_tiny_vit()
+    images = torch.randn(1000, 1, 8, 8, generator=generator, dtype=torch.float64)
+    head = (scale * torch.randn(100, 8, generator=generator, dtype=torch.float64), torch.zeros(100).double())
+    layers = {name: layer for name, layer in tuned_layers(model).items() if name.startswith("blocks.1")}
+    true, got = (
+        layer_fisher(model, layers, head, [images], passes=passes, generator=generator)[0] for passes in (None, 8)
+    )
+    error = sum((got[name] - true[name]).square().sum() for name in true) ** 0.5
+    assert error <= largest * sum(value.square().sum() for value in true.values()) ** 0.5
+
+
+def test_chunks_that_bound_memory_change_nothing(images: Tensor, head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_tiny_vit()
+    whole, _ = exact(model, head, [images])
+    monkeypatch.setattr(fisher_module, "CHUNK_BYTES", 1)
+    for name, value in exact(model, head, [images])[0].items():
+        torch.testing.assert_close(value, whole[name], rtol=1e-10, atol=1e-12)
 
 
 def test_head_fisher_equals_brute_force(generator: torch.Generator, head: Head) -> None:

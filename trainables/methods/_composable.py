@@ -45,6 +45,7 @@ class ComposableConfig:
         lr: Learning rate of AdamW, for tau and head.
         lr_pre: Learning rate of linear probing.
         epochs_pre: Epochs of linear probing.
+        fisher_passes: Backward passes per batch of the Fisher, or "all" for the exact one.
         formulation: "paper" is the equations; "official" what the authors' code does where it departs from them.
         regularise: "all"; "head" leaves tau unregularised; "none" leaves the head unregularised too (the ablations).
     """
@@ -54,13 +55,15 @@ class ComposableConfig:
     lr: Positive
     lr_pre: Positive = 0.01
     epochs_pre: Annotated[int, Field(ge=0)] = 3
+    fisher_passes: Annotated[int, Field(ge=1)] | Literal["all"] = 8
     formulation: Formulation = "paper"
     regularise: Literal["all", "head", "none"] = "all"
 
     @property
     def preconsolidation(self) -> PreconsolidationConfig:
         """The part that pre-consolidation depends on."""
-        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre)
+        passes = None if self.fisher_passes == "all" else self.fisher_passes
+        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes)
 
 
 class Rule(Protocol):

@@ -20,8 +20,8 @@ from trainables.preconsolidation.mixtures import Mixture, fit_mixture
 from trainables.preconsolidation.probing import Head, align, linear_probe, new_head
 from trainables.randomness import derive_seed, make_generator
 
-FISHER_MEMORY = 256 * 2**20  # bytes for the per-example gradients of one weight
 FORWARD_BATCH = 256
+FISHER_BATCH = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,14 @@ class PreconsolidationConfig:
         epochs_pre: Epochs of linear probing.
         components: K, Gaussians per class.
         draws: N, features drawn per class for alignment and for the head's Fisher.
+        fisher_passes: Backward passes per batch of the Fisher; None for the exact one.
     """
 
     lr_pre: float = 0.01
     epochs_pre: int = 3
     components: int = 5
     draws: int = 256
+    fisher_passes: int | None = 8
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def consolidate(
         mixtures = previous.mixtures + mixtures
         rows = (torch.cat([previous.head[0], rows[0]]), torch.cat([previous.head[1], rows[1]]))
     head = align(rows, list(mixtures), t, config.draws, device, make_generator(seed, "align", t))
-    fisher, examples = _fisher(task, head, backbone, make_generator(seed, "fisher", t), device)
+    fisher, examples = _fisher(task, head, backbone, config.fisher_passes, seed, device)
     if previous is not None:
         fisher = {name: previous.fisher[name] + local for name, local in fisher.items()}
         examples += previous.examples
@@ -149,11 +151,21 @@ def _probe(
 
 
 def _fisher(
-    task: Task, head: Head, backbone: VisionTransformer, generator: torch.Generator, device: torch.device
+    task: Task,
+    head: Head,
+    backbone: VisionTransformer,
+    passes: int | None,
+    seed: int,
+    device: torch.device,
 ) -> tuple[Fisher, int]:
-    layers = tuned_layers(backbone)
-    largest = max(layer.weight.numel() for layer in layers.values()) * 4
-    batch_size = max(1, min(FORWARD_BATCH, FISHER_MEMORY // largest))
-    images = (x for x, _ in task.train.batches(batch_size, generator, shuffle=False, device=device))
-    fisher, examples = layer_fisher(backbone, layers, (head[0].to(device), head[1].to(device)), images)
+    generator = make_generator(seed, "fisher", task.index)
+    images = (x for x, _ in task.train.batches(FISHER_BATCH, generator, shuffle=False, device=device))
+    fisher, examples = layer_fisher(
+        backbone,
+        tuned_layers(backbone),
+        (head[0].to(device), head[1].to(device)),
+        images,
+        passes=passes,
+        generator=make_generator(seed, "fisher-signs", task.index),
+    )
     return {name: value.detach().cpu() for name, value in fisher.items()}, examples

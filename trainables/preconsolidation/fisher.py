@@ -13,21 +13,34 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from trainables.preconsolidation.curvature import seeds
+
+CHUNK_BYTES = 64 * 2**20  # for the per-example gradients of one weight; the time does not depend on it
+
 Fisher = dict[str, Tensor]
 
 
 def layer_fisher(
-    model: nn.Module, layers: dict[str, nn.Linear], head: tuple[Tensor, Tensor], batches: Iterable[Tensor]
+    model: nn.Module,
+    layers: dict[str, nn.Linear],
+    head: tuple[Tensor, Tensor],
+    batches: Iterable[Tensor],
+    *,
+    passes: int | None,
+    generator: torch.Generator,
 ) -> tuple[Fisher, int]:
     """Return the sum over examples of the true Fisher's diagonal for the weights of linear layers.
 
-    Each class is one backward pass per batch, so that the expectation over predictions is exact.
+    With J an example's derivative of logits by weights, its Fisher is the diagonal of J^T (diag(p) - p p^T) J. That
+    curvature is a sum of outer products of `seeds`, each of which is one backward pass per batch.
 
     Args:
         model: Backbone in eval mode, `(b, c, h, w)` to `(b, d)`; its weights and their gradients do not change.
         layers: Layer name to layer, reading `(b, n, in)`.
         head: Weight `(C, d)` and bias `(C,)` of the classifier of all classes seen so far.
         batches: Images `(b, c, h, w)`; read once, any batch sizes.
+        passes: Backward passes per batch: exact from C - 1 on, below that unbiased; None for as many as are exact.
+        generator: Of the random part of passes that are too few to be exact.
 
     Returns:
         `"<layer>.weight"` to the sum `(out, in)`, nats squared per unit of weight squared; and the number of examples.
@@ -47,25 +60,11 @@ def layer_fisher(
             examples += len(images)
             with torch.enable_grad():
                 logits = nn.functional.linear(model(images), *head)
-            _add_batch(sums, record, logits)
+            _add_batch(sums, record, logits, seeds(logits.detach().softmax(1), passes, generator))
             record.clear()
     if examples == 0:
         raise ValueError("the Fisher needs at least one example, got none")
     return sums, examples
-
-
-def seeds(probabilities: Tensor) -> Tensor:
-    """Return the gradients of sqrt(p_k) log p_k with respect to the logits, the factor held constant, for every k.
-
-    Args:
-        probabilities: `(b, C)`.
-
-    Returns:
-        `(C, b, C)`: sqrt(p_k) (e_k - p). Their outer products sum to diag(p) - p p^T.
-    """
-    centred = torch.eye(probabilities.shape[1], dtype=probabilities.dtype, device=probabilities.device)
-    centred = centred[:, None, :] - probabilities  # [C, b, C]
-    return probabilities.T.sqrt()[:, :, None] * centred
 
 
 def head_fisher(features: Tensor, head: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
@@ -118,12 +117,17 @@ class _recorded:
         return hook
 
 
-def _add_batch(sums: Fisher, record: dict[str, tuple[Tensor, Tensor]], logits: Tensor) -> None:
+def _add_batch(sums: Fisher, record: dict[str, tuple[Tensor, Tensor]], logits: Tensor, every_seed: Tensor) -> None:
     outputs = [output for _, output in record.values()]
-    every_seed = seeds(logits.detach().softmax(1))
     for k, seed in enumerate(every_seed):
         gradients = torch.autograd.grad(logits, outputs, seed, retain_graph=k + 1 < len(every_seed))
         for name, gradient in zip(record, gradients, strict=True):
-            inputs = record[name][0]
-            per_example = gradient.transpose(1, 2) @ inputs  # [b, out, in], summed over the n tokens
-            sums[name] += per_example.square_().sum(0)
+            _add_squares(sums[name], gradient, record[name][0])
+
+
+def _add_squares(total: Tensor, gradients: Tensor, inputs: Tensor) -> None:
+    """Add the squared gradient of each example: gradients `(b, n, out)` and inputs `(b, n, in)` of one layer."""
+    chunk = max(1, CHUNK_BYTES // (total.numel() * total.element_size()))
+    for gradient, x in zip(gradients.split(chunk), inputs.split(chunk), strict=True):
+        per_example = gradient.transpose(1, 2) @ x  # [chunk, out, in], summed over the n tokens
+        total += per_example.square_().sum(0)
