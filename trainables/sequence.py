@@ -32,6 +32,7 @@ class IncrementalSequence:
         device: Where to compute.
         precision: Of forward passes in fine-tuning and evaluation.
         store: Directory of the pre-consolidation store; None computes everything here.
+        store_bytes: Bound on its size; None for none.
         artifacts: Folder for task vectors and adapters; None writes none.
 
     Raises:
@@ -49,6 +50,7 @@ class IncrementalSequence:
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
         store: Path | None = None,
+        store_bytes: int | None = None,
         artifacts: Path | None = None,
     ) -> None:
         entry = get_method(method)
@@ -61,7 +63,15 @@ class IncrementalSequence:
         self.method = entry.build(context, config)
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
         self.preconsolidator = (
-            Preconsolidator(benchmark, backbone, config.preconsolidation, seed=seed, device=self.device, store=store)
+            Preconsolidator(
+                benchmark,
+                backbone,
+                config.preconsolidation,
+                seed=seed,
+                device=self.device,
+                store=store,
+                store_bytes=store_bytes,
+            )
             if entry.capabilities.needs_preconsolidation
             else None
         )
@@ -121,6 +131,11 @@ class IncrementalSequence:
             metrics[f"{prefix}/final_accuracy"] = average_accuracy(last)
             metrics[f"{prefix}/forgetting"] = forgetting(self.accuracies)
         return metrics
+
+    def close(self) -> None:
+        """Let go of what is shared with other trials."""
+        if self.preconsolidator is not None:
+            self.preconsolidator.close()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a resumed sequence needs: the method's state and the accuracies so far.

@@ -40,6 +40,7 @@ class TrialConfig:
         device: "cpu" or "cuda".
         threads: CPU threads; part of what a trial's numbers depend on.
         store: Directory of the pre-consolidation store, or None.
+        store_bytes: Bound on its size, or None.
         artifacts: Folder for task vectors, or None.
         resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.
     """
@@ -57,6 +58,7 @@ class TrialConfig:
     device: str = "cpu"
     threads: int = 1
     store: str | None = None
+    store_bytes: int | None = None
     artifacts: str | None = None
     resume_from: str | None = None
 
@@ -79,6 +81,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         device=config.device,
         precision=config.precision,
         store=None if config.store is None else Path(config.store),
+        store_bytes=config.store_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
     )
 
@@ -116,11 +119,17 @@ class Trial(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Give the process to another trial: drop every trace of the last one, keep imports and images."""
+        self.sequence.close()
         del self.sequence
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.setup(new_config)
         return True
+
+    def cleanup(self) -> None:
+        """Let go of what is shared with other trials."""
+        if hasattr(self, "sequence"):  # not if the setup failed
+            self.sequence.close()
 
     def step(self) -> dict[str, Any]:
         """Run one task."""

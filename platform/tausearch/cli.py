@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tausearch.files import DEFAULT_STORAGE, open_storage
+from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, open_storage
 from trainables.errors import InputError
 
 app = typer.Typer(
@@ -33,6 +33,10 @@ TrackingOption = Annotated[
 ]
 AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
 SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
+StoreSizeOption = Annotated[
+    float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
+]
+NoStoreOption = Annotated[bool, typer.Option("--no-store", help="Compute everything in every trial.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
 
 
@@ -52,6 +56,8 @@ def search(
     backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = "fp32",
+    store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
+    no_store: NoStoreOption = False,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
@@ -76,6 +82,7 @@ def search(
         backbone=backbone,
         weights=weights,
         precision=precision,
+        store_gigabytes=0 if no_store else store_size,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
@@ -122,6 +129,8 @@ def train(
     concurrent: ConcurrentOption = None,
     cpus_per_trial: CpusOption = 1,
     gpus_per_trial: GpusOption = 0.0,
+    store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
+    no_store: NoStoreOption = False,
     name: NameOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
@@ -143,6 +152,7 @@ def train(
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
+        store_gigabytes=0 if no_store else store_size,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
@@ -241,6 +251,26 @@ def spaces(
         return
     for found in resolved:
         report.show_space(found)
+
+
+@app.command()
+def store(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """List the pre-consolidation store, what trials share, or clear it."""
+    from tausearch import report  # noqa: PLC0415  # see search
+    from trainables.preconsolidation.store import Store
+
+    folder = open_storage(storage, write=False).store
+    shared = Store(folder) if folder.is_dir() else None
+    removed = shared.shrink(0) if shared and clear else []
+    entries = shared.entries() if shared else []
+    if json:
+        report.print_json({"removed": len(removed), "entries": [report.entry_as_dict(entry) for entry in entries]})
+    else:
+        report.show_store(entries, removed if clear else None)
 
 
 @app.command()

@@ -13,8 +13,8 @@ from search_spaces import Scalar
 from tausearch.algorithms import FixedSource
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
-from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, replace_text
-from tausearch.planning import create, new_run, plan_resources
+from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
+from tausearch.planning import checked_store, create, new_run, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec, protocol_of
@@ -51,6 +51,7 @@ def train(
     concurrent: int | None = None,
     cpus_per_trial: int = 1,
     gpus_per_trial: float = 0,
+    store_gigabytes: float = DEFAULT_STORE_GIGABYTES,
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
@@ -67,6 +68,7 @@ def train(
         concurrent: Seeds at a time; by default as many as fit this machine's CPUs.
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU.
+        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster.
@@ -82,6 +84,7 @@ def train(
     spec, root, directory = _plan(
         best, seeds, benchmark, overrides or {}, name, storage, address, (cpus_per_trial, gpus_per_trial, concurrent)
     )
+    spec = spec.model_copy(update={"store_gigabytes": checked_store(store_gigabytes)})
     create(spec, directory)
 
     def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:

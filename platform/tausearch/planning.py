@@ -36,6 +36,7 @@ def plan(
     overrides: Mapping[str, Scalar] | None,
     backbone: Backbone,
     precision: str,
+    store_gigabytes: float,
     storage: str | Path,
     address: str | None,
 ) -> tuple[RunSpec, Storage, RunDirectory]:
@@ -69,6 +70,7 @@ def plan(
         resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),
         trials=count,
         steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        store_gigabytes=checked_store(store_gigabytes),
         algorithm=chosen,
         seed=seed,
         space=resolved.space,
@@ -115,6 +117,17 @@ def _algorithm(name: str) -> Algorithm:
         if algorithm == name:
             return algorithm
     raise InputError(f"unknown algorithm {name!r}; allowed: {', '.join(ALGORITHMS)}")
+
+
+def checked_store(gigabytes: float) -> float:
+    """Return the bound of the pre-consolidation store.
+
+    Raises:
+        InputError: If it is negative.
+    """
+    if gigabytes < 0:
+        raise InputError(f"--store-size must be at least 0 (gigabytes), got {gigabytes:g}")
+    return gigabytes
 
 
 def _precision(name: str) -> Precision:

@@ -8,10 +8,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.table import Table
 
 from search_spaces import Choices, ResolvedSpace
@@ -23,6 +25,7 @@ from tausearch.search_run import SearchResult
 from tausearch.spec import RunSpec
 from tausearch.status import RunStatus
 from trainables.methods import EULER_LIMIT
+from trainables.preconsolidation.store import Entry
 
 WIDE = 160  # columns where the output is not a terminal and has no width of its own
 
@@ -157,6 +160,31 @@ def show_status(found: RunStatus) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     out.print(f"{found.spec.name}: {found.state}; {counts}")
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+
+
+def entry_as_dict(entry: Entry) -> dict[str, Any]:
+    """Return the plain form of an entry of the pre-consolidation store."""
+    return {"key": entry.path.stem, "bytes": entry.bytes, "used": entry.used, "in_use": entry.in_use, **entry.about}
+
+
+def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> None:
+    """Print what the pre-consolidation store holds, after what was removed from it if that was asked for."""
+    out = console()
+    if removed is not None:
+        size = decimal(sum(entry.bytes for entry in removed))
+        out.print(f"removed {len(removed)} entries, {size}; {len(entries)} in use stay")
+    if not entries:
+        out.print("the store is empty")
+        return
+    first = ("benchmark", "purpose", "backbone", "seed", "task")
+    about = [*first, *sorted({name for entry in entries for name in entry.about} - set(first))]
+    table = Table(*about, "size", "last used", "in use")
+    for entry in reversed(entries):
+        used = datetime.fromtimestamp(entry.used).astimezone().strftime("%Y-%m-%d %H:%M")
+        values = (entry.about.get(name, "") for name in about)
+        table.add_row(*values, decimal(entry.bytes), used, "yes" if entry.in_use else "")
+    out.print(table)
+    out.print(f"{len(entries)} entries, {decimal(sum(entry.bytes for entry in entries))}")
 
 
 def show_space(space: ResolvedSpace) -> None:

@@ -11,7 +11,7 @@ from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource, best_trial
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
-from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, open_storage
+from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.planning import create, plan, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
@@ -52,6 +52,7 @@ def search(
     backbone: str | None = None,
     weights: str | Path | None = None,
     precision: str = "fp32",
+    store_gigabytes: float = DEFAULT_STORE_GIGABYTES,
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
@@ -74,6 +75,7 @@ def search(
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
         precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
+        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
@@ -100,6 +102,7 @@ def search(
         overrides=overrides,
         backbone=Backbone(backbone or get_source(benchmark).backbone, None if weights is None else Path(weights)),
         precision=precision,
+        store_gigabytes=store_gigabytes,
         storage=storage,
         address=address,
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError
 
 from search_spaces import Range, ResolvedSpace, Scalar
 from search_spaces.schema import Dimension, Strict
-from tausearch.files import RunDirectory, replace_text
+from tausearch.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkSpec, Purpose
 from trainables.errors import InputError
@@ -67,6 +67,7 @@ class RunSpec(Strict):
         resources: See `Resources`.
         trials: How many trials a search runs; the number of seeds of a final run.
         steps: Tasks per trial: T, or 1 for a joint method.
+        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
         algorithm: Of a search.
         seed: Of a search: of its algorithm and of every trial.
         space: What a search searches.
@@ -85,6 +86,7 @@ class RunSpec(Strict):
     resources: Resources
     trials: int = Field(ge=1)
     steps: int = Field(ge=1)
+    store_gigabytes: Annotated[float, Field(ge=0)] = DEFAULT_STORE_GIGABYTES
     algorithm: Algorithm = "tpe"
     seed: int = 0
     space: dict[str, Dimension] = {}
@@ -104,7 +106,7 @@ class RunSpec(Strict):
         replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
 
     def trial(
-        self, number: int, hyperparameters: dict[str, Any], seed: int, *, store: Path | None, artifacts: Path | None
+        self, number: int, hyperparameters: dict[str, Any], seed: int, *, store: Path, artifacts: Path | None
     ) -> TrialConfig:
         """Return the config of one of its trials."""
         return TrialConfig(
@@ -120,7 +122,8 @@ class RunSpec(Strict):
             precision=self.protocol.precision,
             device="cuda" if self.resources.gpus_per_trial else "cpu",
             threads=self.resources.cpus_per_trial,
-            store=None if store is None else str(store),
+            store=str(store) if self.store_gigabytes else None,
+            store_bytes=int(self.store_gigabytes * 1e9),
             artifacts=None if artifacts is None else str(artifacts / f"seed_{seed}"),
         )
 

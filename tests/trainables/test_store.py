@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from trainables.preconsolidation import store as store_module
 from trainables.preconsolidation.store import Store, digest
 
 
@@ -69,3 +72,56 @@ def test_processes_that_miss_the_same_entry_compute_it_once(tmp_path: Path) -> N
 def test_digest_depends_on_every_part_and_not_on_their_order() -> None:
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"a": 1, "b": 2}) != digest({"a": 1, "b": 3})
+
+
+def entry_of(size: int) -> dict[str, Tensor]:
+    return {"x": torch.zeros(size, dtype=torch.uint8)}
+
+
+def test_the_least_recently_used_go_first_and_never_one_in_use(tmp_path: Path) -> None:
+    writer = Store(tmp_path)
+    for key in ("a", "b", "c"):
+        writer.get(key, lambda: entry_of(1000), {"task": key})
+        os.utime(tmp_path / f"{key}.safetensors", (ord(key), ord(key)))
+    writer.close()
+    reader = Store(tmp_path)
+    reader.get("b", dict)
+    os.utime(tmp_path / "b.safetensors", (0, 0))  # the oldest, but in use
+    assert [entry.about["task"] for entry in reader.entries() if entry.in_use] == ["b"]
+    bounded = Store(tmp_path, max_bytes=2500)
+    bounded.get("d", lambda: entry_of(100), {"task": "d"})
+    assert [entry.about["task"] for entry in bounded.entries()] == ["b", "c", "d"]
+    assert [entry.about["task"] for entry in Store(tmp_path).shrink(0)] == ["c"]  # d is held by `bounded`
+    reader.close()
+    bounded.close()
+    assert len(Store(tmp_path).shrink(0)) == 2 and not Store(tmp_path).entries()
+
+
+def test_an_entry_in_use_by_another_process_stays(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held, done = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(str(tmp_path), held, done))
+    process.start()
+    assert held.wait(50)
+    assert not Store(tmp_path).shrink(0) and len(Store(tmp_path).entries()) == 1
+    done.set()
+    process.join(50)
+    assert len(Store(tmp_path).shrink(0)) == 1
+
+
+def _hold(folder: str, held: Event, done: Event) -> None:
+    store = Store(Path(folder))
+    store.get("key", lambda: entry_of(10))
+    held.set()
+    done.wait(50)
+
+
+def test_a_full_disk_costs_the_entry_and_not_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store_module, "save_file", full)
+    assert torch.equal(Store(tmp_path).get("key", lambda: {"x": torch.ones(2)})["x"], torch.ones(2))
+    assert "No space left" in caplog.text and not Store(tmp_path).entries()

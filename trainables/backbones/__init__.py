@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 
 import timm
@@ -68,14 +68,21 @@ class Backbone:
         channels, size, _ = config.input_size
         return InputSpec(channels, size, tuple(config.mean), tuple(config.std))
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """sha256 over names and values of all weights; the same wherever they were read from."""
-        digest = hashlib.sha256()
-        for name, value in sorted(self.load().state_dict().items()):
-            digest.update(name.encode())
-            digest.update(value.contiguous().numpy().tobytes())
-        return digest.hexdigest()
+        state = None if self.weights is None or not self.weights.exists() else self.weights.stat()
+        return _digest(self, None if state is None else (state.st_size, state.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
+    """Digest a backbone's weights once per process, and again if the file has changed."""
+    digest = hashlib.sha256()
+    for name, value in sorted(backbone.load().state_dict().items()):
+        digest.update(name.encode())
+        digest.update(memoryview(value.contiguous().numpy()).cast("B"))
+    return digest.hexdigest()
 
 
 def tuned_layers(model: nn.Module) -> dict[str, nn.Linear]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ class Preconsolidator:
         seed: Of the trial.
         device: Where to compute.
         store: Directory shared between trials; None computes everything here and keeps only the last result.
+        store_bytes: Bound on its size; None for none.
     """
 
     def __init__(
@@ -38,13 +40,14 @@ class Preconsolidator:
         seed: int,
         device: torch.device,
         store: Path | None,
+        store_bytes: int | None = None,
     ) -> None:
         self.benchmark = benchmark
         self.backbone = backbone
         self.config = config
         self.seed = seed
         self.device = device
-        self.store = None if store is None else Store(store)
+        self.store = None if store is None else Store(store, store_bytes)
         self._last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
@@ -62,7 +65,7 @@ class Preconsolidator:
             return consolidate(
                 task,
                 previous,
-                backbone=self._load_backbone(),
+                backbone=self._theta_0,
                 config=self.config,
                 batch_size=self.benchmark.spec.batch_size,
                 seed=self.seed,
@@ -71,11 +74,29 @@ class Preconsolidator:
 
         if self.store is None:
             return compute()
-        entry = self.store.get(self._key(task.index), _packed(compute))
+        entry = self.store.get(self._key(task.index), _packed(compute), self._about(task.index))
         return _unpack(entry, task.index, previous)
 
-    def _load_backbone(self) -> VisionTransformer:
+    @cached_property
+    def _theta_0(self) -> VisionTransformer:
+        """Loaded at the first miss: a trial that finds everything in the store has no use for it."""
         return self.backbone.load().to(self.device)
+
+    def _about(self, t: int) -> dict[str, str]:
+        return {
+            "benchmark": self.benchmark.spec.name,
+            "purpose": self.benchmark.purpose,
+            "backbone": self.backbone.name,
+            "task": str(t),
+            "seed": str(self.seed),
+            **{name: str(value) for name, value in asdict(self.config).items()},
+        }
+
+    def close(self) -> None:
+        """Let go of the entries that were read, so that the store may remove them."""
+        self._last = None
+        if self.store is not None:
+            self.store.close()
 
     def _key(self, t: int) -> str:
         return digest(

@@ -1,31 +1,69 @@
 """The pre-consolidation store: a directory of safetensors files named by what they depend on.
 
 Trials that miss the same entry compute it once: the first takes the entry's lock, the others wait for it. A file
-appears whole or not at all, because it is renamed into place; the lock falls with the process that held it.
+appears whole or not at all, because it is renamed into place; the lock falls with the process that held it. Whoever has
+read an entry holds a shared lock on its file; what is locked is in use and never removed.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_SUFFIX = ".safetensors"
 _log = logging.getLogger(__name__)
 
 
-def digest(parts: dict[str, object]) -> str:
+def digest(parts: Mapping[str, object]) -> str:
     """Return the key of an entry: a digest of everything its content depends on, and of the format version."""
     text = json.dumps({"format": FORMAT_VERSION, **parts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry as the directory shows it.
+
+    Attributes:
+        path: Its file.
+        bytes: Size on disk.
+        used: When it was last read or written, seconds since the epoch.
+        about: What it is, for people: what was passed to `Store.get`.
+    """
+
+    path: Path
+    bytes: int
+    used: float
+    about: dict[str, str]
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a living trial has read it."""
+        with suppress(FileNotFoundError), self.path.open("rb") as file, _exclusive(file) as free:
+            return not free
+        return False
+
+    def remove(self) -> bool:
+        """Remove it unless it is in use; says whether it is gone."""
+        with suppress(FileNotFoundError), self.path.open("rb") as file, _exclusive(file) as free:
+            if free:
+                self.path.unlink()
+            return free
+        return True
 
 
 class Store:
@@ -33,53 +71,132 @@ class Store:
 
     Args:
         folder: Where entries lie; made if missing. Every process that names it shares it.
+        max_bytes: Least recently used entries are removed to stay below it; None for no bound.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         self.folder = folder
+        self.max_bytes = max_bytes
+        self._held: dict[Path, IO[bytes]] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
-    def get(self, key: str, compute: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
+    def get(
+        self, key: str, compute: Callable[[], dict[str, Tensor]], about: Mapping[str, str] | None = None
+    ) -> dict[str, Tensor]:
         """Return the entry of that key, computing it if it is missing or cannot be read.
 
         Args:
             key: From `digest`.
             compute: Makes the tensors; called at most once at a time per key, over all processes.
+            about: What the entry is, for people who list the store.
 
         Returns:
-            Name to tensor on the CPU, memory-mapped.
-
-        Raises:
-            OSError: If the entry cannot be written or read back.
+            Name to tensor on the CPU: memory-mapped, or as computed if the disk would not take it.
         """
-        path = self.folder / f"{key}.safetensors"
-        entry = _read(path)
-        if entry is None:
-            with FileLock(self.folder / f"{key}.lock"):
-                entry = _read(path)  # another process may have finished it while this one waited
-                if entry is None:
-                    _write(path, compute())
-                    entry = _read(path)
-        if entry is None:
-            raise OSError(f"store entry {path} cannot be read back")
-        return entry
+        path = self.folder / f"{key}{_SUFFIX}"
+        entry = self._read(path)
+        if entry is not None:
+            return entry
+        with FileLock(self.folder / f"{key}.lock"):
+            entry = self._read(path)  # another process may have finished it while this one waited
+            if entry is not None:
+                return entry
+            tensors = {name: tensor.contiguous() for name, tensor in compute().items()}
+            try:
+                _write(path, tensors, dict(about or {}))
+            except (OSError, SafetensorError) as error:
+                _log.warning("store entry %s cannot be written (%s); going on without it", path, error)
+                return tensors
+            entry = self._read(path)
+        self.shrink()
+        return tensors if entry is None else entry
+
+    def entries(self) -> list[Entry]:
+        """Return all whole entries, the least recently used first."""
+        found = []
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            with suppress(FileNotFoundError):  # removed by another process meanwhile
+                state = path.stat()
+                found.append(Entry(path, state.st_size, state.st_mtime, _about(path)))
+        return sorted(found, key=lambda entry: entry.used)
+
+    def shrink(self, max_bytes: int | None = None) -> list[Entry]:
+        """Remove least recently used entries until the rest fits, never one in use.
+
+        Args:
+            max_bytes: By default the store's own bound; 0 removes all that can be.
+
+        Returns:
+            What was removed.
+        """
+        bound = self.max_bytes if max_bytes is None else max_bytes
+        if bound is None:
+            return []
+        with FileLock(self.folder / "shrink.lock"):
+            entries = self.entries()
+            total, removed = sum(entry.bytes for entry in entries), []
+            for entry in entries:
+                if total <= bound:
+                    break
+                if entry.remove():
+                    total -= entry.bytes
+                    removed.append(entry)
+        return removed
+
+    def close(self) -> None:
+        """Let go of every entry that was read through this object."""
+        while self._held:
+            self._held.popitem()[1].close()
+
+    def _read(self, path: Path) -> dict[str, Tensor] | None:
+        if not self._hold(path):
+            return None
+        try:
+            with safe_open(path, framework="pt") as entry:
+                tensors = {name: entry.get_tensor(name) for name in entry.keys()}  # noqa: SIM118  # not a dict
+        except (OSError, SafetensorError) as error:
+            self._held.pop(path).close()
+            _log.warning("store entry %s cannot be read (%s); computing it again", path, error)
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return tensors
+
+    def _hold(self, path: Path) -> bool:
+        """Take a shared lock on an entry for as long as this object lives; says whether the entry is there."""
+        with suppress(FileNotFoundError):
+            file = path.open("rb")
+            fcntl.flock(file, fcntl.LOCK_SH)
+            if path.exists():  # not removed before the lock was held
+                self._held[path] = file
+                return True
+            file.close()
+        return False
 
 
-def _read(path: Path) -> dict[str, Tensor] | None:
-    if not path.exists():
-        return None
+@contextmanager
+def _exclusive(file: IO[bytes]) -> Iterator[bool]:
+    """Lock a file against readers while entered; yields whether that worked, without waiting."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+
+
+def _about(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, framework="pt") as entry:
-            return {name: entry.get_tensor(name) for name in entry.keys()}  # noqa: SIM118  # not a dict
-    except (OSError, SafetensorError) as error:
-        _log.warning("store entry %s cannot be read (%s); computing it again", path, error)
-        return None
+            return dict(entry.metadata() or {})
+    except (OSError, SafetensorError):
+        return {}
 
 
-def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
     unfinished = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, unfinished)
+        save_file(tensors, unfinished, metadata=about)
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
