@@ -45,7 +45,10 @@ def search(
     benchmark: Annotated[str, typer.Argument(help="Benchmark, such as digits.")],
     method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
-    algorithm: Annotated[str, typer.Option(help="tpe, random or grid.")] = "tpe",
+    algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = "tpe",
+    scheduler: Annotated[
+        str, typer.Option(help="Stop bad trials early, after task 3 or later: none, asha or median.")
+    ] = "none",
     concurrent: ConcurrentOption = None,
     cpus_per_trial: CpusOption = 1,
     gpus_per_trial: GpusOption = 0.0,
@@ -72,6 +75,7 @@ def search(
         method,
         trials=trials,
         algorithm=algorithm,
+        scheduler=scheduler,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,

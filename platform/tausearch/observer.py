@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from ray import tune
 
-from tausearch.algorithms import status_of
 from tausearch.record import Record, TrialSummary, final_value, metrics_of
+from tausearch.tune_adapters import status_of
 
 
 class Listener(Protocol):

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from search_spaces import Scalar, load_space
 from tausearch.cluster import local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
-from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
+from tausearch.spec import (
+    ALGORITHMS,
+    SCHEDULERS,
+    Algorithm,
+    Resources,
+    RunSpec,
+    Scheduler,
+    protocol_of,
+    require_space_fits,
+)
+from tausearch.study import FIRST_STOP
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import get_method
-from trainables.methods.protocol import PRECISIONS, Precision
+from trainables.methods.protocol import PRECISIONS
 
 DEFAULT_TRIALS = 12
+_Name = TypeVar("_Name", bound=str)
 
 
 def plan(
@@ -27,6 +39,7 @@ def plan(
     method: str,
     trials: int | None,
     algorithm: str,
+    scheduler: str,
     concurrent: int | None,
     cpus_per_trial: int,
     gpus_per_trial: float,
@@ -53,13 +66,14 @@ def plan(
     file = None if space is None else Path(space)
     resolved = load_space(method, benchmark, file=file, overrides=overrides, known=known)
     require_space_fits(entry, resolved)
-    chosen = _algorithm(algorithm)
+    chosen = _one_of("algorithm", algorithm, ALGORITHMS)
+    steps = 1 if entry.capabilities.joint else benchmark_spec.num_tasks
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
     root, directory = new_run(storage, name, f"{benchmark}-{method}")
-    protocol = protocol_of(benchmark_spec, seed, backbone, _precision(precision))
+    protocol = protocol_of(benchmark_spec, seed, backbone, _one_of("precision", precision, PRECISIONS))
     build_benchmark(benchmark_spec, "search", seed, backbone.input)
     spec = RunSpec(
         name=directory.name,
@@ -69,9 +83,10 @@ def plan(
         protocol=protocol,
         resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),
         trials=count,
-        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        steps=steps,
         store_gigabytes=checked_store(store_gigabytes),
         algorithm=chosen,
+        scheduler=_scheduler(scheduler, chosen, steps),
         seed=seed,
         space=resolved.space,
         start=resolved.start,
@@ -112,11 +127,22 @@ def _taken(directory: RunDirectory) -> str:
     return f"a run named {directory.name!r} exists in {directory.path.parent}; choose another --name"
 
 
-def _algorithm(name: str) -> Algorithm:
-    for algorithm in ALGORITHMS:
-        if algorithm == name:
-            return algorithm
-    raise InputError(f"unknown algorithm {name!r}; allowed: {', '.join(ALGORITHMS)}")
+def _one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
+    for each in allowed:
+        if each == name:
+            return each
+    raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
+
+
+def _scheduler(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
+    scheduler = _one_of("scheduler", name, SCHEDULERS)
+    if scheduler != "none" and algorithm == "gp":
+        raise InputError(f"--scheduler {name}: gp learns nothing from trials that were stopped; allowed with it: none")
+    if scheduler != "none" and steps <= FIRST_STOP:
+        raise InputError(
+            f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
+        )
+    return scheduler
 
 
 def checked_store(gigabytes: float) -> float:
@@ -128,13 +154,6 @@ def checked_store(gigabytes: float) -> float:
     if gigabytes < 0:
         raise InputError(f"--store-size must be at least 0 (gigabytes), got {gigabytes:g}")
     return gigabytes
-
-
-def _precision(name: str) -> Precision:
-    for precision in PRECISIONS:
-        if precision == name:
-            return precision
-    raise InputError(f"unknown precision {name!r}; allowed: {', '.join(PRECISIONS)}")
 
 
 def plan_resources(

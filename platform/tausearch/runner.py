@@ -12,11 +12,12 @@ from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
 from search_spaces import Scalar
-from tausearch.algorithms import TrialSource, TuneSearcher
+from tausearch.algorithms import TrialSource
 from tausearch.files import RunDirectory
 from tausearch.observer import Listener, Observer
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
+from tausearch.tune_adapters import TuneScheduler, TuneSearcher
 from trainables.errors import InputError
 from trainables.trial import Trial, TrialConfig, is_checkpoint
 
@@ -72,6 +73,7 @@ def run_trials(
         tune.with_resources(Trial, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}),
         tune_config=TuneConfig(
             search_alg=searcher,
+            scheduler=TuneScheduler(source, metric),
             num_samples=spec.trials,  # at most: the source says when there are no more
             max_concurrent_trials=spec.resources.concurrent,
             reuse_actors=True,

@@ -42,6 +42,7 @@ def search(
     *,
     trials: int | None = None,
     algorithm: str = "tpe",
+    scheduler: str = "none",
     concurrent: int | None = None,
     cpus_per_trial: int = 1,
     gpus_per_trial: float = 0,
@@ -64,7 +65,8 @@ def search(
         benchmark: Name.
         method: Name.
         trials: How many configurations; by default 12, or the whole grid.
-        algorithm: "tpe", "random" or "grid".
+        algorithm: "tpe", "gp", "random" or "grid".
+        scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
         concurrent: Trials at a time; by default as many as fit this machine's CPUs.
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU.
@@ -93,6 +95,7 @@ def search(
         method=method,
         trials=trials,
         algorithm=algorithm,
+        scheduler=scheduler,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,

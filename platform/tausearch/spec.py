@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import Field, ValidationError
@@ -19,8 +19,10 @@ from trainables.methods import MethodEntry
 from trainables.methods.protocol import Precision
 from trainables.trial import TrialConfig
 
-Algorithm = Literal["grid", "random", "tpe"]
-ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "random", "grid")
+Algorithm = Literal["grid", "random", "tpe", "gp"]
+Scheduler = Literal["none", "asha", "median"]
+ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "gp", "random", "grid")
+SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 
 
 class Protocol(Strict):
@@ -69,6 +71,7 @@ class RunSpec(Strict):
         steps: Tasks per trial: T, or 1 for a joint method.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
         algorithm: Of a search.
+        scheduler: Of a search: its rule for stopping trials early.
         seed: Of a search: of its algorithm and of every trial.
         space: What a search searches.
         start: The point it tries first.
@@ -88,6 +91,7 @@ class RunSpec(Strict):
     steps: int = Field(ge=1)
     store_gigabytes: Annotated[float, Field(ge=0)] = DEFAULT_STORE_GIGABYTES
     algorithm: Algorithm = "tpe"
+    scheduler: Scheduler = "none"
     seed: int = 0
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}

@@ -1,0 +1,93 @@
+"""What Tune asks for, answered by a `TrialSource`: which trial comes next, and whether one should stop.
+
+Tune's own OptunaSearch is not used because it tells Optuna that a trial stopped early is complete, and leaves one that
+reported NaN running for ever. Tune's own schedulers are not used because their state does not survive a resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray.tune.schedulers import FIFOScheduler, TrialScheduler
+from ray.tune.search import Searcher
+
+from tausearch.algorithms import TrialSource
+from tausearch.record import Status
+
+
+class TuneSearcher(Searcher):
+    """Lets Tune take its trials from a `TrialSource`, and tells it how they end.
+
+    Args:
+        source: Where trials come from.
+        make_config: Number and hyperparameters to the config that Tune passes to the worker.
+        metric: Reported after every task, larger is better.
+        final_metric: Reported after the last task alone.
+    """
+
+    def __init__(self, source: TrialSource, make_config: Any, metric: str, final_metric: str) -> None:
+        super().__init__(metric=metric, mode="max")
+        self.source = source
+        self.make_config = make_config
+        self.final_metric = final_metric
+        self.numbers: dict[str, int] = {}
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """Return the config of the next trial, or that there is none."""
+        suggestion = self.source.next()
+        if suggestion is None:
+            return Searcher.FINISHED
+        self.numbers[trial_id] = suggestion[0]
+        return self.make_config(*suggestion)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Pass the end of a trial on; its last result, which no scheduler sees, counts as a report too."""
+        number = self.numbers[trial_id]
+        if result and "task" in result and not error:
+            self.source.report(number, int(result["task"]), float(result[self.metric]))
+        self.source.finish(
+            number, status_of(result, error, self.final_metric), result.get(self.final_metric) if result else None
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
+        return {}
+
+    def save(self, checkpoint_path: str) -> None:
+        """Save nothing: a search is continued from its record, never from Tune's snapshot."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Restore nothing; see `save`."""
+
+
+class TuneScheduler(FIFOScheduler):
+    """Runs trials in the order in which they come and stops those that the source wants stopped.
+
+    Args:
+        source: Is told of every task's result.
+        metric: Name of the result.
+    """
+
+    def __init__(self, source: TrialSource, metric: str) -> None:
+        super().__init__()
+        self.source = source
+        self.value_name = metric
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        """Pass a task's result on and return the decision."""
+        stop = self.source.report(trial.config["trial"], int(result["task"]), float(result[self.value_name]))
+        return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
+
+    def __getstate__(self) -> dict[str, Any]:
+        """See `TuneSearcher`."""
+        return {}
+
+
+def status_of(result: Mapping[str, Any] | None, error: bool, final_metric: str) -> Status:
+    """Say how a trial ended, from its last result and whether its process gave up."""
+    if error:
+        return "failed"
+    if result and result.get("diverged"):
+        return "diverged"
+    return "complete" if result and result.get(final_metric) is not None else "pruned"
