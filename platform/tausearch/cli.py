@@ -194,7 +194,9 @@ def status(
         return
     found = read_status(root.run(name))
     if json:
-        report.print_json({**found.as_dict(), "table": report.trials_as_dicts(found.trials)})
+        correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
+        table = report.trials_as_dicts(found.trials)
+        report.print_json({**found.as_dict(), "rank_correlation": correlations, "table": table})
     else:
         report.show_status(found)
 

@@ -101,6 +101,11 @@ class RunDirectory:
         return self.path / "best.yaml"
 
     @property
+    def figures(self) -> Path:
+        """Figures of a finished search."""
+        return self.path / "figures"
+
+    @property
     def log_file(self) -> Path:
         """What Ray, Optuna and MLflow have to say."""
         return self.path / "log.txt"

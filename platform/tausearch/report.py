@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from rich.table import Table
 from search_spaces import Choices, ResolvedSpace
 from tausearch.drive import RunResult
 from tausearch.final_run import METRICS, FinalResult
+from tausearch.insight import rank_correlations
 from tausearch.progress import brief, clock
 from tausearch.record import TrialSummary
 from tausearch.search_run import SearchResult
@@ -102,6 +103,9 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         )
     out.print(f"MLflow      {_command()} ui{storage_option}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
+    if (result.path / "figures").exists():
+        out.print(f"figures     {result.path / 'figures'}", soft_wrap=True)
+    _show_trust(out, rank_correlations(result.trials, spec.steps, spec.prefix))
     if result.tracking_error:
         out.print(f"MLflow at {result.tracking_uri} was not written: {result.tracking_error}", style="yellow")
     for trial in result.trials:
@@ -116,6 +120,13 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
             )
         if trial.status == "failed":
             out.print(f"trial {trial.number} failed: {trial.error}", style="red", soft_wrap=True)
+
+
+def _show_trust(out: Console, correlations: Mapping[int, float]) -> None:
+    """Say how far accuracies after early tasks tell the order at the end."""
+    if correlations:
+        values = "  ".join(f"{k}: {value:.2f}" for k, value in correlations.items())
+        out.print(f"rank correlation of accuracy after task k with final accuracy   {values}", soft_wrap=True)
 
 
 def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
@@ -160,6 +171,7 @@ def show_status(found: RunStatus) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     out.print(f"{found.spec.name}: {found.state}; {counts}")
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+    _show_trust(out, found.rank_correlations)
 
 
 def entry_as_dict(entry: Entry) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +12,21 @@ from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource, best_trial
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
+from tausearch.figures import draw_search
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
+from tausearch.insight import importances, rank_correlations
 from tausearch.planning import create, plan, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
+from tausearch.study import SearchStudy
 from trainables.backbones import Backbone
 from trainables.data import get_source
 from trainables.errors import InputError
 from trainables.trial import TrialConfig
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -244,10 +250,24 @@ def conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSu
     best = write_best(spec, directory, trials)
     if best is None:
         return Conclusion(files=(directory.spec_file,))
+    metrics, figures = _insight(spec, directory, trials)
 
     def set_run_id(run_id: str) -> None:
         selection = best.selection.model_copy(update={"mlflow_run_id": run_id})
         best.model_copy(update={"selection": selection}).save(directory.best_file)
 
-    files = (directory.spec_file, directory.best_file)
-    return Conclusion(best_trial(trials), files=files, set_run_id=set_run_id)
+    files = (directory.spec_file, directory.best_file, *figures)
+    return Conclusion(best_trial(trials), metrics=metrics, files=files, set_run_id=set_run_id)
+
+
+def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:
+    """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
+    mattered = importances(SearchStudy(spec, trials).optuna)
+    correlations = rank_correlations(trials, spec.steps, spec.prefix)
+    metrics = {f"importance/{name}": share for name, share in mattered.items()}
+    metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
+    try:
+        return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures)
+    except OSError as error:  # a full disk must not cost the best file
+        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
+        return metrics, []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tausearch.algorithms import best_trial
 from tausearch.best import BestFile, choose, load_best
 from tausearch.files import RunDirectory, Storage
+from tausearch.insight import rank_correlations
 from tausearch.record import STATUSES, Record, TrialSummary
 from tausearch.runner import is_driven
 from tausearch.spec import RunSpec, read_spec
@@ -27,6 +28,7 @@ class RunStatus:
         counts: Number of trials by status; `pending` are those that have not ended and do not run.
         trials: All trials that have started.
         best: The best finished trial, if any.
+        rank_correlations: See `insight.rank_correlations`; of a search.
     """
 
     spec: RunSpec
@@ -34,6 +36,7 @@ class RunStatus:
     counts: dict[str, int]
     trials: list[TrialSummary]
     best: TrialSummary | None
+    rank_correlations: dict[int, float] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch status NAME --json` prints."""
@@ -69,7 +72,8 @@ def status(directory: RunDirectory) -> RunStatus:
     ended = counts["pending"] == 0 and counts["running"] == 0
     state: State = "running" if driven else "finished" if ended else "stopped"
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
-    return RunStatus(spec, state, {name: counts[name] for name in order}, trials, best_trial(trials))
+    correlations = rank_correlations(trials, spec.steps, spec.prefix) if spec.purpose == "search" else {}
+    return RunStatus(spec, state, {name: counts[name] for name in order}, trials, best_trial(trials), correlations)
 
 
 def all_statuses(storage: Storage) -> list[RunStatus]:

@@ -41,8 +41,18 @@ SPACES = {
         (["search", "digits", "ita"], "unknown method 'ita'; allowed: ita-fft"),
         (
             ["search", "digits", "ita-lora", "--algorithm", "tree"],
-            "unknown algorithm 'tree'; allowed: tpe, random, grid",
+            "unknown algorithm 'tree'; allowed: tpe, gp, random, grid",
         ),
+        (
+            ["search", "digits", "ita-lora", "--scheduler", "hyper"],
+            "unknown scheduler 'hyper'; allowed: none, asha, median",
+        ),
+        (
+            ["search", "digits", "ita-lora", "--scheduler", "asha", "--algorithm", "gp"],
+            "gp learns nothing from trials that were stopped",
+        ),
+        (["search", "digits", "joint", "--scheduler", "asha"], "stops no trial before task 3, and a trial has 1"),
+        (["search", "digits", "ita-lora", "--store-size", "-1"], "--store-size must be at least 0 .*got -1"),
         (["search", "digits", "ita-lora", "--set", "lr"], "--set 'lr': must be KEY=VALUE"),
         (["search", "digits", "ita-lora", "--set", "lr=-1"], "hyperparameter 'lr': .*greater than 0, got -1"),
         (["search", "digits", "ita-lora", "--set", "momentum=1"], "unknown hyperparameter 'momentum'; allowed: lr"),

@@ -24,7 +24,8 @@ def write_run(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> Ru
     spec.save(directory)
     for trial in trials:
         Record(directory.record).write(trial)
-    conclude_search(spec, directory, trials)
+    if spec.purpose == "search":
+        conclude_search(spec, directory, trials)
     return directory
 
 

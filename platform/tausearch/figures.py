@@ -1,0 +1,153 @@
+"""Figures of a search, for its run directory and for MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")  # no window is ever opened, and none could be in a driver on a cluster
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from search_spaces import Dimension, Range
+from tausearch.record import TrialSummary
+
+_INCHES, _DPI = (7.0, 4.2), 130
+
+
+def draw_search(
+    trials: Sequence[TrialSummary],
+    space: Mapping[str, Dimension],
+    importances: Mapping[str, float],
+    correlations: Mapping[int, float],
+    folder: Path,
+) -> list[Path]:
+    """Draw all figures of a search that its trials suffice for.
+
+    Args:
+        trials: Of the search.
+        space: What was searched.
+        importances: See `insight.importances`.
+        correlations: See `insight.rank_correlations`.
+        folder: Where to write; made if missing.
+
+    Returns:
+        The PNG files.
+    """
+    finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
+    plots: dict[str, Callable[[], Figure]] = {}
+    if finished:
+        plots["history"] = lambda: _history(finished)
+    if finished and space:
+        plots["slices"] = lambda: _slices(finished, space)
+    if importances:
+        plots["importances"] = lambda: _bars(importances)
+    if correlations:
+        plots["early_accuracy"] = lambda: _correlations(correlations, len(finished))
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_save(draw(), folder / f"{name}.png") for name, draw in plots.items()]
+
+
+def draw_accuracy_matrix(rows: Sequence[Sequence[float]], title: str, path: Path) -> Path:
+    """Draw accuracies on task k after task t as a heat map.
+
+    Args:
+        rows: Row t - 1 has t accuracies in percent.
+        title: Above the picture.
+        path: PNG file to write.
+
+    Returns:
+        `path`.
+    """
+    size = len(rows[-1])
+    matrix = [[*row, *[float("nan")] * (size - len(row))] for row in rows]
+    side = max(3.6, 0.55 * size + 1.6)
+    figure, axes = _axes((side + 0.8, max(2.4, 0.5 * len(rows) + 1.6)))
+    image = axes.imshow(matrix, vmin=0, vmax=100, cmap="viridis", aspect="auto")
+    for t, row in enumerate(rows):
+        for k, value in enumerate(row):
+            colour = "black" if value > 60 else "white"
+            axes.text(k, t, f"{value:.0f}", ha="center", va="center", fontsize=8, color=colour)
+    axes.set(xlabel="accuracy (%) on task", ylabel="after task", title=title)
+    axes.set_xticks(range(size), [str(k + 1) for k in range(size)])
+    axes.set_yticks(range(len(rows)), [str(size - len(rows) + t + 1) for t in range(len(rows))])
+    figure.colorbar(image, ax=axes)
+    return _save(figure, path)
+
+
+def _axes(inches: tuple[float, float]) -> tuple[Figure, Axes]:
+    figure, axes = plt.subplots(figsize=inches, layout="constrained")
+    return figure, axes
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    figure.savefig(path, dpi=_DPI)
+    plt.close(figure)
+    return path
+
+
+def _history(finished: Sequence[TrialSummary]) -> Figure:
+    numbers, values = [trial.number for trial in finished], [trial.value or 0.0 for trial in finished]
+    best = [max(values[: i + 1]) for i in range(len(values))]
+    figure, axes = _axes(_INCHES)
+    axes.scatter(numbers, values, label="trial", zorder=3)
+    axes.step(numbers, best, where="post", color="tab:orange", label="best so far")
+    axes.set(xlabel="trial", ylabel="final accuracy (%)", title="Optimisation history")
+    axes.legend(loc="lower right")
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _slices(finished: Sequence[TrialSummary], space: Mapping[str, Dimension]) -> Figure:
+    columns = min(len(space), 4)
+    rows = -(-len(space) // columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(3.2 * columns + 1, 3.2 * rows), squeeze=False, sharey=True, layout="constrained"
+    )
+    colours = ScalarMappable(Normalize(0, max(trial.number for trial in finished)), "viridis_r")
+    for axes, (name, dimension) in zip(grid.flat, space.items(), strict=False):
+        x = [trial.hyperparameters[name] for trial in finished]
+        x = x if isinstance(dimension, Range) else [str(value) for value in x]
+        colour = colours.to_rgba(np.array([trial.number for trial in finished]))
+        axes.scatter(x, [trial.value for trial in finished], c=colour, edgecolors="grey", linewidths=0.5)
+        if isinstance(dimension, Range) and dimension.log:
+            axes.set_xscale("log")
+        axes.set_xlabel(name)
+        axes.grid(alpha=0.3)
+    for axes in grid.flat[len(space) :]:
+        axes.set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("final accuracy (%)")
+    figure.colorbar(colours, ax=grid, label="trial")
+    return figure
+
+
+def _bars(importances: Mapping[str, float]) -> Figure:
+    figure, axes = _axes((_INCHES[0], 1.2 + 0.45 * len(importances)))
+    names = list(importances)[::-1]
+    bars = axes.barh(names, [importances[name] for name in names])
+    axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.set(xlabel="share of the variance of final accuracy (fANOVA)", xlim=(0, 1.1))
+    return figure
+
+
+def _correlations(correlations: Mapping[int, float], finished: int) -> Figure:
+    figure, axes = _axes(_INCHES)
+    axes.plot(list(correlations), list(correlations.values()), marker="o")
+    axes.axhline(0, color="grey", linewidth=0.8)
+    axes.set(
+        xlabel="task k",
+        ylabel="Spearman's rank correlation",
+        title=f"Accuracy after task k against final accuracy ({finished} trials)",
+        ylim=(-1.05, 1.05),
+    )
+    axes.set_xticks(list(correlations))
+    axes.grid(alpha=0.3)
+    return figure

@@ -1,0 +1,56 @@
+"""What a search teaches: importances, trust in early accuracies, and the figures of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tausearch.figures import draw_search
+from tausearch.insight import importances, rank_correlations
+from tausearch.record import TrialSummary
+from tausearch.spec import RunSpec
+from tausearch.study import SearchStudy
+from tests.tausearch.conftest import make_trial
+
+AVERAGE = "val/average_accuracy"
+
+
+def search_of(early: list[float], late: list[float]) -> list[TrialSummary]:
+    """Trials with those accuracies after task 1 and after the last; 80 after task 2. Only alpha matters."""
+    trials = []
+    for number, (first, last) in enumerate(zip(early, late, strict=True)):
+        trial = make_trial(number, value=last)
+        trial.hyperparameters |= {"alpha": last / 10, "lr": 0.01 * (1 + number % 2)}
+        trial.rows[0][AVERAGE], trial.rows[-1][AVERAGE] = first, last
+        trials.append(trial)
+    return trials
+
+
+def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
+    trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
+    stopped = make_trial(5, tasks=2, status="pruned")
+    # Ranks 5 4 3 2 1 against 1 2 3 5 4: differences 4 2 0 -3 -3, so 1 - 6 * 38 / (5 * 24) = -0.9
+    assert rank_correlations([*trials, stopped], 3, "val") == {1: pytest.approx(-0.9)}  # after task 2 all are equal
+    assert rank_correlations(trials[:3], 3, "val") == {}
+
+
+def test_importance_finds_what_mattered(spec: RunSpec) -> None:
+    trials = search_of([90.0] * 12, [10.0 + 5 * n for n in range(12)])
+    found = importances(SearchStudy(spec, trials).optuna)
+    assert sum(found.values()) == pytest.approx(1) and found["alpha"] > 0.9
+    assert found == importances(SearchStudy(spec, trials).optuna)
+    assert importances(SearchStudy(spec, trials[:3]).optuna) == {}
+
+
+def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> None:
+    trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
+    mattered = importances(SearchStudy(spec, trials).optuna)
+    files = draw_search(trials, spec.space, mattered, rank_correlations(trials, 3, "val"), tmp_path)
+    assert [file.name for file in files] == ["history.png", "slices.png", "importances.png", "early_accuracy.png"]
+    for file in files:
+        with Image.open(file) as image:
+            assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5
+    assert [file.name for file in draw_search(trials[:1], {}, {}, {}, tmp_path)] == ["history.png"]
+    assert draw_search([], spec.space, {}, {}, tmp_path) == []
