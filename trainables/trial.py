@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from trainables.backbones import Backbone, InputSpec
 from trainables.data import Benchmark, Purpose, build_benchmark, get_source
+from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
 from trainables.methods.protocol import Precision
 from trainables.sequence import IncrementalSequence
@@ -37,7 +38,7 @@ class TrialConfig:
         backbone: Name of the backbone.
         weights: Local weights file, or None.
         precision: "fp32" or "bf16".
-        device: "cpu" or "cuda".
+        gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
         threads: CPU threads; part of what a trial's numbers depend on.
         store: Directory of the pre-consolidation store, or None.
         store_bytes: Bound on its size, or None.
@@ -55,7 +56,7 @@ class TrialConfig:
     backbone: str
     weights: str | None = None
     precision: Precision = "fp32"
-    device: str = "cpu"
+    gpu_share: float = 0
     threads: int = 1
     store: str | None = None
     store_bytes: int | None = None
@@ -78,7 +79,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         config.hyperparameters,
         backbone=backbone,
         seed=config.seed,
-        device=config.device,
+        device=claim(config.gpu_share),
         precision=config.precision,
         store=None if config.store is None else Path(config.store),
         store_bytes=config.store_bytes,
@@ -121,8 +122,7 @@ class Trial(tune.Trainable):
         """Give the process to another trial: drop every trace of the last one, keep imports and images."""
         self.sequence.close()
         del self.sequence
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release()
         self.setup(new_config)
         return True
 
@@ -140,6 +140,8 @@ class Trial(tune.Trainable):
             prefix = self.sequence.benchmark.prefix
             worst = {f"{prefix}/average_accuracy": 0.0}
             return {"task": float(error.task), **worst, "diverged": str(error), "done": True}
+        if peak := peak_bytes():
+            row["memory/peak_gpu_bytes"] = float(peak)
         return {**row, "done": self.sequence.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,6 +27,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as CPUs allow].")]
 CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
+GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
 NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
 TrackingOption = Annotated[
     str | None, typer.Option(help="MLflow tracking URI [default: SQLite in the storage folder].")
@@ -37,6 +38,9 @@ StoreSizeOption = Annotated[
     float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
 ]
 NoStoreOption = Annotated[bool, typer.Option("--no-store", help="Compute everything in every trial.")]
+TimeBudgetOption = Annotated[
+    str | None, typer.Option(help="Stop after this long, such as 90m or 12h; resume continues [default: no limit].")
+]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
 
 
@@ -51,7 +55,7 @@ def search(
     ] = "none",
     concurrent: ConcurrentOption = None,
     cpus_per_trial: CpusOption = 1,
-    gpus_per_trial: GpusOption = 0.0,
+    gpus_per_trial: GpusOrAutoOption = "0",
     seed: Annotated[int, typer.Option(help="Of the algorithm, the trials and the validation split.")] = 0,
     name: NameOption = None,
     space: SpaceOption = None,
@@ -61,6 +65,7 @@ def search(
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = "fp32",
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
     no_store: NoStoreOption = False,
+    time_budget: TimeBudgetOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
@@ -78,7 +83,7 @@ def search(
         scheduler=scheduler,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
+        gpus_per_trial=_share(gpus_per_trial),
         seed=seed,
         name=name,
         space=space,
@@ -90,6 +95,7 @@ def search(
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
+        time_budget=_seconds(time_budget),
         progress_to="stderr" if json else "stdout",
     )
     _show_search(result, storage, json)
@@ -99,13 +105,14 @@ def search(
 def resume(
     name: Annotated[str, typer.Argument(help="Search to continue.")],
     concurrent: ConcurrentOption = None,
+    time_budget: TimeBudgetOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
     """Continue a search that was stopped or killed; nothing that was finished is run again."""
-    _continue(name, None, concurrent, storage, tracking_uri, address, json)
+    _continue(name, None, concurrent, time_budget, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -113,13 +120,14 @@ def extend(
     name: Annotated[str, typer.Argument(help="Search to extend.")],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     concurrent: ConcurrentOption = None,
+    time_budget: TimeBudgetOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""
-    _continue(name, trials, concurrent, storage, tracking_uri, address, json)
+    _continue(name, trials, concurrent, time_budget, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -320,6 +328,21 @@ def _join_seeds(arguments: list[str]) -> list[str]:
     return [*arguments[:start], " ".join(arguments[start:end]), *arguments[end:]] if end > start else arguments
 
 
+def _seconds(duration: str | None) -> float | None:
+    from tausearch.planning import parse_duration  # noqa: PLC0415  # see search
+
+    return None if duration is None else parse_duration(duration)
+
+
+def _share(text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--gpus-per-trial must be a number or auto, got {text!r}") from None
+
+
 def _whole_numbers(text: str) -> list[int]:
 
     try:
@@ -343,6 +366,7 @@ def _continue(
     name: str,
     trials: int | None,
     concurrent: int | None,
+    time_budget: str | None,
     storage: str,
     tracking_uri: str | None,
     address: str | None,
@@ -357,6 +381,7 @@ def _continue(
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
+        time_budget=_seconds(time_budget),
         progress_to="stderr" if json else "stdout",
     )
     _show_search(result, storage, json)
@@ -372,7 +397,12 @@ def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-u
         report.print_json({"name": result.name, "best": best, "trials": trials, **report.tracking_as_dict(result)})
     else:
         report.show_search(result, read_spec(_run_directory(storage, result.name)), _storage_words(storage))
-    succeeded = any(trial.status == "complete" for trial in result.trials)
+    if result.out_of_time:
+        print(
+            f"the time budget is used up; continue with: tausearch resume {result.name}{_storage_words(storage)}",
+            file=sys.stderr,
+        )
+    succeeded = result.out_of_time or any(trial.status == "complete" for trial in result.trials)
     _leave(result.interrupted, succeeded, result.name, storage, "continue with: tausearch resume")
 
 

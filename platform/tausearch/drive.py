@@ -50,6 +50,7 @@ class RunResult:
         path: Its run directory.
         trials: All trials, ordered by number.
         interrupted: Whether Ctrl-C ended it before its last trial.
+        out_of_time: Whether its time budget did.
         log_file: Where libraries' output went.
         tracking_uri: Where MLflow has it.
         tracking_error: Why MLflow could not be written, if so.
@@ -59,6 +60,7 @@ class RunResult:
     path: Path
     trials: list[TrialSummary]
     interrupted: bool
+    out_of_time: bool
     log_file: Path
     tracking_uri: str
     tracking_error: str | None
@@ -76,6 +78,7 @@ def drive(
     address: str | None,
     history: Sequence[TrialSummary] = (),
     listeners: Sequence[Listener] = (),
+    time_budget: float | None = None,
     progress_to: Stream = "stdout",
 ) -> RunResult:
     """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
@@ -91,6 +94,7 @@ def drive(
         address: Of a running Ray cluster, or None.
         history: Trials that the record has already, when a run is continued.
         listeners: Told of every change after the record, before MLflow and the display.
+        time_budget: Seconds after which the run is stopped; what is left can be continued.
         progress_to: Where a person sees progress: "stdout", or "stderr" where stdout is for a program.
 
     Returns:
@@ -102,7 +106,7 @@ def drive(
     constants = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
     record = Record(directory.record, constants, tasks=spec.protocol.tasks, prefix=spec.prefix)
     with ExitStack() as stack:
-        interrupt = stack.enter_context(interruptible())
+        interrupt = stack.enter_context(interruptible(time_budget))
         stack.enter_context(driver_lock(directory))
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, screen))
@@ -127,9 +131,10 @@ def drive(
         trials = record.trials()
         ended = sum(trial.status != "running" for trial in trials) == spec.trials
         interrupted = interrupt.requested and not ended
-        tracker.close("KILLED" if interrupted else "FINISHED", conclude(trials))
+        out_of_time = interrupt.out_of_time and not ended and not interrupted
+        tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclude(trials))
     return RunResult(
-        directory.name, directory.path, trials, interrupted, directory.log_file, tracker.uri, tracker.error
+        directory.name, directory.path, trials, interrupted, out_of_time, directory.log_file, tracker.uri, tracker.error
     )
 
 

@@ -1,10 +1,11 @@
-"""Ctrl-C: stop in order whatever is going on, and let nothing that has been found be lost."""
+"""Ctrl-C and the end of the time budget: stop in order, and let nothing that has been found be lost."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,9 +16,13 @@ class Interrupt:
 
     Raising KeyboardInterrupt wherever the program happens to be would leave Ray half started, or be swallowed by a
     library. The second Ctrl-C does raise it, unless the run is `protected`: what was found is being written.
+
+    Args:
+        time_budget: Seconds after which Tune is stopped as by Ctrl-C; None for no limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, time_budget: float | None = None) -> None:
+        self.deadline = None if time_budget is None else time.monotonic() + time_budget
         self.requested = False
         self.protected = False
 
@@ -31,6 +36,11 @@ class Interrupt:
         if again and not self.protected:
             raise KeyboardInterrupt
 
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time budget is used up."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
     def check(self) -> None:
         """Stop here if Ctrl-C has been pressed.
 
@@ -42,14 +52,14 @@ class Interrupt:
 
     def stop_tune(self) -> None:
         """Let Tune, whose event loop calls this, stop after its current event: it does so on SIGUSR1."""
-        if self.requested:
+        if self.requested or self.out_of_time:
             os.kill(os.getpid(), signal.SIGUSR1)
 
 
 @contextmanager
-def interruptible() -> Iterator[Interrupt]:
+def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
     """Handle Ctrl-C for as long as the block runs. Outside the main thread, which no signal reaches, do nothing."""
-    interrupt = Interrupt()
+    interrupt = Interrupt(time_budget)
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return

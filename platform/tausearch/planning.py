@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -30,6 +31,7 @@ from trainables.methods import get_method
 from trainables.methods.protocol import PRECISIONS
 
 DEFAULT_TRIALS = 12
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -143,6 +145,22 @@ def _scheduler(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
             f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
         )
     return scheduler
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as `90s`, `45m`, `12h` or `2d`.
+
+    Raises:
+        InputError: If it is none, or zero.
+    """
+    number, unit = text[:-1], _UNITS.get(text[-1:])
+    try:
+        seconds = float(number) * (unit or math.nan)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {text!r}")
+    return seconds
 
 
 def checked_store(gigabytes: float) -> float:

@@ -29,7 +29,7 @@ _EVERY_TASK = (
     "seconds/training",
     "seconds/evaluation",
 )
-_METRIC_PREFIXES = ("val/", "test/", "train/", "seconds/")
+_METRIC_PREFIXES = ("val/", "test/", "train/", "seconds/", "memory/")
 
 
 @dataclass

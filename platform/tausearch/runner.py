@@ -61,8 +61,20 @@ def run_trials(
     listeners: Iterable[Listener],
     history: Iterable[TrialSummary],
     on_step: Callable[[], None],
+    trainable: type[tune.Trainable] = Trial,
 ) -> None:
-    """Run every trial that `source` hands out, on the Ray that this process is connected to."""
+    """Run every trial that `source` hands out, on the Ray that this process is connected to.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        source: Where trials come from.
+        make_config: Number and hyperparameters to the config of a trial.
+        listeners: Told of every change, in this order.
+        history: Trials that are known already.
+        on_step: Called whenever Tune goes round its event loop.
+        trainable: What a trial runs; another one measures the platform alone.
+    """
     metric, final_metric = f"{spec.prefix}/average_accuracy", f"{spec.prefix}/final_accuracy"
 
     def as_dict(number: int, hyperparameters: dict[str, Scalar]) -> dict[str, Any]:
@@ -70,7 +82,7 @@ def run_trials(
 
     searcher = TuneSearcher(source, as_dict, metric, final_metric)
     tuner = tune.Tuner(
-        tune.with_resources(Trial, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}),
+        tune.with_resources(trainable, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}),
         tune_config=TuneConfig(
             search_alg=searcher,
             scheduler=TuneScheduler(source, metric),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource, best_trial
@@ -15,6 +17,7 @@ from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.figures import draw_search
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.insight import importances, rank_correlations
+from tausearch.pilot import with_measured_share
 from tausearch.planning import create, plan, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
@@ -51,7 +54,7 @@ def search(
     scheduler: str = "none",
     concurrent: int | None = None,
     cpus_per_trial: int = 1,
-    gpus_per_trial: float = 0,
+    gpus_per_trial: float | Literal["auto"] = 0,
     seed: int = 0,
     name: str | None = None,
     space: str | Path | None = None,
@@ -63,6 +66,7 @@ def search(
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
+    time_budget: float | None = None,
     progress_to: Stream = "stdout",
 ) -> SearchResult:
     """Search the hyperparameters of a method on a benchmark, judged on the validation split.
@@ -75,7 +79,7 @@ def search(
         scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
         concurrent: Trials at a time; by default as many as fit this machine's CPUs.
         cpus_per_trial: CPU threads of a trial.
-        gpus_per_trial: Share of a GPU; 0 trains on the CPU.
+        gpus_per_trial: Share of a GPU; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: Of the algorithm, of every trial, and of the validation split.
         name: Of the search; by default the next free `<benchmark>-<method>-<number>`.
         space: A search-space file whose entries go over the method's own.
@@ -87,6 +91,7 @@ def search(
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
+        time_budget: Seconds after which the search is stopped; `resume` continues it.
         progress_to: Where progress is shown: "stdout" or "stderr".
 
     Returns:
@@ -104,7 +109,7 @@ def search(
         scheduler=scheduler,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
+        gpus_per_trial=1 if gpus_per_trial == "auto" else gpus_per_trial,
         seed=seed,
         name=name,
         space=space,
@@ -115,8 +120,12 @@ def search(
         storage=storage,
         address=address,
     )
+    if gpus_per_trial == "auto":
+        pilot = spec.trial(0, spec.start, spec.seed, store=storage_.store, artifacts=None)
+        spec, line = with_measured_share(spec, pilot, address)
+        print(line, file=sys.stdout if progress_to == "stdout" else sys.stderr, flush=True)
     create(spec, directory)
-    return _run(spec, storage_, directory, tracking_uri, address, progress_to)
+    return _run(spec, storage_, directory, tracking_uri, address, time_budget, progress_to)
 
 
 def resume(
@@ -127,6 +136,7 @@ def resume(
     concurrent: int | None = None,
     tracking_uri: str | None = None,
     address: str | None = None,
+    time_budget: float | None = None,
     progress_to: Stream = "stdout",
 ) -> SearchResult:
     """Continue a search that was stopped or killed: finished trials are kept, others go on after their last task.
@@ -138,6 +148,7 @@ def resume(
         concurrent: Trials at a time; by default as before.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster.
+        time_budget: Seconds after which the search is stopped; `resume` continues it.
         progress_to: Where progress is shown: "stdout" or "stderr".
 
     Returns:
@@ -165,7 +176,7 @@ def resume(
         resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent, address)
         spec = spec.model_copy(update={"resources": resources})
     spec.save(directory)
-    return _run(spec, root, directory, tracking_uri, address, progress_to)
+    return _run(spec, root, directory, tracking_uri, address, time_budget, progress_to)
 
 
 def _require_unchanged(spec: RunSpec) -> None:
@@ -184,6 +195,7 @@ def _run(
     directory: RunDirectory,
     tracking_uri: str | None,
     address: str | None,
+    time_budget: float | None,
     progress_to: Stream,
 ) -> SearchResult:
     history = Record(directory.record).trials()
@@ -208,6 +220,7 @@ def _run(
         address=address,
         history=history,
         listeners=[BestListener(spec, directory, history)],
+        time_budget=time_budget,
         progress_to=progress_to,
     )
     best = load_best(directory.best_file) if directory.best_file.exists() else None

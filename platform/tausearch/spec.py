@@ -124,7 +124,7 @@ class RunSpec(Strict):
             backbone=self.protocol.backbone,
             weights=self.protocol.weights,
             precision=self.protocol.precision,
-            device="cuda" if self.resources.gpus_per_trial else "cpu",
+            gpu_share=self.resources.gpus_per_trial,
             threads=self.resources.cpus_per_trial,
             store=str(store) if self.store_gigabytes else None,
             store_bytes=int(self.store_gigabytes * 1e9),

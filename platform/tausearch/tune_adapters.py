@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from ray.exceptions import RayTaskError
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
@@ -74,6 +76,14 @@ class TuneScheduler(FIFOScheduler):
         self.source = source
         self.value_name = metric
 
+    def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+        """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
+        share = trial.config.get("gpu_share", 0)
+        if 0 < share < 1 and is_out_of_memory(trial.get_pickled_error()):
+            trial.set_config({**trial.config, "gpu_share": 1.0})
+            trial.update_resources({**trial.placement_group_factory.required_resources, "GPU": 1})
+            trial.max_failures = trial.run_metadata.num_failures
+
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Pass a task's result on and return the decision."""
         stop = self.source.report(trial.config["trial"], int(result["task"]), float(result[self.value_name]))
@@ -82,6 +92,12 @@ class TuneScheduler(FIFOScheduler):
     def __getstate__(self) -> dict[str, Any]:
         """See `TuneSearcher`."""
         return {}
+
+
+def is_out_of_memory(error: Exception | None) -> bool:
+    """Whether a trial's process ended because its GPU had no memory left for it."""
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    return isinstance(cause, torch.OutOfMemoryError)
 
 
 def status_of(result: Mapping[str, Any] | None, error: bool, final_metric: str) -> Status:

@@ -52,6 +52,20 @@ def test_protected_it_is_only_noted() -> None:
         assert interrupt.requested
 
 
+def test_tune_is_told_when_the_time_budget_is_used_up() -> None:
+    heard: list[int] = []
+    original = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
+    try:
+        with interruptible(time_budget=3600) as interrupt:
+            interrupt.stop_tune()
+            assert heard == [] and not interrupt.out_of_time
+        with interruptible(time_budget=0.0) as interrupt:
+            interrupt.stop_tune()
+            assert heard == [signal.SIGUSR1] and interrupt.out_of_time and not interrupt.requested
+    finally:
+        signal.signal(signal.SIGUSR1, original)
+
+
 def test_the_handler_is_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     with interruptible():

@@ -1,0 +1,104 @@
+"""Sharing a GPU: the bookkeeping with Ray's fake resources, and the fence where there is a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+import torch
+
+from benchmarks.analytic import AnalyticTrial
+from tausearch.algorithms import FixedSource
+from tausearch.files import RunDirectory
+from tausearch.observer import RecordListener
+from tausearch.pilot import propose
+from tausearch.record import Record
+from tausearch.runner import run_trials
+from tausearch.spec import Protocol, Resources, RunSpec
+from trainables.device import CONTEXT_BYTES, claim, fence
+from trainables.trial import TrialConfig
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+TASKS = 3
+
+
+class GreedyTrial(AnalyticTrial):
+    """Runs out of memory at task 2 in trial 1 unless it has a whole GPU, in trial 2 always; notes what it was given."""
+
+    def step(self) -> dict[str, Any]:
+        row = super().step()
+        share = ray.get_runtime_context().get_assigned_resources()["GPU"]
+        assert share == self.config["gpu_share"]
+        greedy = self.config["trial"] == 2 or (self.config["trial"] == 1 and share < 1)
+        if self.task == 2 and greedy:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return {**row, "memory/peak_gpu_bytes": share}
+
+
+@pytest.fixture
+def fake_gpu() -> Iterator[None]:
+    ray.init(address="local", num_cpus=4, num_gpus=1, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_path: Path) -> None:
+    protocol = Protocol(
+        tasks=TASKS, epochs=1, batch_size=1, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
+    )
+    spec = RunSpec(
+        name="greedy",
+        purpose="search",
+        benchmark="digits",
+        method="ita-lora",
+        protocol=protocol,
+        resources=Resources(gpus_per_trial=0.25, concurrent=4),
+        trials=4,
+        steps=TASKS,
+    )
+    points = {"alpha": 1.0, "lr": 0.01, "tasks": TASKS}
+
+    def make_config(number: int, hyperparameters: dict[str, Any]) -> TrialConfig:
+        return spec.trial(number, hyperparameters, 0, store=tmp_path, artifacts=None)
+
+    directory = RunDirectory(tmp_path / "greedy")
+    source = FixedSource((number, points) for number in range(4))
+    record = Record(directory.record)
+    run_trials(spec, directory, source, make_config, [RecordListener(record)], [], lambda: None, GreedyTrial)
+    trials = record.trials()
+    assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]
+    assert "OutOfMemoryError" in (trials[2].error or "")
+    shares = [[row["memory/peak_gpu_bytes"] for row in trial.rows] for trial in trials]
+    assert shares == [[0.25] * 3, [0.25, 1.0, 1.0], [0.25], [0.25] * 3]  # task 1 is not run again
+
+
+def test_pilot_proposes_what_memory_and_cpus_allow() -> None:
+    gib = 2**30
+    assert propose(30 * gib, 140 * gib, cpus=16, cpus_per_trial=1) == 3  # 4 trials of 34.5 + 1 would need 142
+    assert propose(gib, 140 * gib, cpus=16, cpus_per_trial=1) == 16
+    assert propose(gib, 140 * gib, cpus=16, cpus_per_trial=4) == 4
+    assert propose(200 * gib, 140 * gib, cpus=16, cpus_per_trial=1) == 1
+    assert propose(1, 1000 * gib, cpus=1000, cpus_per_trial=1) == 64
+
+
+def test_fence_leaves_room_for_the_context() -> None:
+    assert fence(0.25, 100 * CONTEXT_BYTES) == pytest.approx(0.24)
+    assert 4 * (fence(0.25, 100 * CONTEXT_BYTES) * 100 * CONTEXT_BYTES + CONTEXT_BYTES) <= 100 * CONTEXT_BYTES * 1.0001
+
+
+def test_a_cpu_trial_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert claim(0) == torch.device("cpu")
+    assert not torch.cuda.is_available()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_fence_holds() -> None:
+    claim(0.1)
+    total = torch.cuda.get_device_properties(0).total_memory
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(int(0.11 * total), dtype=torch.uint8, device="cuda")
+    torch.empty(int(0.05 * total), dtype=torch.uint8, device="cuda")
