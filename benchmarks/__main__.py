@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import growth, probe
+from benchmarks import growth, probe, scale
 
-BENCHMARKS = {"probe": probe.run, "growth": growth.run}
+BENCHMARKS = {"probe": probe.run, "growth": growth.run, "scale": scale.run}
 
 
 def main() -> None:

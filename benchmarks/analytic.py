@@ -17,10 +17,12 @@ def accuracy(hyperparameters: dict[str, Any], task: int) -> float:
 
 
 class AnalyticTrial(tune.Trainable):
-    """Reports the metrics row of each of `tasks` tasks at once.
+    """Reports the metrics row of each task at once.
 
-    Its config is a `TrialConfig` as a dictionary; `hyperparameters` holds `alpha`, `lr` and `tasks`.
+    Its config is a `TrialConfig` as a dictionary; `hyperparameters` holds `alpha` and `lr`.
     """
+
+    tasks = 10
 
     def setup(self, config: dict[str, Any]) -> None:
         """Start before the first task."""
@@ -38,7 +40,7 @@ class AnalyticTrial(tune.Trainable):
         values = [accuracy(self.hyperparameters, self.task)] * self.task
         row = {f"val/accuracy/task_{k}": value for k, value in enumerate(values, start=1)}
         row |= {"task": float(self.task), "val/average_accuracy": values[0], "seconds/training": 0.0}
-        last = self.task == self.hyperparameters["tasks"]
+        last = self.task == self.tasks
         if last:
             row |= {"val/final_accuracy": values[0], "val/forgetting": 0.0}
         return {**row, "done": last}

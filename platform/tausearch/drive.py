@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ray.tune import Trainable
+
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
 from tausearch.cluster import ray_session
@@ -21,7 +23,7 @@ from tausearch.runner import driver_lock, run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
 from trainables.errors import InputError
-from trainables.trial import TrialConfig
+from trainables.trial import Trial, TrialConfig
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def drive(
     listeners: Sequence[Listener] = (),
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
+    trainable: type[Trainable] = Trial,
 ) -> RunResult:
     """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
 
@@ -96,6 +99,7 @@ def drive(
         listeners: Told of every change after the record, before MLflow and the display.
         time_budget: Seconds after which the run is stopped; what is left can be continued.
         progress_to: Where a person sees progress: "stdout", or "stderr" where stdout is for a program.
+        trainable: What a trial runs; another one measures the platform alone.
 
     Returns:
         All trials as the record has them.
@@ -119,7 +123,7 @@ def drive(
             with ray_session(spec.resources, address):
                 interrupt.check()
                 everyone = [RecordListener(record), *listeners, tracker, progress]
-                run_trials(spec, directory, source, make_config, everyone, history, interrupt.stop_tune)
+                run_trials(spec, directory, source, make_config, everyone, history, interrupt.stop_tune, trainable)
         except KeyboardInterrupt:
             interrupt.requested = True
         except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind

@@ -28,6 +28,8 @@ TASKS = 3
 class GreedyTrial(AnalyticTrial):
     """Runs out of memory at task 2 in trial 1 unless it has a whole GPU, in trial 2 always; notes what it was given."""
 
+    tasks = TASKS
+
     def step(self) -> dict[str, Any]:
         row = super().step()
         share = ray.get_runtime_context().get_assigned_resources()["GPU"]
@@ -59,7 +61,7 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
         trials=4,
         steps=TASKS,
     )
-    points = {"alpha": 1.0, "lr": 0.01, "tasks": TASKS}
+    points = {"alpha": 1.0, "lr": 0.01}
 
     def make_config(number: int, hyperparameters: dict[str, Any]) -> TrialConfig:
         return spec.trial(number, hyperparameters, 0, store=tmp_path, artifacts=None)
