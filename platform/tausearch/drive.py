@@ -72,7 +72,6 @@ def drive(
     make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
     conclude: Callable[[list[TrialSummary]], Conclusion],
     *,
-    tracking_uri: str | None,
     address: str | None,
     history: Sequence[TrialSummary] = (),
     listeners: Sequence[Listener] = (),
@@ -87,7 +86,6 @@ def drive(
         source: Where trials come from.
         make_config: Number and hyperparameters to the config of a trial.
         conclude: Called once with all trials, also after Ctrl-C: writes what the run leaves behind.
-        tracking_uri: MLflow tracking URI, or None for the default.
         address: Of a running Ray cluster, or None.
         history: Trials that the record has already, when a run is continued.
         listeners: Told of every change after the record, before MLflow and the display.
@@ -107,7 +105,7 @@ def drive(
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, screen))
         progress.say(_headline(spec, directory, len(history)))
-        tracker = Tracker(spec, storage, tracking_uri)
+        tracker = Tracker(spec, storage, spec.tracking_uri)
         for trial in history:
             tracker.trial_changed(trial)
             progress.trial_changed(trial)

@@ -103,8 +103,9 @@ def search(
         storage=storage,
         address=address,
     )
+    spec = spec.model_copy(update={"tracking_uri": tracking_uri})
     create(spec, directory)
-    return _run(spec, storage_, directory, tracking_uri, address, progress_to)
+    return _run(spec, storage_, directory, address, progress_to)
 
 
 def resume(
@@ -124,7 +125,7 @@ def resume(
         storage: Folder of run directories.
         trials: A new total, to extend the search; the algorithm is told everything that is known.
         concurrent: Trials at a time; by default as before.
-        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
+        tracking_uri: MLflow tracking URI; by default as before.
         address: Of a running Ray cluster.
         progress_to: Where progress is shown: "stdout" or "stderr".
 
@@ -152,8 +153,10 @@ def resume(
     if concurrent is not None:
         resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent, address)
         spec = spec.model_copy(update={"resources": resources})
+    if tracking_uri is not None:
+        spec = spec.model_copy(update={"tracking_uri": tracking_uri})
     spec.save(directory)
-    return _run(spec, root, directory, tracking_uri, address, progress_to)
+    return _run(spec, root, directory, address, progress_to)
 
 
 def _require_unchanged(spec: RunSpec) -> None:
@@ -170,7 +173,6 @@ def _run(
     spec: RunSpec,
     storage: Storage,
     directory: RunDirectory,
-    tracking_uri: str | None,
     address: str | None,
     progress_to: Stream,
 ) -> SearchResult:
@@ -192,7 +194,6 @@ def _run(
         OptunaSource(spec, history),
         make_config,
         conclude,
-        tracking_uri=tracking_uri,
         address=address,
         history=history,
         listeners=[BestListener(spec, directory, history)],
