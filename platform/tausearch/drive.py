@@ -14,6 +14,7 @@ from tausearch.cluster import ray_session
 from tausearch.files import RunDirectory, Storage
 from tausearch.interrupt import interruptible
 from tausearch.observer import Listener, RecordListener
+from tausearch.preflight import require_fit_nodes
 from tausearch.progress import ProgressDisplay
 from tausearch.quiet import Stream, chatter_to
 from tausearch.record import Record, TrialSummary
@@ -107,17 +108,18 @@ def drive(
         progress.say(_headline(spec, directory, len(history)))
         tracker = Tracker(spec, storage, spec.tracking_uri)
         for trial in history:
-            tracker.trial_changed(trial)
             progress.trial_changed(trial)
         try:
             with ray_session(spec.resources, address):
                 interrupt.check()
+                if address is not None:
+                    require_fit_nodes(spec.resources, directory.path)
+                    interrupt.check()
                 everyone = [RecordListener(record), *listeners, tracker, progress]
                 run_trials(spec, directory, source, make_config, everyone, history, interrupt.stop_tune)
         except KeyboardInterrupt:
             interrupt.requested = True
         except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind
-            tracker.close("FAILED", Conclusion())
             if not directory.record.exists():
                 shutil.rmtree(directory.path)
             raise
@@ -125,6 +127,8 @@ def drive(
         trials = record.trials()
         ended = sum(trial.status != "running" for trial in trials) == spec.trials
         interrupted = interrupt.requested and not ended
+        for trial in trials:
+            tracker.trial_changed(trial)  # also those that an earlier driver could not write
         tracker.close("KILLED" if interrupted else "FINISHED", conclude(trials))
     return RunResult(
         directory.name, directory.path, trials, interrupted, directory.log_file, tracker.uri, tracker.error

@@ -29,6 +29,7 @@ _MLFLOW_STATUS: dict[Status, str] = {
 }
 PARENT_TAG = "mlflow.parentRunId"
 RUN_TAG = "tausearch.run"
+_TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 MATRIX_FILE = "accuracy_matrix.png"
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
@@ -78,9 +79,9 @@ class MlflowRun:
         """Write what MLflow lacks of a trial: at most one batched call unless it ended."""
         run = self._nested.get(trial.number) or self._create(trial)
         rows = trial.rows[run.tasks :]
-        params = {} if run.described else {**trial.hyperparameters, "seed": trial.seed}
-        if rows or params:
-            self._log(run.id, self._points(run, trial, rows), params)
+        if rows or not run.described:
+            params = {} if run.described else {**trial.hyperparameters, "seed": trial.seed}
+            self._log(run.id, self._points(run, trial, rows), params, {_TASKS_TAG: str(trial.tasks_done)})
             run.described, run.tasks = True, run.tasks + len(rows)
             self.written += len(rows)
         status = _MLFLOW_STATUS[trial.status]
@@ -148,7 +149,7 @@ class MlflowRun:
     def _find_nested(self) -> dict[int, _Nested]:
         runs: dict[int, Any] = {}
         found = self._search(f"tags.`{PARENT_TAG}` = '{self._parent.info.run_id}'")
-        found.sort(key=lambda run: (-run.data.metrics.get("task", 0), run.info.start_time))
+        found.sort(key=lambda run: (-int(run.data.tags.get(_TASKS_TAG, 0)), run.info.start_time))
         for run in found:
             runs.setdefault(int(run.data.tags["trial"]), run)
         self._delete([run for run in found if runs[int(run.data.tags["trial"])] is not run])
@@ -177,7 +178,7 @@ class MlflowRun:
             seconds += sum(value for name, value in row.items() if name.startswith("seconds/"))
             if any(row is new for new in rows):
                 when = run.start + int(1000 * seconds)
-                points += [(name, value, when, int(row["task"])) for name, value in row.items()]
+                points += [(name, value, when, int(row["task"])) for name, value in row.items() if name != "task"]
         return points
 
     def _set_status(self, run: _Nested, status: str) -> None:
@@ -236,7 +237,7 @@ def _nested(run: Any) -> _Nested:
     return _Nested(
         id=run.info.run_id,
         start=run.info.start_time,
-        tasks=int(run.data.metrics.get("task", 0)),
+        tasks=int(run.data.tags.get(_TASKS_TAG, 0)),
         described=bool(run.data.params),
         status=run.info.status,
         tags=dict(run.data.tags),

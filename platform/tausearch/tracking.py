@@ -28,6 +28,8 @@ SILENCE_SECONDS = 60.0  # the same for one that does not even fail
 class Tracker:
     """Writes a run to MLflow as it happens, and what could not be written when the tracking server is back.
 
+    Nothing is written before the first trial starts, or `close` is called.
+
     Args:
         spec: The run.
         storage: Holds the default tracking store.
@@ -46,7 +48,6 @@ class Tracker:
         self._wake = threading.Condition()
         self._last_success = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
-        self._thread.start()
 
     @property
     def error(self) -> str | None:
@@ -59,6 +60,7 @@ class Tracker:
             self._trials[trial.number] = trial
             self._changed.add(trial.number)
             self._wake.notify()
+        self._start()
 
     def close(self, status: str, conclusion: Conclusion) -> None:
         """Write what is left, tag the chosen trial, and end the parent run; waits for that as long as it gets on.
@@ -71,12 +73,17 @@ class Tracker:
             self._end = (status, conclusion)
             self._last_success = time.monotonic()
             self._wake.notify()
+        self._start()
         while self._thread.is_alive():
             self._thread.join(0.1)
             silent = time.monotonic() - self._last_success
             if silent > (SILENCE_SECONDS if self._error is None else PATIENCE_SECONDS):
                 self._error = self._error or "no answer"
                 return
+
+    def _start(self) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
 
     def _work(self) -> None:
         run: MlflowRun | None = None
