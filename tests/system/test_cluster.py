@@ -81,17 +81,11 @@ def other_machine(cluster: Cluster, setup: str, **environment: str) -> Iterator[
     allowed = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
     if allowed.returncode:
         pytest.skip(f"a second machine is a mount namespace here, which is not permitted: {allowed.stderr.decode()}")
-    memory = NODE["object_store_memory"]
-    node = f"{Path(sys.executable).with_name('ray')} start --address={cluster.address} --num-cpus=1 --object-store-memory={memory} --block"
+    start = f"{Path(sys.executable).with_name('ray')} start --block --address={cluster.address} --num-cpus=1"
+    memory = f"--object-store-memory={NODE['object_store_memory']}"
     before = alive()
     process = subprocess.Popen(
-        [
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            f"{setup} && exec {ray} --object-store-memory={NODE['object_store_memory']}",
-        ],
+        ["unshare", "--mount", "sh", "-c", f"{setup} && exec {start} {memory}"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, **environment},
