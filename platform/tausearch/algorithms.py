@@ -61,7 +61,7 @@ class OptunaSource:
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
         for trial in history:
             if trial.status != "running":
-                self.study.add_trial(self._as_optuna(trial))
+                self.study.add_trial(self.as_optuna(trial))
         points = grid_points(spec.space) if spec.algorithm == "grid" else [dict(spec.start)]
         tried = [self._point(trial) for trial in history]
         for trial in self.unfinished:
@@ -98,7 +98,8 @@ class OptunaSource:
     def _point(self, trial: TrialSummary) -> dict[str, Scalar]:
         return {name: trial.hyperparameters[name] for name in self.space}
 
-    def _as_optuna(self, trial: TrialSummary) -> optuna.trial.FrozenTrial:
+    def as_optuna(self, trial: TrialSummary) -> optuna.trial.FrozenTrial:
+        """Return Optuna's form of a trial that ended."""
         values = {int(row["task"]): row[f"{self.spec.prefix}/average_accuracy"] for row in trial.rows}
         if trial.status == "diverged":
             values[trial.tasks_done + 1] = WORST

@@ -52,7 +52,7 @@ def require_fit_nodes(resources: Resources, folder: Path) -> None:
 
 def _ask(nodes: list[dict[str, Any]], folder: Path, token: str) -> dict[str, Any]:
     """Run the probe on all nodes at once; returns node id to report, or to the error, or nothing without an answer."""
-    probe = ray.remote(num_cpus=0, max_retries=0)(node_probe.probe_node)
+    probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
     for node in nodes:
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)

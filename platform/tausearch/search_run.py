@@ -17,6 +17,7 @@ from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
+from tausearch.study_mirror import StudyMirror
 from trainables.backbones import Backbone
 from trainables.data import get_source
 from trainables.errors import InputError
@@ -187,16 +188,18 @@ def _run(
     def conclude(trials: list[TrialSummary]) -> Conclusion:
         return conclude_search(spec, directory, trials)
 
+    source = OptunaSource(spec, history)
+    mirror = StudyMirror(directory.study_file, spec.name, source.as_optuna, history)
     run = drive(
         spec,
         storage,
         directory,
-        OptunaSource(spec, history),
+        source,
         make_config,
         conclude,
         address=address,
         history=history,
-        listeners=[BestListener(spec, directory, history)],
+        listeners=[BestListener(spec, directory, history), mirror],
         progress_to=progress_to,
     )
     best = load_best(directory.best_file) if directory.best_file.exists() else None

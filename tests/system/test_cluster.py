@@ -56,9 +56,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def train_workers(raylet: int) -> list[psutil.Process]:
-    """Processes of a raylet that run a trial."""
-    children = psutil.Process(raylet).children(recursive=True)
-    return [child for child in children if (words := child.cmdline()) and words[0].startswith("ray::Trial")]
+    """Processes of a raylet that run a task of a trial just now."""
+    names = {child: child.cmdline() for child in psutil.Process(raylet).children(recursive=True)}
+    return [child for child, words in names.items() if words and "ray::" in words[0] and "train" in words[0]]
 
 
 def command(cluster: Cluster, *arguments: str) -> list[str]:
@@ -153,8 +153,10 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     def running(tasks: int) -> int:
         return sum(trial.status == "running" and trial.tasks_done >= tasks for trial in record.trials())
 
-    wait_until(lambda: lives() and running(2) >= 2, 200, "two trials in the middle")
-    assert train_workers(lost.all_processes["raylet"][0].process.pid)
+    raylet = lost.all_processes["raylet"][0].process.pid
+    wait_until(
+        lambda: lives() and running(2) >= 2 and bool(train_workers(raylet)), 200, "two trials in the middle, one there"
+    )
     cluster.remove_node(lost, allow_graceful=False)  # kill -9
     before = record.trials()
     joined = cluster.add_node(**NODE)
