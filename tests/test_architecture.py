@@ -59,7 +59,7 @@ FLOORS = [
     {"methods"},
     {"preconsolidation"},
     {"data", "task_vectors"},
-    {"backbones", "metrics", "randomness", "errors"},
+    {"backbones", "metrics", "randomness", "device", "errors"},
 ]
 
 

@@ -30,7 +30,11 @@ GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 
 GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
 NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
 TrackingOption = Annotated[
-    str | None, typer.Option(help="MLflow tracking URI [default: SQLite in the storage folder].")
+    str | None,
+    typer.Option(
+        envvar="MLFLOW_TRACKING_URI",
+        help="MLflow tracking URI [default: the run's own if it is continued, else SQLite in the storage folder].",
+    ),
 ]
 AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
 SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
@@ -285,6 +289,32 @@ def store(
         report.print_json({"removed": len(removed), "entries": [report.entry_as_dict(entry) for entry in entries]})
     else:
         report.show_store(entries, removed if clear else None)
+
+
+@app.command()
+def sync(
+    name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
+    from dataclasses import asdict  # noqa: PLC0415  # see search
+
+    from tausearch import report
+    from tausearch.runner import is_driven
+    from tausearch.sync import sync as bring_up_to_date
+
+    root = open_storage(storage, write=False)
+    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
+    done = []
+    for directory in chosen:
+        done.append(bring_up_to_date(root, directory, tracking_uri))
+        if not json:
+            each = done[-1]
+            print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
+    if json:
+        report.print_json([asdict(each) for each in done])
 
 
 @app.command()

@@ -47,7 +47,8 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
     """Start a Ray of our own, or join the one at `address`, for as long as the block runs.
 
     Raises:
-        InputError: If no Ray answers at the address, or it is too small for a single trial.
+        InputError: If no Ray answers at the address, it is another version, or too small for a single trial.
+        RuntimeError: Whatever else Ray has to say.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     import ray  # noqa: PLC0415  # after the environment is set
@@ -62,6 +63,10 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
         )
     except ConnectionError as error:
         raise InputError(f"--address {address}: no Ray cluster answers there") from error
+    except RuntimeError as error:  # Ray's own comparison of its version and Python's
+        if "Version mismatch" not in str(error):
+            raise
+        raise InputError(f"--address {address}: {' '.join(str(error).split())}") from error
     try:
         has = ray.cluster_resources()
         for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):

@@ -16,6 +16,7 @@ from tausearch.cluster import ray_session
 from tausearch.files import RunDirectory, Storage
 from tausearch.interrupt import interruptible
 from tausearch.observer import Listener, RecordListener
+from tausearch.preflight import require_fit_nodes
 from tausearch.progress import ProgressDisplay
 from tausearch.quiet import Stream, chatter_to
 from tausearch.record import Record, TrialSummary
@@ -76,7 +77,6 @@ def drive(
     make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
     conclude: Callable[[list[TrialSummary]], Conclusion],
     *,
-    tracking_uri: str | None,
     address: str | None,
     history: Sequence[TrialSummary] = (),
     listeners: Sequence[Listener] = (),
@@ -93,7 +93,6 @@ def drive(
         source: Where trials come from.
         make_config: Number and hyperparameters to the config of a trial.
         conclude: Called once with all trials, also after Ctrl-C: writes what the run leaves behind.
-        tracking_uri: MLflow tracking URI, or None for the default.
         address: Of a running Ray cluster, or None.
         history: Trials that the record has already, when a run is continued.
         listeners: Told of every change after the record, before MLflow and the display.
@@ -115,19 +114,20 @@ def drive(
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, screen))
         progress.say(_headline(spec, directory, len(history)))
-        tracker = Tracker(spec, storage, tracking_uri)
+        tracker = Tracker(spec, storage, spec.tracking_uri)
         for trial in history:
-            tracker.trial_changed(trial)
             progress.trial_changed(trial)
         try:
             with ray_session(spec.resources, address):
                 interrupt.check()
+                if address is not None:
+                    require_fit_nodes(spec.resources, directory.path)
+                    interrupt.check()
                 everyone = [RecordListener(record), *listeners, tracker, progress]
                 run_trials(spec, directory, source, make_config, everyone, history, interrupt.stop_tune, trainable)
         except KeyboardInterrupt:
             interrupt.requested = True
         except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind
-            tracker.close("FAILED", Conclusion())
             if not directory.record.exists():
                 shutil.rmtree(directory.path)
             raise
@@ -136,6 +136,8 @@ def drive(
         ended = sum(trial.status != "running" for trial in trials) == spec.trials
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted
+        for trial in trials:
+            tracker.trial_changed(trial)  # also those that an earlier driver could not write
         tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclude(trials))
     return RunResult(
         directory.name, directory.path, trials, interrupted, out_of_time, directory.log_file, tracker.uri, tracker.error

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")  # no window is ever opened, and none could be in a driver on a cluster
-
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -55,41 +50,13 @@ def draw_search(
     return [_save(draw(), folder / f"{name}.png") for name, draw in plots.items()]
 
 
-def draw_accuracy_matrix(rows: Sequence[Sequence[float]], title: str, path: Path) -> Path:
-    """Draw accuracies on task k after task t as a heat map.
-
-    Args:
-        rows: Row t - 1 has t accuracies in percent.
-        title: Above the picture.
-        path: PNG file to write.
-
-    Returns:
-        `path`.
-    """
-    size = len(rows[-1])
-    matrix = [[*row, *[float("nan")] * (size - len(row))] for row in rows]
-    side = max(3.6, 0.55 * size + 1.6)
-    figure, axes = _axes((side + 0.8, max(2.4, 0.5 * len(rows) + 1.6)))
-    image = axes.imshow(matrix, vmin=0, vmax=100, cmap="viridis", aspect="auto")
-    for t, row in enumerate(rows):
-        for k, value in enumerate(row):
-            colour = "black" if value > 60 else "white"
-            axes.text(k, t, f"{value:.0f}", ha="center", va="center", fontsize=8, color=colour)
-    axes.set(xlabel="accuracy (%) on task", ylabel="after task", title=title)
-    axes.set_xticks(range(size), [str(k + 1) for k in range(size)])
-    axes.set_yticks(range(len(rows)), [str(size - len(rows) + t + 1) for t in range(len(rows))])
-    figure.colorbar(image, ax=axes)
-    return _save(figure, path)
-
-
 def _axes(inches: tuple[float, float]) -> tuple[Figure, Axes]:
-    figure, axes = plt.subplots(figsize=inches, layout="constrained")
-    return figure, axes
+    figure = Figure(figsize=inches, layout="constrained")  # without pyplot, whose state threads would share
+    return figure, figure.subplots()
 
 
 def _save(figure: Figure, path: Path) -> Path:
     figure.savefig(path, dpi=_DPI)
-    plt.close(figure)
     return path
 
 
@@ -108,9 +75,8 @@ def _history(finished: Sequence[TrialSummary]) -> Figure:
 def _slices(finished: Sequence[TrialSummary], space: Mapping[str, Dimension]) -> Figure:
     columns = min(len(space), 4)
     rows = -(-len(space) // columns)
-    figure, grid = plt.subplots(
-        rows, columns, figsize=(3.2 * columns + 1, 3.2 * rows), squeeze=False, sharey=True, layout="constrained"
-    )
+    figure = Figure(figsize=(3.2 * columns + 1, 3.2 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     colours = ScalarMappable(Normalize(0, max(trial.number for trial in finished)), "viridis_r")
     for axes, (name, dimension) in zip(grid.flat, space.items(), strict=False):
         x = [trial.hyperparameters[name] for trial in finished]

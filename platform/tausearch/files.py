@@ -106,6 +106,11 @@ class RunDirectory:
         return self.path / "figures"
 
     @property
+    def study_file(self) -> Path:
+        """The Optuna study, for optuna-dashboard."""
+        return self.path / "study.journal"
+
+    @property
     def log_file(self) -> Path:
         """What Ray, Optuna and MLflow have to say."""
         return self.path / "log.txt"

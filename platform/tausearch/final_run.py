@@ -84,14 +84,15 @@ def train(
     spec, root, directory = _plan(
         best, seeds, benchmark, overrides or {}, name, storage, address, (cpus_per_trial, gpus_per_trial, concurrent)
     )
-    spec = spec.model_copy(update={"store_gigabytes": checked_store(store_gigabytes)})
+    changes = {"store_gigabytes": checked_store(store_gigabytes), "tracking_uri": tracking_uri}
+    spec = spec.model_copy(update=changes)
     create(spec, directory)
 
     def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
         return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
 
     def conclude(trials: list[TrialSummary]) -> Conclusion:
-        return _conclude(spec, directory, trials)
+        return conclude_final(spec, directory, trials)
 
     source = FixedSource((number, {}) for number in range(len(seeds)))
     run = drive(
@@ -101,7 +102,6 @@ def train(
         source,
         make_config,
         conclude,
-        tracking_uri=tracking_uri,
         address=address,
         progress_to=progress_to,
     )
@@ -165,7 +165,8 @@ def summarise(trials: Sequence[TrialSummary]) -> dict[str, dict[str, float]]:
     return summary
 
 
-def _conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+def conclude_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Write the results file and say what MLflow is to be told."""
     summary = summarise(trials)
     content: dict[str, Any] = {
         "name": spec.name,

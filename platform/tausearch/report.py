@@ -106,8 +106,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     if (result.path / "figures").exists():
         out.print(f"figures     {result.path / 'figures'}", soft_wrap=True)
     _show_trust(out, rank_correlations(result.trials, spec.steps, spec.prefix))
-    if result.tracking_error:
-        out.print(f"MLflow at {result.tracking_uri} was not written: {result.tracking_error}", style="yellow")
+    _show_tracking_error(out, result, storage_option)
     for trial in result.trials:
         unstable = [int(row["task"]) for row in trial.rows if row.get("train/euler_factor", 0) >= EULER_LIMIT]
         if unstable:
@@ -143,6 +142,17 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
     out.print(f"MLflow        {_command()} ui{storage_option}", soft_wrap=True)
+    _show_tracking_error(out, result, storage_option)
+
+
+def _show_tracking_error(out: Console, result: RunResult, storage_option: str) -> None:
+    if result.tracking_error:
+        out.print(
+            f"MLflow at {result.tracking_uri} lacks a part of it ({result.tracking_error}); once it answers again:"
+            f" {_command()} sync {result.name}{storage_option}",
+            style="yellow",
+            soft_wrap=True,
+        )
 
 
 def show_statuses(statuses: Sequence[RunStatus]) -> None:

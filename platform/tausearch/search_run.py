@@ -24,6 +24,7 @@ from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from tausearch.study import SearchStudy
+from tausearch.study_mirror import StudyMirror
 from trainables.backbones import Backbone
 from trainables.data import get_source
 from trainables.errors import InputError
@@ -124,8 +125,9 @@ def search(
         pilot = spec.trial(0, spec.start, spec.seed, store=storage_.store, artifacts=None)
         spec, line = with_measured_share(spec, pilot, address)
         print(line, file=sys.stdout if progress_to == "stdout" else sys.stderr, flush=True)
+    spec = spec.model_copy(update={"tracking_uri": tracking_uri})
     create(spec, directory)
-    return _run(spec, storage_, directory, tracking_uri, address, time_budget, progress_to)
+    return _run(spec, storage_, directory, address, time_budget, progress_to)
 
 
 def resume(
@@ -146,7 +148,7 @@ def resume(
         storage: Folder of run directories.
         trials: A new total, to extend the search; the algorithm is told everything that is known.
         concurrent: Trials at a time; by default as before.
-        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
+        tracking_uri: MLflow tracking URI; by default as before.
         address: Of a running Ray cluster.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
         progress_to: Where progress is shown: "stdout" or "stderr".
@@ -175,8 +177,10 @@ def resume(
     if concurrent is not None:
         resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent, address)
         spec = spec.model_copy(update={"resources": resources})
+    if tracking_uri is not None:
+        spec = spec.model_copy(update={"tracking_uri": tracking_uri})
     spec.save(directory)
-    return _run(spec, root, directory, tracking_uri, address, time_budget, progress_to)
+    return _run(spec, root, directory, address, time_budget, progress_to)
 
 
 def _require_unchanged(spec: RunSpec) -> None:
@@ -193,7 +197,6 @@ def _run(
     spec: RunSpec,
     storage: Storage,
     directory: RunDirectory,
-    tracking_uri: str | None,
     address: str | None,
     time_budget: float | None,
     progress_to: Stream,
@@ -209,17 +212,18 @@ def _run(
     def conclude(trials: list[TrialSummary]) -> Conclusion:
         return conclude_search(spec, directory, trials)
 
+    source = OptunaSource(spec, history)
+    mirror = StudyMirror(directory.study_file, spec.name, source.study.as_optuna, history)
     run = drive(
         spec,
         storage,
         directory,
-        OptunaSource(spec, history),
+        source,
         make_config,
         conclude,
-        tracking_uri=tracking_uri,
         address=address,
         history=history,
-        listeners=[BestListener(spec, directory, history)],
+        listeners=[BestListener(spec, directory, history), mirror],
         time_budget=time_budget,
         progress_to=progress_to,
     )

@@ -77,6 +77,7 @@ class RunSpec(Strict):
         start: The point it tries first.
         fixed: Hyperparameters that it does not search; all of them in a final run.
         seeds: Of a final run.
+        tracking_uri: Of MLflow; None for the default store in the storage root.
         source: The search whose best configuration a final run trains, if any.
         version: Of tausearch.
     """
@@ -97,6 +98,7 @@ class RunSpec(Strict):
     start: dict[str, Scalar] = {}
     fixed: dict[str, Scalar] = {}
     seeds: tuple[int, ...] = ()
+    tracking_uri: str | None = None
     source: str | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
 

@@ -125,6 +125,19 @@ class SearchStudy:
         if trial.status == "diverged":
             self.report(trial.number, trial.tasks_done + 1, WORST)
 
+    def as_optuna(self, trial: TrialSummary) -> FrozenTrial:
+        """Return Optuna's form of a trial that ended."""
+        values = {int(row["task"]): row[f"{self.spec.prefix}/average_accuracy"] for row in trial.rows}
+        if trial.status == "diverged":
+            values[trial.tasks_done + 1] = WORST
+        return optuna.trial.create_trial(
+            state=_STATES[trial.status],
+            value=trial.value if trial.status == "complete" else None,
+            params=self.point(trial),
+            distributions=self.space,
+            intermediate_values=values,
+        )
+
     def point(self, trial: TrialSummary) -> dict[str, float | int | str | bool]:
         """Return the searched hyperparameters of a trial."""
         return {name: trial.hyperparameters[name] for name in self.space}

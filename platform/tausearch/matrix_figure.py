@@ -1,0 +1,52 @@
+"""The accuracy matrix of a trial as a picture: which tasks it still knows after each task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MOST_NUMBERS = 12  # tasks up to which each cell has its number written in
+
+
+def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], prefix: str, title: str) -> Figure:
+    """Draw the accuracy on each task seen so far after each task.
+
+    Args:
+        rows: Metrics rows of a trial, one per finished task; not empty.
+        prefix: "val" or "test".
+        title: Of the picture.
+
+    Returns:
+        A heat map: one row per finished task, one column per task, percent from 0 to 100. It belongs to no window.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415  # without pyplot, whose state threads would share
+
+    tasks = 1
+    while any(f"{prefix}/accuracy/task_{tasks + 1}" in row for row in rows):
+        tasks += 1
+    cells = [[row.get(f"{prefix}/accuracy/task_{k}", math.nan) for k in range(1, tasks + 1)] for row in rows]
+    figure = Figure(
+        figsize=(2.4 + 0.5 * min(tasks, 16), 1.6 + 0.42 * min(len(rows), 16)), dpi=110, layout="constrained"
+    )
+    axes = figure.add_subplot()
+    image = axes.imshow(cells, vmin=0, vmax=100, cmap="viridis", aspect="auto")
+    if tasks <= _MOST_NUMBERS:
+        for y, line in enumerate(cells):
+            for x, value in enumerate(line):
+                if not math.isnan(value):
+                    colour = "black" if value > 60 else "white"
+                    axes.text(x, y, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=9)
+    every = math.ceil(tasks / 20)
+    axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
+    after = range(0, len(rows), math.ceil(len(rows) / 20))
+    axes.set_yticks(after, [str(int(rows[k]["task"])) for k in after])
+    axes.set_xlabel("accuracy on task")
+    axes.set_ylabel("after task")
+    axes.set_title(title, fontsize=9, wrap=True)
+    axes.spines[:].set_visible(False)
+    figure.colorbar(image, ax=axes, label=f"{prefix} accuracy (%)")
+    return figure

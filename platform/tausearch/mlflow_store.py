@@ -1,0 +1,52 @@
+"""Open a tracking store: the SQLite file in the storage root, or a team's tracking server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from tausearch.files import Storage
+
+
+def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
+    """Open the tracking store and find or make the experiment of a benchmark.
+
+    Args:
+        storage: Holds the default tracking store.
+        uri: Tracking URI.
+        benchmark: Names the experiment.
+
+    Returns:
+        A `MlflowClient`, and the experiment's id.
+    """
+    # An absent server is noticed within seconds. Whoever writes tries again, after it has looked what has arrived: a
+    # repeated request could make a run twice.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
+    from mlflow import MlflowClient  # noqa: PLC0415  # takes seconds to import
+
+    default = uri == storage.mlflow_uri
+    with FileLock(storage.root / "mlflow.lock"):  # two searches must not create the schema at once
+        if default:
+            _create_schema(storage.mlflow_file)
+        client = MlflowClient(tracking_uri=uri)
+        found = client.get_experiment_by_name(benchmark)
+        if found is not None:
+            return client, str(found.experiment_id)
+        location = storage.mlflow_artifacts.as_uri() if default else None
+        return client, str(client.create_experiment(benchmark, artifact_location=location))
+
+
+def _create_schema(path: Path) -> None:
+    """Make the default tracking store, whole or not at all: half a schema could never be opened again."""
+    from mlflow import MlflowClient  # noqa: PLC0415  # see open_store
+
+    if path.exists():
+        return
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)
+    MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
+    os.replace(unfinished, path)

@@ -1,0 +1,130 @@
+"""A team's tracking server: real ones, with PostgreSQL behind them, lost in the middle of a search and back again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tausearch.files import Storage
+from tausearch.record import Record, TrialSummary
+from tausearch.spec import read_spec
+from tests.system.services import postgresql, tracking_server, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+TIMEOUT = 5.0  # seconds, of a request to the tracking server
+
+
+def start_search(folder: Path, uri: str, name: str, trials: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tausearch", "search", "digits", "finetune", "--trials", str(trials)]
+    return subprocess.Popen(
+        [*command, "--name", name, "--concurrent", "1", "--tracking-uri", uri],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def sync(folder: Path, *arguments: str, code: int = 0) -> str:
+    command = [sys.executable, "-m", "tausearch", "sync", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:
+    """Every trial is there once, every metric of every task once and as recorded, with parameters and picture."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("digits").experiment_id
+    parents = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
+    assert len(parents) == 1 and parents[0].info.status == "FINISHED"
+    assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} >= {"best.yaml", "run.yaml"}
+    children = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parents[0].info.run_id}'")
+    runs = {int(run.data.tags["trial"]): run for run in children}
+    assert len(children) == len(runs) and sorted(runs) == [trial.number for trial in trials]
+    for trial in trials:
+        run = runs[trial.number]
+        assert run.info.status == "FINISHED" and run.data.tags["status"] == "complete"
+        assert float(run.data.params["lr"]) == trial.hyperparameters["lr"]
+        assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["accuracy_matrix.png"]
+        for metric in trial.rows[0]:
+            if metric == "task":
+                continue
+            history = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, metric)]
+            assert history == [(row["task"], row[metric]) for row in trial.rows if metric in row], (metric, history)
+    assert sum("chosen" in run.data.tags for run in children) == 1
+
+
+def done_in(record: Record) -> int:
+    return sum(trial.tasks_done for trial in record.trials())
+
+
+def outage(record: Record, stop: Callable[[], None], back: Callable[[], None]) -> None:
+    """Take the server away for longer than a request may take, in which the search goes on as before."""
+    stop()
+    lost, done = time.monotonic(), done_in(record)
+    arrivals = [lost]
+    while time.monotonic() < lost + TIMEOUT + 2 or len(arrivals) < 5:
+        assert time.monotonic() < lost + 60, arrivals
+        if done_in(record) > done:
+            arrivals.append(time.monotonic())
+            done = done_in(record)
+        time.sleep(0.05)
+    back()
+    assert max(later - earlier for earlier, later in pairwise(arrivals)) < TIMEOUT, arrivals
+
+
+def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(tmp_path: Path) -> None:
+    directory = Storage(tmp_path / "tausearch-runs").run("s")
+    record = Record(directory.record)
+    with tracking_server(tmp_path) as server:
+        process = start_search(tmp_path, server.uri, "s", trials=8)
+        wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 120, "four tasks")
+        outage(record, lambda: server.signal(signal.SIGSTOP), lambda: server.signal(signal.SIGCONT))
+        outage(record, lambda: server.signal(signal.SIGKILL), server.start)
+        out, _ = process.communicate(timeout=200)
+        assert process.returncode == 0 and "lacks a part" not in out, out
+        trials = record.trials()
+        assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 8
+        assert_once(server.uri, "s", trials)
+        assert "0 of them new" in sync(tmp_path, "s")  # there, because the run knows where it was tracked
+        assert_once(server.uri, "s", trials)
+    elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    assert "8 trials, 40 tasks in MLflow, 40 of them new" in sync(tmp_path, "s", "--tracking-uri", elsewhere)
+    assert_once(elsewhere, "s", trials)
+    assert "0 of them new" in sync(tmp_path, "s", "--tracking-uri", elsewhere)
+    assert_once(elsewhere, "s", trials)
+
+
+def test_sync_writes_what_a_server_that_stays_away_lacks(tmp_path: Path) -> None:
+    record = Record(Storage(tmp_path / "tausearch-runs").run("s").record)
+    with tracking_server(tmp_path) as server:
+        process = start_search(tmp_path, server.uri, "s", trials=2)
+        wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 120, "four tasks")
+        server.signal(signal.SIGKILL)
+        out, _ = process.communicate(timeout=200)
+        assert process.returncode == 0 and "lacks a part" in out and "sync s" in out, out
+        assert "cannot be written there" in sync(tmp_path, "s", code=2)
+        server.start()
+        assert "2 trials, 10 tasks in MLflow" in sync(tmp_path)
+        assert_once(server.uri, "s", record.trials())
+
+
+def test_a_search_tracked_in_postgresql(tmp_path: Path) -> None:
+    with postgresql() as store, tracking_server(tmp_path, store) as server:
+        out, _ = start_search(tmp_path, server.uri, "s", trials=2).communicate(timeout=200)
+        assert "lacks a part" not in out, out
+        directory = Storage(tmp_path / "tausearch-runs").run("s")
+        assert_once(server.uri, "s", Record(directory.record).trials())
+        assert read_spec(directory).tracking_uri == server.uri
+        assert not (tmp_path / "tausearch-runs" / "mlflow.db").exists()
