@@ -340,6 +340,11 @@ def main() -> None:
     sys.argv[1:] = _join_seeds(sys.argv[1:])
     try:
         app(standalone_mode=True)
+    except RuntimeError as error:
+        if type(error).__name__ != "StorageError":
+            raise
+        print(f"tausearch: {error}", file=sys.stderr)
+        sys.exit(1)
     except ValueError as error:
         if type(error).__name__ not in ("InputError", "SpaceError"):
             raise

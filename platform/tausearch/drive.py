@@ -23,6 +23,7 @@ from tausearch.record import Record, TrialSummary
 from tausearch.runner import driver_lock, run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
+from tausearch.watch import StorageError, StorageWatch
 from trainables.errors import InputError
 from trainables.trial import Trial, TrialConfig
 
@@ -105,6 +106,8 @@ def drive(
 
     Raises:
         InputError: If another process drives this run, or the cluster cannot run it.
+        StorageError: If the storage became full or went away; the run can be continued.
+        OSError: If something else could not be read or written.
     """
     constants = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
     record = Record(directory.record, constants, tasks=spec.protocol.tasks, prefix=spec.prefix)
@@ -117,6 +120,13 @@ def drive(
         tracker = Tracker(spec, storage, spec.tracking_uri)
         for trial in history:
             progress.trial_changed(trial)
+        watch = StorageWatch(directory)
+
+        def on_step() -> None:
+            if watch.look():
+                interrupt.stop()
+            interrupt.stop_tune()
+
         try:
             with ray_session(spec.resources, address):
                 interrupt.check()
@@ -124,14 +134,20 @@ def drive(
                     require_fit_nodes(spec.resources, directory.path)
                     interrupt.check()
                 everyone = [RecordListener(record), *listeners, tracker, progress]
-                run_trials(spec, directory, source, make_config, everyone, history, interrupt.stop_tune, trainable)
+                run_trials(spec, directory, source, make_config, everyone, history, on_step, watch, trainable)
         except KeyboardInterrupt:
             interrupt.requested = True
+        except OSError as error:
+            if not watch.failed(error):
+                raise
         except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind
             if not directory.record.exists():
                 shutil.rmtree(directory.path)
             raise
         interrupt.protected = True
+        if watch.problem is not None:
+            tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
+            raise StorageError(f"{watch.problem}; mend that, then: tausearch resume {spec.name}")
         trials = record.trials()
         ended = sum(trial.status != "running" for trial in trials) == spec.trials
         interrupted = interrupt.requested and not ended

@@ -24,6 +24,7 @@ class Interrupt:
     def __init__(self, time_budget: float | None = None) -> None:
         self.deadline = None if time_budget is None else time.monotonic() + time_budget
         self.requested = False
+        self.stopped = False
         self.protected = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
@@ -35,6 +36,10 @@ class Interrupt:
         again, self.requested = self.requested, True
         if again and not self.protected:
             raise KeyboardInterrupt
+
+    def stop(self) -> None:
+        """Have Tune stopped, for whatever reason the caller knows."""
+        self.stopped = True
 
     @property
     def out_of_time(self) -> bool:
@@ -52,7 +57,7 @@ class Interrupt:
 
     def stop_tune(self) -> None:
         """Let Tune, whose event loop calls this, stop after its current event: it does so on SIGUSR1."""
-        if self.requested or self.out_of_time:
+        if self.requested or self.out_of_time or self.stopped:
             os.kill(os.getpid(), signal.SIGUSR1)
 
 

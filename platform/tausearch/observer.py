@@ -11,6 +11,7 @@ from ray import tune
 
 from tausearch.record import Record, TrialSummary, final_value, metrics_of
 from tausearch.tune_adapters import status_of
+from tausearch.watch import StorageWatch
 
 
 class Listener(Protocol):
@@ -29,6 +30,7 @@ class Observer(tune.Callback):
         final_metric: Name of the metric that only a finished trial has.
         history: Trials that are known already, when a run is continued.
         on_step: Called whenever Tune goes round its event loop.
+        watch: Is told of what could not be written.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class Observer(tune.Callback):
         final_metric: str,
         history: Iterable[TrialSummary],
         on_step: Callable[[], None],
+        watch: StorageWatch,
     ) -> None:
         self.listeners = list(listeners)
         self.final_metric = final_metric
         self.trials = {trial.number: trial for trial in history}
         self.on_step = on_step
+        self.watch = watch
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""
@@ -75,7 +79,9 @@ class Observer(tune.Callback):
         self._tell(summary)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial's process failed for the last time."""
+        """A trial's process failed for the last time; one that could not write is to be continued."""
+        if self.watch.failed(trial.get_pickled_error()):
+            return
         summary = self._summary(trial)
         summary.status = "failed"
         summary.error = _last_line(trial.error_file)
@@ -89,8 +95,12 @@ class Observer(tune.Callback):
         )
 
     def _tell(self, summary: TrialSummary) -> None:
-        for listener in self.listeners:
-            listener.trial_changed(copy.deepcopy(summary))
+        try:
+            for listener in self.listeners:
+                listener.trial_changed(copy.deepcopy(summary))
+        except OSError as error:
+            if not self.watch.failed(error):
+                raise
 
 
 class RecordListener:

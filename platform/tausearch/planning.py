@@ -24,6 +24,7 @@ from tausearch.spec import (
     require_space_fits,
 )
 from tausearch.study import FIRST_STOP
+from tausearch.watch import require_space
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
@@ -101,9 +102,10 @@ def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, 
     """Return storage and run directory of a new run, which is not created yet.
 
     Raises:
-        InputError: If the storage cannot be written, or the name is taken or no name for a folder.
+        InputError: If the storage cannot be written or is full, or the name is taken or no name for a folder.
     """
     root = open_storage(storage, write=True)
+    require_space(root.root)
     directory = root.run(name or root.free_name(stem))
     if directory.path.exists():
         raise InputError(_taken(directory))

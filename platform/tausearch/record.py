@@ -151,7 +151,8 @@ class Record:
 
 def _read(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
+        with path.open("rb") as file:  # one open file: the driver may replace the path at any moment
+            return pq.ParquetFile(file).read()
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"record file {path}: is damaged ({str(error).splitlines()[0]})") from error
 

@@ -18,6 +18,7 @@ from tausearch.observer import Listener, Observer
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
 from tausearch.tune_adapters import TuneScheduler, TuneSearcher
+from tausearch.watch import StorageWatch
 from trainables.errors import InputError
 from trainables.trial import Trial, TrialConfig, is_checkpoint
 
@@ -61,6 +62,7 @@ def run_trials(
     listeners: Iterable[Listener],
     history: Iterable[TrialSummary],
     on_step: Callable[[], None],
+    watch: StorageWatch,
     trainable: type[tune.Trainable] = Trial,
 ) -> None:
     """Run every trial that `source` hands out, on the Ray that this process is connected to.
@@ -73,6 +75,7 @@ def run_trials(
         listeners: Told of every change, in this order.
         history: Trials that are known already.
         on_step: Called whenever Tune goes round its event loop.
+        watch: Is told of what could not be written.
         trainable: What a trial runs; another one measures the platform alone.
     """
     metric, final_metric = f"{spec.prefix}/average_accuracy", f"{spec.prefix}/final_accuracy"
@@ -94,7 +97,7 @@ def run_trials(
         run_config=RunConfig(
             name=_next_attempt(directory),
             storage_path=str(directory.ray),
-            callbacks=[Observer(listeners, final_metric, history, on_step)],
+            callbacks=[Observer(listeners, final_metric, history, on_step, watch)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1, num_to_keep=2),
             verbose=0,

@@ -25,6 +25,7 @@ from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from tausearch.study import SearchStudy
 from tausearch.study_mirror import StudyMirror
+from tausearch.watch import require_space
 from trainables.backbones import Backbone
 from trainables.data import get_source
 from trainables.errors import InputError
@@ -160,6 +161,7 @@ def resume(
         InputError: If there is no such search, another process drives it, or its protocol is no longer what it was.
     """
     root = open_storage(storage, write=True)
+    require_space(root.root)
     directory = root.run(name)
     spec = read_spec(directory)
     if spec.purpose != "search":

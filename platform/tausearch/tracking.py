@@ -6,6 +6,7 @@ The driver is the only writer, in a thread of its own: a slow or absent tracking
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -62,13 +63,15 @@ class Tracker:
             self._wake.notify()
         self._start()
 
-    def close(self, status: str, conclusion: Conclusion) -> None:
+    def close(self, status: str, conclusion: Conclusion, longest: float = math.inf) -> None:
         """Write what is left, tag the chosen trial, and end the parent run; waits for that as long as it gets on.
 
         Args:
             status: "FINISHED", "FAILED" or "KILLED".
             conclusion: What the run came to.
+            longest: Seconds after which to leave it at that, however it gets on.
         """
+        start = time.monotonic()
         with self._wake:
             self._end = (status, conclusion)
             self._last_success = time.monotonic()
@@ -77,7 +80,8 @@ class Tracker:
         while self._thread.is_alive():
             self._thread.join(0.1)
             silent = time.monotonic() - self._last_success
-            if silent > (SILENCE_SECONDS if self._error is None else PATIENCE_SECONDS):
+            patience = SILENCE_SECONDS if self._error is None else PATIENCE_SECONDS
+            if silent > patience or time.monotonic() - start > longest:
                 self._error = self._error or "no answer"
                 return
 

@@ -18,6 +18,7 @@ from tausearch.pilot import propose
 from tausearch.record import Record
 from tausearch.runner import run_trials
 from tausearch.spec import Protocol, Resources, RunSpec
+from tausearch.watch import StorageWatch
 from trainables.device import CONTEXT_BYTES, claim, fence
 from trainables.trial import TrialConfig
 
@@ -69,7 +70,17 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     directory = RunDirectory(tmp_path / "greedy")
     source = FixedSource((number, points) for number in range(4))
     record = Record(directory.record)
-    run_trials(spec, directory, source, make_config, [RecordListener(record)], [], lambda: None, GreedyTrial)
+    run_trials(
+        spec,
+        directory,
+        source,
+        make_config,
+        [RecordListener(record)],
+        [],
+        lambda: None,
+        StorageWatch(directory),
+        GreedyTrial,
+    )
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]
     assert "OutOfMemoryError" in (trials[2].error or "")

@@ -1,0 +1,83 @@
+"""Storage that fills up or goes away in the middle of a search: a message, and a search that can be resumed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tausearch.files import RunDirectory
+from tausearch.record import Record
+from tests.system.test_resume import SEARCH, TRIALS, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def mount(*arguments: str) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"needs the right to mount: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def mount_point(tmp_path: Path) -> Iterator[Path]:
+    target = tmp_path / "mounted"
+    target.mkdir()
+    yield target
+    subprocess.run(["umount", "--lazy", str(target)], capture_output=True, check=False)
+
+
+def search_until(storage: Path, disturb: Callable[[], None]) -> tuple[int, str]:
+    """Start a search, disturb it after three tasks; returns exit code and the last line of stderr."""
+    command = [sys.executable, "-m", "tausearch", *SEARCH, "--name", "hurt", "--storage", str(storage)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    record, deadline = Record(storage / "hurt" / "record"), time.monotonic() + 240
+    while sum(trial.tasks_done for trial in record.trials()) < 3:
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    disturb()
+    _, errors = process.communicate(timeout=200)
+    return process.returncode, errors.strip().splitlines()[-1]
+
+
+def assert_resumes(storage: Path, tmp_path: Path) -> None:
+    run("resume", "hurt", "--storage", str(storage), cwd=tmp_path)
+    trials = Record(RunDirectory(storage / "hurt").record).trials()
+    assert [trial.status for trial in trials] == ["complete"] * TRIALS
+    assert [[row["task"] for row in trial.rows] for trial in trials] == [[1, 2, 3, 4, 5]] * TRIALS
+
+
+def test_a_full_disk(mount_point: Path, tmp_path: Path) -> None:
+    mount("-t", "tmpfs", "-o", "size=200m", "tmpfs", str(mount_point))
+    filler = mount_point / "filler"
+
+    def fill() -> None:
+        with filler.open("wb") as file:
+            try:
+                while True:
+                    file.write(b"0" * 2**16)
+                    file.flush()
+            except OSError:
+                return
+
+    code, message = search_until(mount_point, fill)
+    assert code == 1 and message.startswith("tausearch: storage") and "tausearch resume hurt" in message
+    assert "MB free, needs" in message or "No space left" in message
+    filler.unlink()
+    assert_resumes(mount_point, tmp_path)
+
+
+def test_storage_that_goes_away(mount_point: Path, tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    mount("--bind", str(real), str(mount_point))
+    code, message = search_until(
+        mount_point, lambda: subprocess.run(["umount", "--lazy", str(mount_point)], check=True) and None
+    )
+    assert code == 1 and message.startswith("tausearch: storage") and "is gone" in message
+    mount("--bind", str(real), str(mount_point))
+    assert_resumes(mount_point, tmp_path)
