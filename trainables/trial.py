@@ -28,7 +28,7 @@ class TrialConfig:
 
     Attributes:
         trial: Number of the trial in its search, from 0.
-        benchmark: Name.
+        benchmark: What it is called; see `BenchmarkRef`.
         purpose: "search" or "final".
         split_seed: Of the validation split.
         method: Name.
@@ -38,6 +38,7 @@ class TrialConfig:
         weights: Local weights file, or None.
         precision: "fp32" or "bf16".
         device: "cpu" or "cuda".
+        data_root: Folder of the published datasets, or None.
         threads: CPU threads; part of what a trial's numbers depend on.
         store: Directory of the pre-consolidation store, or None.
         artifacts: Folder for task vectors, or None.
@@ -55,6 +56,7 @@ class TrialConfig:
     weights: str | None = None
     precision: Precision = "fp32"
     device: str = "cpu"
+    data_root: str | None = None
     threads: int = 1
     store: str | None = None
     artifacts: str | None = None
@@ -71,7 +73,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
     threadpool_limits(config.threads)  # numpy and scikit-learn, which know nothing of torch's setting
     backbone = Backbone(config.backbone, None if config.weights is None else Path(config.weights))
     return IncrementalSequence(
-        _benchmark(config.benchmark, config.purpose, config.split_seed, backbone.input),
+        _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),
         config.method,
         config.hyperparameters,
         backbone=backbone,
@@ -93,9 +95,9 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _benchmark(name: str, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
+def _benchmark(name: str, data_root: str | None, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
     """Build a benchmark once per worker process; trials that reuse the process share it, and nothing changes it."""
-    return build_benchmark(get_source(name), purpose, split_seed, reads)
+    return build_benchmark(get_source(name, data_root), purpose, split_seed, reads)
 
 
 class Trial(tune.Trainable):

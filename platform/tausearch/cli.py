@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from tausearch.data_cli import DataRootOption, PartialOption, VariantOption, data_app
 from tausearch.files import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
 
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(data_app, name="data")
 
 StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -38,7 +40,7 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperp
 
 @app.command()
 def search(
-    benchmark: Annotated[str, typer.Argument(help="Benchmark, such as digits.")],
+    benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
     method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[str, typer.Option(help="tpe, random or grid.")] = "tpe",
@@ -52,6 +54,13 @@ def search(
     backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = "fp32",
+    tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
+    classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
+    class_order: Annotated[str, typer.Option(help="label, or the seed of a random order.", metavar="ORDER")] = "label",
+    epochs: Annotated[int | None, typer.Option(help="Epochs of fine-tuning [default: the benchmark's].")] = None,
+    variant: VariantOption = None,
+    partial: PartialOption = False,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
@@ -60,9 +69,18 @@ def search(
     """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
     import tausearch  # noqa: PLC0415  # torch and ray take seconds to import; --help must not
     from search_spaces import parse_assignment
+    from trainables.data import reference
 
+    ref = reference(benchmark).with_options(
+        tasks=tasks,
+        classes_per_task=classes_per_task,
+        class_order=_class_order(class_order),
+        epochs=epochs,
+        variant=variant,
+        partial=partial or None,
+    )
     result = tausearch.search(
-        benchmark,
+        str(ref),
         method,
         trials=trials,
         algorithm=algorithm,
@@ -76,6 +94,7 @@ def search(
         backbone=backbone,
         weights=weights,
         precision=precision,
+        data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
@@ -88,13 +107,14 @@ def search(
 def resume(
     name: Annotated[str, typer.Argument(help="Search to continue.")],
     concurrent: ConcurrentOption = None,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
     """Continue a search that was stopped or killed; nothing that was finished is run again."""
-    _continue(name, None, concurrent, storage, tracking_uri, address, json)
+    _continue(name, None, concurrent, data_root, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -102,13 +122,14 @@ def extend(
     name: Annotated[str, typer.Argument(help="Search to extend.")],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     concurrent: ConcurrentOption = None,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""
-    _continue(name, trials, concurrent, storage, tracking_uri, address, json)
+    _continue(name, trials, concurrent, data_root, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -123,6 +144,7 @@ def train(
     cpus_per_trial: CpusOption = 1,
     gpus_per_trial: GpusOption = 0.0,
     name: NameOption = None,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
@@ -143,6 +165,7 @@ def train(
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
+        data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
@@ -197,10 +220,11 @@ def export(
     """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
     from tausearch import report  # noqa: PLC0415  # see search
     from tausearch.export import export_adapters, export_best
+    from trainables.data import reference
 
-    root = open_storage(storage, write=False)
-    target = output or Path(f"{benchmark}-{method}.best.yaml")
-    best = export_best(root, benchmark, method, target)
+    root, ref = open_storage(storage, write=False), reference(benchmark)
+    target = output or Path(f"{ref.slug}-{method}.best.yaml")
+    best = export_best(root, str(ref), method, target)
     written = {"best_file": str(target)}
     if adapters is not None:
         written["adapters"] = str(export_adapters(root, best, adapters))
@@ -223,10 +247,10 @@ def spaces(
     from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
     from tausearch import report
     from tausearch.spec import require_space_fits
-    from trainables.data import get_source
+    from trainables.data import reference
     from trainables.methods import METHODS
 
-    get_source(benchmark)
+    benchmark = reference(benchmark).name
     overrides = dict(parse_assignment(text) for text in set_ or [])
     methods = METHODS_WITH_SPACE if method is None else (method,)
     resolved = []
@@ -264,10 +288,12 @@ def ui(
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
     sys.argv[1:] = _join_seeds(sys.argv[1:])
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
     try:
         app(standalone_mode=True)
     except ValueError as error:
-        if type(error).__name__ not in ("InputError", "SpaceError"):
+        if not {"InputError", "SpaceError"} & {kind.__name__ for kind in type(error).__mro__}:
             raise
         print(f"tausearch: {error}", file=sys.stderr)
         sys.exit(2)
@@ -284,6 +310,14 @@ def _join_seeds(arguments: list[str]) -> list[str]:
     return [*arguments[:start], " ".join(arguments[start:end]), *arguments[end:]] if end > start else arguments
 
 
+def _class_order(text: str) -> int | None:
+    if text == "label":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
+    return int(text)
+
+
 def _whole_numbers(text: str) -> list[int]:
 
     try:
@@ -295,11 +329,13 @@ def _whole_numbers(text: str) -> list[int]:
 def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # BestFile, imported late
     from tausearch.best import load_best  # noqa: PLC0415  # see search
     from tausearch.status import best_of_all
+    from trainables.data import reference
 
     if len(what) == 1:
         return load_best(what[0])
     if len(what) == 2:
-        return best_of_all(open_storage(storage, write=False), *what)
+        benchmark, method = what
+        return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method)
     raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
 
 
@@ -307,6 +343,7 @@ def _continue(
     name: str,
     trials: int | None,
     concurrent: int | None,
+    data_root: str | None,
     storage: str,
     tracking_uri: str | None,
     address: str | None,
@@ -318,6 +355,7 @@ def _continue(
         name,
         trials=trials,
         concurrent=concurrent,
+        data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,

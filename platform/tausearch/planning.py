@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from search_spaces import Scalar, load_space
+from tausearch.benchmarks import OpenBenchmark
 from tausearch.cluster import local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
 from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.protocol import PRECISIONS, Precision
@@ -23,7 +23,7 @@ DEFAULT_TRIALS = 12
 
 def plan(
     *,
-    benchmark: str,
+    benchmark: OpenBenchmark,
     method: str,
     trials: int | None,
     algorithm: str,
@@ -47,28 +47,29 @@ def plan(
     Raises:
         InputError: If an argument is wrong.
     """
-    benchmark_spec, entry = get_source(benchmark), get_method(method)
+    entry = get_method(method)
     known = [each.name for each in fields(entry.config)]
     file = None if space is None else Path(space)
-    resolved = load_space(method, benchmark, file=file, overrides=overrides, known=known)
+    resolved = load_space(method, benchmark.ref.name, file=file, overrides=overrides, known=known)
     require_space_fits(entry, resolved)
     chosen = _algorithm(algorithm)
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
-    root, directory = new_run(storage, name, f"{benchmark}-{method}")
-    protocol = protocol_of(benchmark_spec, seed, backbone, _precision(precision))
-    build_benchmark(benchmark_spec, "search", seed, backbone.input)
+    root, directory = new_run(storage, name, f"{benchmark.ref.slug}-{method}")
+    protocol = protocol_of(benchmark.source.spec, seed, backbone, _precision(precision))
+    benchmark.require("search", seed, backbone.input)
     spec = RunSpec(
         name=directory.name,
         purpose="search",
-        benchmark=benchmark,
+        benchmark=str(benchmark.ref),
+        data_root=benchmark.data_root,
         method=method,
         protocol=protocol,
         resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),
         trials=count,
-        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        steps=1 if entry.capabilities.joint else benchmark.source.num_tasks,
         algorithm=chosen,
         seed=seed,
         space=resolved.space,

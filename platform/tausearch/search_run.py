@@ -9,6 +9,7 @@ from pathlib import Path
 
 from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource, best_trial
+from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, open_storage
@@ -18,7 +19,6 @@ from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from trainables.backbones import Backbone
-from trainables.data import get_source
 from trainables.errors import InputError
 from trainables.trial import TrialConfig
 
@@ -52,6 +52,7 @@ def search(
     backbone: str | None = None,
     weights: str | Path | None = None,
     precision: str = "fp32",
+    data_root: str | Path | None = None,
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
@@ -60,7 +61,8 @@ def search(
     """Search the hyperparameters of a method on a benchmark, judged on the validation split.
 
     Args:
-        benchmark: Name.
+        benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
+            `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
         method: Name.
         trials: How many configurations; by default 12, or the whole grid.
         algorithm: "tpe", "random" or "grid".
@@ -74,6 +76,7 @@ def search(
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
         precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
+        data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`.
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
@@ -86,8 +89,9 @@ def search(
         InputError: Before any work, if an argument is wrong.
         SpaceError: Before any work, if the search space is wrong.
     """
+    opened = open_benchmark(benchmark, data_root)
     spec, storage_, directory = plan(
-        benchmark=benchmark,
+        benchmark=opened,
         method=method,
         trials=trials,
         algorithm=algorithm,
@@ -98,7 +102,7 @@ def search(
         name=name,
         space=space,
         overrides=overrides,
-        backbone=Backbone(backbone or get_source(benchmark).backbone, None if weights is None else Path(weights)),
+        backbone=Backbone(backbone or opened.source.backbone, None if weights is None else Path(weights)),
         precision=precision,
         storage=storage,
         address=address,
@@ -113,6 +117,7 @@ def resume(
     storage: str | Path = DEFAULT_STORAGE,
     trials: int | None = None,
     concurrent: int | None = None,
+    data_root: str | Path | None = None,
     tracking_uri: str | None = None,
     address: str | None = None,
     progress_to: Stream = "stdout",
@@ -124,6 +129,7 @@ def resume(
         storage: Folder of run directories.
         trials: A new total, to extend the search; the algorithm is told everything that is known.
         concurrent: Trials at a time; by default as before.
+        data_root: Folder of the published datasets; by default as before.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster.
         progress_to: Where progress is shown: "stdout" or "stderr".
@@ -137,6 +143,8 @@ def resume(
     root = open_storage(storage, write=True)
     directory = root.run(name)
     spec = read_spec(directory)
+    if data_root is not None:
+        spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, data_root).data_root})
     if spec.purpose != "search":
         raise InputError(f"run {name!r} is a final run; only searches can be continued")
     if is_driven(directory):
@@ -160,7 +168,9 @@ def _require_unchanged(spec: RunSpec) -> None:
     """Refuse to continue a search whose numbers would no longer be comparable."""
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
-    now = protocol_of(get_source(spec.benchmark), then.split_seed, backbone, then.precision)
+    now = protocol_of(
+        open_benchmark(spec.benchmark, spec.data_root).source.spec, then.split_seed, backbone, then.precision
+    )
     for key, value in then:
         if getattr(now, key) != value:
             raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

@@ -61,7 +61,7 @@ class RunSpec(Strict):
     Attributes:
         name: Of the run directory.
         purpose: "search" or "final".
-        benchmark: Name.
+        benchmark: What it is called; see `trainables.data.BenchmarkRef`.
         method: Name.
         protocol: See `Protocol`.
         resources: See `Resources`.
@@ -74,6 +74,7 @@ class RunSpec(Strict):
         fixed: Hyperparameters that it does not search; all of them in a final run.
         seeds: Of a final run.
         source: The search whose best configuration a final run trains, if any.
+        data_root: Folder of the published datasets, where the benchmark is one.
         version: Of tausearch.
     """
 
@@ -92,6 +93,7 @@ class RunSpec(Strict):
     fixed: dict[str, Scalar] = {}
     seeds: tuple[int, ...] = ()
     source: str | None = None
+    data_root: str | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property
@@ -119,6 +121,7 @@ class RunSpec(Strict):
             weights=self.protocol.weights,
             precision=self.protocol.precision,
             device="cuda" if self.resources.gpus_per_trial else "cpu",
+            data_root=self.data_root,
             threads=self.resources.cpus_per_trial,
             store=None if store is None else str(store),
             artifacts=None if artifacts is None else str(artifacts / f"seed_{seed}"),
