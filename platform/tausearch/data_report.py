@@ -13,7 +13,7 @@ from tausearch.report import console, print_json
 from tausearch.steps import Steps
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import DATA_VARIABLE, Dataset, NotFoundError, data_root, dataset_of
-from trainables.data.disk.listing import PARTS
+from trainables.data.disk.listing import PARTS, Listing
 from trainables.data.disk.passes import unreadable
 from trainables.data.disk.prepared import FORMS, Form, changed_files
 from trainables.data.opening import on_disk
@@ -108,26 +108,31 @@ def _state(dataset: Dataset) -> DataState:
         source=None if publication is None else publication.source,
     )
     try:
-        listing = dataset.listing()
-        state = replace(state, layout=listing.layout)
+        listing = dataset.as_it_is()
+        state = replace(state, layout=listing.layout, classes=_counts(listing))
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))
-        labels = {part: listing.parts[part]()[1] for part in PARTS}
-        dataset.require_total({part: len(labels[part]) for part in PARTS})
+        checked = dataset.checked(listing)
+        dataset.require_total({part: len(checked.parts[part]()[1]) for part in PARTS})
     except NotFoundError:
         return replace(state, state="not found", whole=False)
     except InputError as error:
         return replace(state, state=str(error).partition(": ")[2], whole=False)
+    return state
+
+
+def _counts(listing: Listing) -> dict[str, dict[str, int]]:
+    """Return the number of images of each class in each part."""
     count = len(listing.class_names)
-    counts = {part: torch.bincount(labels[part], minlength=count).tolist() for part in PARTS}
-    classes: dict[str, dict[str, int]] = {
-        name: {part: counts[part][row] for part in PARTS} for row, name in enumerate(listing.class_names)
-    }
-    return replace(state, classes=classes)
+    rows = {part: torch.bincount(listing.parts[part]()[1], minlength=count).tolist() for part in PARTS}
+    return {name: {part: rows[part][label] for part in PARTS} for label, name in enumerate(listing.class_names)}
 
 
 def check(text: str, root: str | None, variant: str | None, partial: bool) -> CheckResult:
     """Read every image of a benchmark's dataset once.
+
+    Returns:
+        What cannot be read.
 
     Raises:
         InputError: If there is no such dataset, or it is not whole.
@@ -150,6 +155,9 @@ def check(text: str, root: str | None, variant: str | None, partial: bool) -> Ch
 
 def prepare(text: str, root: str | None, variant: str | None, partial: bool, form: str) -> DataState:
     """Convert a benchmark's dataset to the tool's own form.
+
+    Returns:
+        The dataset as it stands then.
 
     Raises:
         InputError: If that cannot be done.

@@ -43,14 +43,14 @@ class Steps:
 
         Args:
             name: What is done, in a few words.
-            total: Number of images.
+            total: Number of images or files; 0 if it is not known.
 
         Returns:
             Whom to tell how many are done since the last call.
         """
         if not self.console.is_terminal:
             return _PlainStep(self.console, name, total)
-        task = self._bars.add_task(name, total=total)
+        task = self._bars.add_task(name, total=total or None)
         return lambda count: self._bars.advance(task, count)
 
 
@@ -70,6 +70,7 @@ class _PlainStep:
         if now - self.last < PLAIN_INTERVAL:
             return
         self.last = now
-        left = (now - self.start) * (self.total - self.done) / self.done
-        line = f"{self.name}: {self.done}/{self.total} images | {clock(now - self.start)} elapsed, {clock(left)} left"
+        line = f"{self.name}: {self.done}{f'/{self.total}' if self.total else ''} | {clock(now - self.start)} elapsed"
+        if self.total:
+            line += f", {clock((now - self.start) * (self.total - self.done) / self.done)} left"
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -67,14 +67,14 @@ class Dataset:
         """Return what its prepared form holds, None if there is none; an unreadable one is an `InputError`."""
         return read_manifest(self.prepared)
 
-    def listing(self) -> Listing:
-        """List it, in its prepared form if there is one; each part's counts are checked when it is opened.
-
-        Raises:
-            InputError: If it is not on disk or not whole.
-        """
+    def as_it_is(self) -> Listing:
+        """List it, in its prepared form if there is one, whether it is whole or not."""
         manifest = self.manifest()
-        return self.checked(self.find() if manifest is None else listing_of(self.prepared, manifest))
+        return self.find() if manifest is None else listing_of(self.prepared, manifest)
+
+    def listing(self) -> Listing:
+        """List it, in its prepared form if there is one; each part's counts are checked when it is opened."""
+        return self.checked(self.as_it_is())
 
     def checked(self, listing: Listing) -> Listing:
         """Return a listing that checks the number of classes now, and of images when a part is opened.
@@ -138,7 +138,7 @@ class Dataset:
             unfinished, unpacked, old = (self.prepared.parent / f"{self.key}.{what}" for what in _SCRATCH)
             _remove(unfinished, unpacked, old)  # of a preparation that was killed
             try:
-                with self._opened(unpacked) as listing:
+                with self._opened(unpacked, started) as listing:
                     parts = {part: listing.parts[part]() for part in PARTS}
                     self.require_total({part: len(parts[part][1]) for part in PARTS})
                     count = sum(len(labels) for _, labels in parts.values())
@@ -157,7 +157,7 @@ class Dataset:
         return manifest
 
     @contextmanager
-    def _opened(self, scratch: Path) -> Iterator[Listing]:
+    def _opened(self, scratch: Path, started: Callable[[str, int], Tick]) -> Iterator[Listing]:
         """List it as published; archives that cannot be read image by image are unpacked for as long as it takes."""
         publication = PUBLISHED.get(self.ref.name)
         tree = open_tree(self.home) if publication is not None and self.home.is_dir() else None
@@ -167,9 +167,12 @@ class Dataset:
             return
         scratch.mkdir()
         for path in packed:
+            tick = started(f"unpacking {path}", 0)
             try:
                 with tarfile.open(self.home / path) as archive:
-                    archive.extractall(scratch, filter="data")
+                    for member in archive:
+                        archive.extract(member, scratch, filter="data")
+                        tick(1)
             except (OSError, EOFError, tarfile.TarError) as error:
                 raise InputError(f"{self.home / path}: cannot be unpacked ({error})") from error
         inner = open_tree(scratch)

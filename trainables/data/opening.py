@@ -25,6 +25,9 @@ OWN_EPOCHS = 5  # of a folder or Parquet file, where `epochs` says nothing else
 def reference(text: str) -> BenchmarkRef:
     """Read what a benchmark is called and make sure that there is one; nothing on disk is looked at.
 
+    Returns:
+        The reference, paths made absolute.
+
     Raises:
         InputError: If there is none of that name, or an option is wrong.
     """

@@ -43,6 +43,9 @@ class BenchmarkRef:
     def parse(cls, text: str) -> BenchmarkRef:
         """Read the text form; nothing is looked up.
 
+        Returns:
+            The reference, paths made absolute.
+
         Raises:
             InputError: If an option is not known or its value is wrong.
         """

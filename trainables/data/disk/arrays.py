@@ -39,6 +39,9 @@ class _HarmlessUnpickler(pickle.Unpickler):
 def unpickle(content: bytes, name: str) -> Any:
     """Unpickle numbers, texts, arrays and containers of them.
 
+    Returns:
+        What the pickle holds; texts of Python 2 as bytes.
+
     Raises:
         InputError: If it is no pickle, or holds anything else.
     """
@@ -50,6 +53,9 @@ def unpickle(content: bytes, name: str) -> Any:
 
 def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
     """Read one array of an npz file; of an array of objects, arrays alone are allowed.
+
+    Returns:
+        The array.
 
     Raises:
         InputError: If it is not there or cannot be read.

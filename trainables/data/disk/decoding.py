@@ -42,7 +42,10 @@ def decode(content: bytes, name: str) -> Tensor:
 
 
 def size(content: bytes, name: str) -> tuple[int, int]:
-    """Read height and width from an image file's head, without decoding it; those of the stored, unrotated image.
+    """Read an image file's head, without decoding it.
+
+    Returns:
+        Height and width of the stored image, before any rotation of EXIF.
 
     Raises:
         InputError: If it is no image.

@@ -22,6 +22,9 @@ def find(root: Path) -> Listing:
     Args:
         root: Holds class folders, or `train` and `test`, each of which does. Classes are in order of their names.
 
+    Returns:
+        Its classes and the images of each part.
+
     Raises:
         InputError: If there is no such folder, or something in it is neither a class folder nor an image, a class
             has too few images, or the parts have different classes.

@@ -103,6 +103,9 @@ def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, 
         files: By path below the folder that holds the class folders.
         class_names: Folders, in label order.
         where: Put before paths in errors.
+
+    Returns:
+        The images with their labels.
     """
     label = {name: number for number, name in enumerate(class_names)}
     found = []
@@ -126,6 +129,9 @@ def from_split_file(
         paths: From the split file.
         labels: From the split file.
         split_file: What to call it in an error.
+
+    Returns:
+        The images with their labels.
 
     Raises:
         InputError: If an image is not there, or there are not as many labels as images.

@@ -139,7 +139,10 @@ def _open(path: str) -> Any:
 
 
 def parquet_file(path: str) -> ParquetFile:
-    """Look at a Parquet file: its size and its row groups.
+    """Look at a Parquet file.
+
+    Returns:
+        Its size and its row groups.
 
     Raises:
         InputError: If it is not one.
@@ -158,10 +161,16 @@ def parquet_file(path: str) -> ParquetFile:
 def find_columns(path: str) -> Columns:
     """Find the columns of images and labels.
 
+    Returns:
+        Their names.
+
     Raises:
-        InputError: If there is none of either kind that is known.
+        InputError: If it is no Parquet file, or has no column of image bytes.
     """
-    schema = pq.read_schema(path)
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     names = schema.names
     holds_bytes = [name for name in names if _holds_bytes(schema.field(name).type)]
     image = _choose(holds_bytes, IMAGE_COLUMNS)
@@ -185,6 +194,9 @@ def _holds_bytes(kind: pa.DataType) -> bool:
 def read_labels(paths: Sequence[str], column: str) -> list[Any]:
     """Read the label column of several files, one after the other.
 
+    Returns:
+        A label per row.
+
     Raises:
         InputError: If a file has no such column, or a label is missing.
     """
@@ -204,14 +216,11 @@ def read_paths(paths: Sequence[str], columns: Columns) -> list[str] | None:
     names: list[str] = []
     for path in paths:
         try:
-            if columns.path is not None:
-                part = pq.read_table(path, columns=[columns.path]).column(0).to_pylist()
-            else:
-                part = pq.read_table(path, columns=[f"{columns.image}.path"]).column(0).to_pylist()
-                part = [None if value is None else value["path"] for value in part]
+            with pq.ParquetFile(path) as file:
+                column = file.read(columns=[columns.path or f"{columns.image}.path"]).column(0)
         except (OSError, KeyError, IndexError, pa.ArrowException):
             return None
-        names += part
+        names += [value["path"] if isinstance(value, dict) else value for value in column.to_pylist()]
     return None if None in names else names
 
 

@@ -32,6 +32,9 @@ _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]
 def find(path: Path) -> Listing:
     """List the classes and images of a Parquet file or a folder of them.
 
+    Returns:
+        Its classes and the images of each part.
+
     Raises:
         InputError: If there is none, or their columns are not understood.
     """
@@ -68,6 +71,9 @@ def find_in(
         validation_trains: Whether a validation split beside a test split is used at all.
         split: Takes the place of all splits that the files have.
         drop: Given all class names, the one whose images are left out, if any; only of files without a split.
+
+    Returns:
+        Their classes and the images of each part.
 
     Raises:
         InputError: If the columns are not understood.

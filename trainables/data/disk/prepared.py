@@ -1,9 +1,10 @@
 """The tool's own form of a dataset, beside what was downloaded: one array of pixels, memory-mapped, or Parquet shards.
 
-    <dataset>/tausearch-prepared/v1/<variant>/manifest.json        what it was made from, and every file's size and sha256
-                                              train-pixels.npy     uint8 values of all images, one after the other
-                                              train-index.parquet  path, label, offset, height, width of each
-                                              train-00000-of-00002.parquet   or these: image (bytes, path), label
+    <dataset>/tausearch-prepared/v1/<variant>/
+        manifest.json                  what it was made from, and every file's size and sha256
+        train-pixels.npy               uint8 values of all images, one after the other
+        train-index.parquet            path, label, offset, height and width of each
+        train-00000-of-00002.parquet   or these: image (bytes, path) and label
 
 The folder appears whole or not at all, because it is renamed into place. All processes of a node share one copy of a
 memory-mapped array in the page cache.

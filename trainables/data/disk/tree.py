@@ -99,6 +99,9 @@ class Tree:
     def text(self, path: str) -> str:
         """Read a text file.
 
+        Returns:
+            Its content.
+
         Raises:
             InputError: If it is not UTF-8.
         """
@@ -143,6 +146,12 @@ def open_tree(root: Path) -> Tree:
 
     Hidden files, files of the operating system and the prepared form are left out. What is extracted goes before the
     same file in an archive.
+
+    Args:
+        root: The folder.
+
+    Returns:
+        All files that can be read one by one.
 
     Raises:
         InputError: If the folder cannot be listed or an archive cannot be opened.

@@ -23,7 +23,10 @@ def find_parquet(tree: Tree, **options: Any) -> Listing | None:
 
 
 def split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
-    """Read a split file with the lists `data` (paths) and `targets` (labels).
+    """Read a split file with the lists `data` and `targets`.
+
+    Returns:
+        Paths and labels.
 
     Raises:
         InputError: If it is no such file.
@@ -38,6 +41,9 @@ def split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
 
 def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[list[str], list[int]]:
     """Take paths and labels from a split file's content.
+
+    Returns:
+        Paths and labels.
 
     Raises:
         InputError: If they are not lists of texts and of whole numbers.

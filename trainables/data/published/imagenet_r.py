@@ -37,7 +37,8 @@ IMAGENET_R = Publication(
     recipe=Recipe(normalise=UNIT),
     expected={STANDARD: Expected(200, {"train": 24_000, "test": 6_000})},
     find=find,
-    looks_for="imagenet-r.tar or imagenet-r/<wnid>/*.jpg, with imagenet-r_train.yaml and imagenet-r_test.yaml; or Parquet",
+    looks_for="imagenet-r.tar or imagenet-r/<wnid>/*.jpg, with imagenet-r_train.yaml and imagenet-r_test.yaml;"
+    " or Parquet",
     source="https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar and the split files in"
     " https://github.com/GT-RIPL/CODA-Prompt (dataloaders/splits)",
 )
