@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -82,7 +81,7 @@ def prepare(
     if as_json:
         data_report.print_json(made.as_dict())
     else:
-        print(f"{made.name}: {made.state}; {made.counts}", file=sys.stdout)
+        print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
         print(f"written to {made.prepared}")
 
 

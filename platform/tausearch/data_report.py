@@ -13,7 +13,7 @@ from tausearch.report import console, print_json
 from tausearch.steps import Steps
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import DATA_VARIABLE, Dataset, NotFoundError, data_root, dataset_of
-from trainables.data.disk.listing import PARTS, Listing
+from trainables.data.disk.listing import PARTS, Listing, Part
 from trainables.data.disk.passes import unreadable
 from trainables.data.disk.prepared import FORMS, Form, changed_files
 from trainables.data.opening import on_disk
@@ -59,17 +59,12 @@ class DataState:
             return None
         return {part: sum(counts[part] for counts in self.classes.values()) for part in PARTS}
 
-    @property
-    def counts(self) -> str:
-        """The counts in a few words."""
-        if self.classes is None or self.images is None:
+    def count(self, part: Part) -> str:
+        """Say how many images a part has, and how many of each class."""
+        if self.classes is None:
             return ""
-        ranges = []
-        for part in PARTS:
-            each = [counts[part] for counts in self.classes.values()]
-            low_high = str(min(each)) if min(each) == max(each) else f"{min(each)} to {max(each)}"
-            ranges.append(f"{self.images[part]:,} {part} ({low_high} per class)")
-        return f"{len(self.classes)} classes, {', '.join(ranges)}"
+        each = [counts[part] for counts in self.classes.values()]
+        return f"{sum(each):,} ({min(each)}{'' if min(each) == max(each) else f' to {max(each)}'})"
 
 
 @dataclass(frozen=True)
@@ -182,10 +177,11 @@ def show_states(states: list[DataState], root: str | None) -> None:
     """Print a table of all benchmarks, and where to get what is not there."""
     out = console()
     table = Table()
-    for column in ("benchmark", "state", "images", "layout"):
+    for column in ("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout"):
         table.add_column(column, overflow="fold")
     for state in states:
-        table.add_row(state.name, state.state, state.counts, state.layout or "")
+        classes = "" if state.classes is None else str(len(state.classes))
+        table.add_row(state.name, state.state, classes, state.count("train"), state.count("test"), state.layout or "")
     out.print(table)
     out.print(f"looked for in {data_root(root)}/<benchmark> (--data-root, or {DATA_VARIABLE})", soft_wrap=True)
     for state in states:

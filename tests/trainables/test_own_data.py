@@ -25,6 +25,7 @@ from trainables.data.disk.passes import stored
 from trainables.data.disk.prepared import MANIFEST, changed_files
 from trainables.data.usable import require_usable
 from trainables.errors import InputError
+from trainables.sequence import IncrementalSequence
 
 CLASSES = ("bat", "cat", "dog", "elk")
 
@@ -351,3 +352,17 @@ def test_images_of_several_sizes_are_read_alike_by_one_and_by_many_threads(
     finally:
         torch.set_num_threads(before)
     assert len(batches[0]) == 3 and all(torch.equal(*pair) for pair in zip(*batches, strict=True))
+
+
+def test_raw_and_prepared_data_give_the_same_numbers(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    results = []
+    for form in (None, "array", "parquet"):
+        if form is not None:
+            dataset(tmp_path).prepare(form, silent)  # type: ignore[arg-type]
+        source = get_source(f"folder:{tmp_path}?tasks=2&epochs=2")
+        benchmark = build_benchmark(source, "final", reads=Backbone().input)
+        sequence = IncrementalSequence(benchmark, "finetune", {"lr": 0.001}, backbone=Backbone())
+        rows = [sequence.run_next_task() for _ in range(2)]
+        results.append([{k: v for k, v in row.items() if "seconds" not in k} for row in rows])
+    assert results[0] == results[1] == results[2]
