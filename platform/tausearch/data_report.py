@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def _state(dataset: Dataset) -> DataState:
     except NotFoundError:
         return replace(state, state="not found", whole=False)
     except InputError as error:
-        return replace(state, state=str(error).partition(": ")[2], whole=False)
+        return replace(state, state=re.sub(r"^benchmark '[^']*'( in [^:]*)?: ", "", str(error)), whole=False)
     return state
 
 

@@ -80,6 +80,9 @@ def test_prepared_data_is_listed_and_checked(
         (["data", "check", "digits"], "'digits': is made in memory; there is nothing on disk"),
         (["data", "check", "cub200"], "'cub200': not found in .*data/cub200; looks for CUB_200_2011.tgz"),
         (["data", "check", "mit67"], "train images: expected 5360, got 268; --partial accepts a smaller copy"),
+        (["data", "prepare", "folder:nothing"], "folder:/.*/nothing: no such folder"),
+        (["data", "prepare", "parquet:nothing"], "parquet:/.*/nothing: no such file or folder"),
+        (["data", "prepare", "cub200"], "'cub200': not found in"),
         (["data", "prepare", "mit67"], "train images: expected 5360, got 268"),
         (["data", "prepare", "mit67", "--form", "zip"], "--form must be auto, array or parquet, got 'zip'"),
         (["data", "prepare", "caltech256", "--variant", "x"], "unknown variant 'x'; allowed: objects, clutter"),
@@ -109,6 +112,7 @@ def test_bad_input(
     code, out, err = run(arguments, capsys, monkeypatch)
     assert code == 2 and out == "" and len(err.strip().splitlines()) == 1
     assert re.search(message, err), err
+    assert not (root / "nothing").exists() and not (root / "data" / "cub200").exists()
 
 
 def test_a_broken_image_stops_a_search_before_it_starts(

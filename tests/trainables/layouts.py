@@ -259,6 +259,7 @@ LAYOUTS: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 PACKED: dict[str, tuple[str, Callable[[Path], None]]] = {
     "cifar100 tar.gz": ("cifar100", lambda root: cifar100(root, "cifar-100-python.tar.gz")),
+    "imagenet_r tar.gz": ("imagenet_r", lambda root: imagenet_r(root, "imagenet-r.tar.gz")),
     "cub200 tgz": ("cub200", lambda root: cub200(root, "CUB_200_2011.tgz")),
     "resisc45 tar.gz": ("resisc45", lambda root: resisc45_split(root, "resisc45_images.tar.gz")),
 }

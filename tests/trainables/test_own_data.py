@@ -17,6 +17,8 @@ import pytest
 import torch
 
 from tests.trainables.layouts import encoded, parquet, put, rows
+from tests.trainables.test_data import reachable
+from tests.trainables.test_published import images_of
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import Dataset, dataset_of
@@ -214,6 +216,17 @@ def test_a_prepared_array_is_mapped_and_not_read(tmp_path: Path) -> None:
     assert len(benchmark.merged().train) == 12
 
 
+@pytest.mark.parametrize("form", ["array", "parquet"])
+def test_nothing_reachable_in_a_search_on_prepared_data_leads_to_a_test_image(form: Any, tmp_path: Path) -> None:
+    put(tmp_path, images())
+    dataset(tmp_path).prepare(form, silent)
+    everything = content(dataset(tmp_path).listing())
+    source = get_source(f"folder:{tmp_path}?tasks=2")
+    items = list(reachable(build_benchmark(source, "search", reads=Backbone().input), limit=2_000_000))
+    assert sorted(images_of(items)) == sorted(image for _, image in everything["train"])
+    assert not [item for item in items if isinstance(item, str) and Path(item).name.startswith("test-")]
+
+
 def test_prepared_data_of_other_files_is_refused(tmp_path: Path) -> None:
     put(tmp_path, images())
     text = f"folder:{tmp_path}?tasks=2"
@@ -278,7 +291,7 @@ def test_a_killed_preparation_leaves_nothing_that_is_used(tmp_path: Path) -> Non
 def test_the_decoded_form_is_chosen_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, images())
     assert dataset(tmp_path).prepare(None, silent).form == "array"
-    monkeypatch.setattr("trainables.data.dataset.ARRAY_LIMIT", 1000)
+    monkeypatch.setattr("trainables.data.disk.preparation.ARRAY_LIMIT", 1000)
     assert dataset(tmp_path).prepare(None, silent).form == "parquet"
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)

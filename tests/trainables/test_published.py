@@ -17,7 +17,6 @@ from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
 from trainables.data.disk.listing import PARTS
 from trainables.data.disk.passes import stored, unreadable
-from trainables.data.images import Selection
 from trainables.errors import InputError
 
 CLASSES = {"imagenet_r": 200, "cifar100": 100, "cub200": 200, "caltech256": 256, "mit67": 67, "resisc45": 45}
@@ -96,6 +95,17 @@ def test_two_layouts_of_one_dataset_are_the_same_benchmark(one: str, other: str,
     assert all_images(small(one), copies[one]) == all_images(small(other), copies[other])
 
 
+def images_of(items: list[object]) -> list[bytes]:
+    """All images that tensors hold, or that anything which reads images can read."""
+    read = []
+    for item in items:
+        if isinstance(item, torch.Tensor) and item.dim() == 4:
+            read += [image.contiguous().numpy().tobytes() for image in item]
+        elif not isinstance(item, torch.Tensor) and hasattr(item, "encoded") and hasattr(item, "image"):
+            read += [item.image(row).contiguous().numpy().tobytes() for row in range(len(item))]  # type: ignore[arg-type]
+    return read
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_reachable_in_a_search_leads_to_a_test_image(layout: str, copies: dict[str, Path]) -> None:
     root = copies[layout]
@@ -104,12 +114,7 @@ def test_nothing_reachable_in_a_search_leads_to_a_test_image(layout: str, copies
     benchmark = build_benchmark(source, "search", reads=Backbone().input)
     items = list(reachable(benchmark, limit=2_000_000))
     assert not any(item is source.load for item in items)
-    read = []
-    for item in items:
-        if isinstance(item, torch.Tensor) and item.dim() == 4:
-            read += [image.contiguous().numpy().tobytes() for image in item]
-        elif not isinstance(item, Selection | torch.Tensor) and hasattr(item, "encoded"):
-            read += [item.image(row).contiguous().numpy().tobytes() for row in range(len(item))]
+    read = images_of(items)
     assert len(read) == len(everything["train"])  # found all of them, once
     assert set(read) == {image for _, image in everything["train"]} and not set(read) & test_images
     names = {item for item in items if isinstance(item, str)}
@@ -206,6 +211,17 @@ def test_missing_things_are_named(tmp_path: Path) -> None:
     (tmp_path / "resisc45" / "NWPU-RESISC45.rar").write_bytes(b"Rar!")
     with pytest.raises(InputError, match="NWPU-RESISC45.rar is of a kind that Python cannot read: extract it"):
         get_source("resisc45", tmp_path)
+
+
+@pytest.mark.parametrize("archive", ["imagenet-r.tar", "imagenet-r.zip", "imagenet-r.tar.gz"])
+def test_a_broken_archive_is_named_in_one_line(archive: str, tmp_path: Path) -> None:
+    imagenet_r(tmp_path / "imagenet_r", archive)
+    path = tmp_path / "imagenet_r" / archive
+    path.write_bytes(path.read_bytes()[:-5000] if archive != "imagenet-r.tar.gz" else b"no archive")
+    dataset = dataset_of(BenchmarkRef.parse("imagenet_r?partial=yes"), tmp_path)
+    with pytest.raises(InputError, match=r"cannot be (read as an archive|unpacked) \(|images are not there") as caught:
+        dataset.prepare(None, silent)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_pickle_cannot_run_code(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,18 +16,16 @@ from torch import Tensor
 from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import PARTS, Listing, Part, Rows
 from trainables.data.disk.passes import Tick
-from trainables.data.disk.preparation import decoded_bytes, write
+from trainables.data.disk.preparation import choose_form, write
 from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest
 from trainables.data.disk.tree import Tree, open_tree
+from trainables.data.disk.unpacking import is_unpackable, unpacked
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, BenchmarkRef
 from trainables.errors import InputError
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
 DEFAULT_DATA_ROOT = "./tausearch-data"
-ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the decoded form is chosen
-_SPARE = 0.9  # share of the free disk that a preparation may take
-_UNPACKABLE = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 def data_root(option: str | Path | None = None) -> Path:
@@ -123,8 +120,7 @@ class Dataset:
         """Convert it to the tool's own form, in place of an earlier one; whole or not at all.
 
         Args:
-            form: "array", "parquet", or None to choose by size: the array if its pixels take at most 32 GiB and the
-                disk has room for them.
+            form: "array", "parquet", or None to choose by size.
             started: Told each long step's name and its number of images; returns whom to tell of progress.
 
         Returns:
@@ -133,7 +129,12 @@ class Dataset:
         Raises:
             InputError: If it is not on disk, not whole, an image cannot be read, or the disk has no room.
         """
-        self.prepared.parent.mkdir(parents=True, exist_ok=True)
+        if not self.home.is_dir():
+            self.find()  # says what is missing
+        try:
+            self.prepared.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
         with FileLock(self.prepared.parent / f"{self.key}.lock"):
             unfinished, unpacked, old = (self.prepared.parent / f"{self.key}.{what}" for what in _SCRATCH)
             _remove(unfinished, unpacked, old)  # of a preparation that was killed
@@ -142,10 +143,9 @@ class Dataset:
                     parts = {part: listing.parts[part]() for part in PARTS}
                     self.require_total({part: len(parts[part][1]) for part in PARTS})
                     count = sum(len(labels) for _, labels in parts.values())
-                    tick = started("looking at sizes", count)
-                    pixels = sum(decoded_bytes(images, tick) for images, _ in parts.values())
-                    chosen = self._room(form, pixels, sum(_encoded_bytes(images) for images, _ in parts.values()))
                     unfinished.mkdir()
+                    tick = started("looking at sizes", count)
+                    chosen = choose_form(form, [images for images, _ in parts.values()], unfinished, tick)
                     manifest = write(listing, chosen, unfinished, started(f"writing {chosen}", count))
                 if self.prepared.exists():
                     self.prepared.rename(old)
@@ -160,40 +160,22 @@ class Dataset:
     def _opened(self, scratch: Path, started: Callable[[str, int], Tick]) -> Iterator[Listing]:
         """List it as published; archives that cannot be read image by image are unpacked for as long as it takes."""
         publication = PUBLISHED.get(self.ref.name)
-        tree = open_tree(self.home) if publication is not None and self.home.is_dir() else None
-        packed = [] if tree is None else [path for path in tree.closed if path.lower().endswith(_UNPACKABLE)]
-        if publication is None or tree is None or not packed or publication.find(tree, self.variant) is not None:
+        if publication is None or not self.home.is_dir():
             yield self.checked(self.find())
             return
-        scratch.mkdir()
-        for path in packed:
-            tick = started(f"unpacking {path}", 0)
-            try:
-                with tarfile.open(self.home / path) as archive:
-                    for member in archive:
-                        archive.extract(member, scratch, filter="data")
-                        tick(1)
-            except (OSError, EOFError, tarfile.TarError) as error:
-                raise InputError(f"{self.home / path}: cannot be unpacked ({error})") from error
-        inner = open_tree(scratch)
-        merged = Tree(scratch, {**tree.entries, **inner.entries})
-        listing = publication.find(merged, self.variant)
-        if listing is None:
-            raise _not_found(publication, self.home, tree)
+        tree = open_tree(self.home)
+        try:
+            listing = _find_in(publication, tree, self.variant)
+        except InputError:
+            if not any(map(is_unpackable, tree.closed)):
+                raise
+            listing = _find_in(publication, unpacked(tree, scratch, started), self.variant)
         yield self.checked(listing)
 
     @property
     def variant(self) -> str:
         """Name of the variant of a published dataset."""
         return self.ref.variant or PUBLISHED[self.ref.name].variants[0]
-
-    def _room(self, form: Form | None, pixels: int, encoded: int) -> Form:
-        free = int(shutil.disk_usage(self.prepared.parent).free * _SPARE)
-        chosen: Form = form or ("array" if pixels <= min(ARRAY_LIMIT, free) else "parquet")
-        needed = pixels if chosen == "array" else encoded
-        if needed > free:
-            raise InputError(f"{self.prepared}: {chosen} needs {_gb(needed)} of disk, {_gb(free)} can be used")
-        return chosen
 
 
 _SCRATCH = ("unfinished", "unpacked", "old")
@@ -229,32 +211,31 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
 def _find(publication: Publication, home: Path, variant: str) -> Listing:
     if not home.is_dir():
         raise _not_found(publication, home, None)
-    tree = open_tree(home)
-    listing = publication.find(tree, variant)
+    return _find_in(publication, open_tree(home), variant)
+
+
+def _find_in(publication: Publication, tree: Tree, variant: str) -> Listing:
+    """List what a tree holds; where something is missing that may lie in a closed archive, that is said instead."""
+    try:
+        listing = publication.find(tree, variant)
+    except InputError as error:
+        if tree.closed:
+            raise _not_found(publication, tree.root, tree) from error
+        raise
     if listing is None:
-        raise _not_found(publication, home, tree)
+        raise _not_found(publication, tree.root, tree)
     return listing
 
 
 def _not_found(publication: Publication, home: Path, tree: Tree | None) -> InputError:
     for path, why in ({} if tree is None else tree.closed).items():
-        can = path.lower().endswith(_UNPACKABLE)
-        advice = f"; run `tausearch data prepare {publication.name}` once, or extract it" if can else ""
+        advice = f"; run `tausearch data prepare {publication.name}` once, or extract it" if is_unpackable(path) else ""
         return InputError(f"benchmark {publication.name!r}: {home / path} {why}{advice}")
     return NotFoundError(
         f"benchmark {publication.name!r}: not found in {home}; looks for {publication.looks_for}; see `tausearch data`"
     )
 
 
-def _encoded_bytes(images: object) -> int:
-    entries = getattr(images, "entries", None) or getattr(images, "files", None) or ()
-    return sum(entry.size for entry in entries)
-
-
 def _remove(*folders: Path) -> None:
     for each in folders:
         shutil.rmtree(each, ignore_errors=True)
-
-
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"

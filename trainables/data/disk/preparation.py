@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from trainables.data.disk.decoding import encode_png, size
+from trainables.data.disk.files import ImageFiles
 from trainables.data.disk.listing import PARTS, Listing, Part
+from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import Tick, each_image, stored
 from trainables.data.disk.prepared import VERSION, Form, Manifest, PreparedFile, PreparedPart, array_files, sha256
 from trainables.data.images import StoredImages
@@ -21,6 +24,33 @@ from trainables.errors import InputError
 
 ROWS_PER_GROUP = 16  # of Parquet: reading one image reads its group
 SHARD_BYTES = 500_000_000
+ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the decoded form is chosen
+_SPARE = 0.9  # share of the free disk that a preparation may take
+
+
+def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick) -> Form:
+    """Choose the form by size: the array if its pixels take at most 32 GiB and the disk has room for them.
+
+    Args:
+        form: What was asked for; None chooses.
+        parts: The images of each part.
+        folder: Where it will be written.
+        tick: See `Tick`.
+
+    Returns:
+        The form.
+
+    Raises:
+        InputError: If the disk has no room for it, or an image cannot be read.
+    """
+    free = int(shutil.disk_usage(folder).free * _SPARE)
+    needed: dict[Form, int] = {"array": sum(decoded_bytes(images, tick) for images in parts)}
+    needed["parquet"] = sum(_encoded_bytes(images) for images in parts)
+    chosen: Form = form or ("array" if needed["array"] <= min(ARRAY_LIMIT, free) else "parquet")
+    if needed[chosen] > free:
+        room, have = needed[chosen] / 1e9, free / 1e9
+        raise InputError(f"{folder.parent}: {chosen} needs {room:.1f} GB of disk, {have:.1f} GB can be used")
+    return chosen
 
 
 def decoded_bytes(images: Tensor | StoredImages, tick: Tick) -> int:
@@ -37,6 +67,15 @@ def decoded_bytes(images: Tensor | StoredImages, tick: Tick) -> int:
         return height * width
 
     return sum(3 * found for found in _sound(each_image(whole, area, tick)))
+
+
+def _encoded_bytes(images: Tensor | StoredImages) -> int:
+    """Return the bytes of image files, as far as they are known without reading; pixels are a bound for the others."""
+    if isinstance(images, ImageFiles):
+        return sum(entry.size for entry in images.entries)
+    if isinstance(images, ParquetImages):
+        return sum(file.size for file in images.files)
+    return images.numel() if isinstance(images, Tensor) else 0
 
 
 def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
@@ -81,7 +120,7 @@ def _write_array(part: Part, images: StoredImages, labels: Tensor, folder: Path,
         file.seek(0)
         _write_header(file, offset)
     columns = dict(zip(("offset", "height", "width"), zip(*places, strict=True), strict=True))
-    names = [images.name(row) for row in range(len(images))]
+    names = [_short(images.name(row)) for row in range(len(images))]
     pq.write_table(pa.table({"path": names, "label": labels.numpy(), **columns}), folder / index)
     return [pixels, index]
 
@@ -121,7 +160,7 @@ def _groups(part: Part, images: StoredImages, labels: Tensor, tick: Tick) -> Ite
     def encoded(row: int) -> tuple[str, bytes]:
         image, content = images.image(row), images.encoded(row)
         path = images.name(row)
-        return (f"{part}-{row}.png", encode_png(image)) if content is None else (path, content)
+        return (f"{part}-{row}.png", encode_png(image)) if content is None else (_short(path), content)
 
     group: list[dict[str, Any]] = []
     for row, (path, content) in enumerate(_sound(each_image(images, encoded, tick))):
@@ -137,6 +176,11 @@ def _schema(classes: tuple[str, ...]) -> pa.Schema:
     features = {"image": {"_type": "Image"}, "label": {"names": list(classes), "_type": "ClassLabel"}}
     columns = [("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())]
     return pa.schema(columns, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def _short(path: str) -> str:
+    """Return the class folder and name of an image file; a name that is not UTF-8 with question marks."""
+    return "/".join(path.split("/")[-2:]).encode("utf-8", "replace").decode()
 
 
 def _sound(found: Iterator[Any]) -> Iterator[Any]:
