@@ -19,7 +19,7 @@ from tests.trainables.layouts import encoded, put, resisc45_split
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-FAST = ("--backbone", "glyph_vit", "--trials", "2", "--epochs", "1", "--set", "alpha=1")
+FAST = ("--backbone", "glyph_vit", "--trials", "1", "--epochs", "1")
 
 
 def rows(folder: Path, name: str) -> list[list[dict[str, float]]]:
@@ -32,7 +32,7 @@ def test_a_published_benchmark_prepared_searched_and_trained(tmp_path: Path) -> 
     resisc45_split(tmp_path / "data" / "resisc45", "images.zip")
     options = (*FAST, "--partial", "--data-root", "data")
     tausearch("data", "prepare", "resisc45", "--partial", "--data-root", "data", cwd=tmp_path)
-    tausearch("search", "resisc45", "ita-lora", *options, "--name", "s", cwd=tmp_path)
+    tausearch("search", "resisc45", "finetune", *options, "--name", "s", cwd=tmp_path)
     spec = read_spec(Storage(tmp_path / "tausearch-runs").run("s"))
     assert spec.benchmark == "resisc45?epochs=1&partial=yes" and spec.data_root == str(tmp_path / "data")
     assert len(rows(tmp_path, "s")[0]) == spec.protocol.tasks == 9
@@ -44,7 +44,7 @@ def test_a_published_benchmark_prepared_searched_and_trained(tmp_path: Path) -> 
 
 def test_a_folder(tmp_path: Path) -> None:
     put(tmp_path / "My Things", {f"{c}/{n}.png": encoded(10, c, n % 6) for c in range(6) for n in range(8)})
-    arguments = ("--tasks", "3", "--class-order", "1", "--backbone", "glyph_vit", "--trials", "1", "--epochs", "1")
+    arguments = ("--tasks", "3", "--class-order", "1", *FAST)
     found = json.loads(tausearch("search", "folder:My Things", "finetune", *arguments, "--json", cwd=tmp_path))
     name = "folder-My-Things-tasks-3-class_order-1-epochs-1-finetune-1"
     assert found["name"] == name and [trial["status"] for trial in found["trials"]] == ["complete"]
