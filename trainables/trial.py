@@ -29,7 +29,7 @@ class TrialConfig:
 
     Attributes:
         trial: Number of the trial in its search, from 0.
-        benchmark: Name.
+        benchmark: What it is called; see `BenchmarkRef`.
         purpose: "search" or "final".
         split_seed: Of the validation split.
         method: Name.
@@ -39,6 +39,7 @@ class TrialConfig:
         weights: Local weights file, or None.
         precision: "fp32" or "bf16".
         gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
+        data_root: Folder of the published datasets, or None.
         threads: CPU threads; part of what a trial's numbers depend on.
         store: Directory of the pre-consolidation store, or None.
         store_bytes: Bound on its size, or None.
@@ -57,6 +58,7 @@ class TrialConfig:
     weights: str | None = None
     precision: Precision = "fp32"
     gpu_share: float = 0
+    data_root: str | None = None
     threads: int = 1
     store: str | None = None
     store_bytes: int | None = None
@@ -74,7 +76,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
     threadpool_limits(config.threads)  # numpy and scikit-learn, which know nothing of torch's setting
     backbone = Backbone(config.backbone, None if config.weights is None else Path(config.weights))
     return IncrementalSequence(
-        _benchmark(config.benchmark, config.purpose, config.split_seed, backbone.input),
+        _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),
         config.method,
         config.hyperparameters,
         backbone=backbone,
@@ -97,9 +99,9 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _benchmark(name: str, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
+def _benchmark(name: str, data_root: str | None, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
     """Build a benchmark once per worker process; trials that reuse the process share it, and nothing changes it."""
-    return build_benchmark(get_source(name), purpose, split_seed, reads)
+    return build_benchmark(get_source(name, data_root), purpose, split_seed, reads)
 
 
 class Trial(tune.Trainable):

@@ -16,7 +16,7 @@ from search_spaces.values import ScalarField
 from tausearch.files import replace_text
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec
-from trainables.data import get_source
+from trainables.data import reference
 from trainables.errors import InputError
 from trainables.methods import get_method
 
@@ -124,7 +124,7 @@ def load_best(path: str | Path) -> BestFile:
 
 def _require_complete(best: BestFile) -> None:
     """Refuse a file that names something unknown, or leaves a hyperparameter to whatever the default is today."""
-    get_source(best.benchmark)
+    reference(best.benchmark)
     entry = get_method(best.method)
     entry.parse(best.hyperparameters)
     missing = [each.name for each in fields(entry.config) if each.name not in best.hyperparameters]

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from tausearch.data_cli import DataRootOption, PartialOption, VariantOption, data_app
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, open_storage
 from trainables.errors import InputError
 
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(data_app, name="data")
 
 StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -50,7 +52,7 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperp
 
 @app.command()
 def search(
-    benchmark: Annotated[str, typer.Argument(help="Benchmark, such as digits.")],
+    benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
     method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = "tpe",
@@ -67,6 +69,13 @@ def search(
     backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = "fp32",
+    tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
+    classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
+    class_order: Annotated[str, typer.Option(help="label, or the seed of a random order.", metavar="ORDER")] = "label",
+    epochs: Annotated[int | None, typer.Option(help="Epochs of fine-tuning [default: the benchmark's].")] = None,
+    variant: VariantOption = None,
+    partial: PartialOption = False,
+    data_root: DataRootOption = None,
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
     no_store: NoStoreOption = False,
     time_budget: TimeBudgetOption = None,
@@ -78,9 +87,18 @@ def search(
     """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
     import tausearch  # noqa: PLC0415  # torch and ray take seconds to import; --help must not
     from search_spaces import parse_assignment
+    from trainables.data import reference
 
+    ref = reference(benchmark).with_options(
+        tasks=tasks,
+        classes_per_task=classes_per_task,
+        class_order=_class_order(class_order),
+        epochs=epochs,
+        variant=variant,
+        partial=partial or None,
+    )
     result = tausearch.search(
-        benchmark,
+        str(ref),
         method,
         trials=trials,
         algorithm=algorithm,
@@ -96,6 +114,7 @@ def search(
         weights=weights,
         precision=precision,
         store_gigabytes=0 if no_store else store_size,
+        data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
@@ -110,13 +129,14 @@ def resume(
     name: Annotated[str, typer.Argument(help="Search to continue.")],
     concurrent: ConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
     """Continue a search that was stopped or killed; nothing that was finished is run again."""
-    _continue(name, None, concurrent, time_budget, storage, tracking_uri, address, json)
+    _continue(name, None, concurrent, time_budget, data_root, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -125,13 +145,14 @@ def extend(
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     concurrent: ConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""
-    _continue(name, trials, concurrent, time_budget, storage, tracking_uri, address, json)
+    _continue(name, trials, concurrent, time_budget, data_root, storage, tracking_uri, address, json)
 
 
 @app.command()
@@ -148,6 +169,7 @@ def train(
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
     no_store: NoStoreOption = False,
     name: NameOption = None,
+    data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
@@ -169,6 +191,7 @@ def train(
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
         store_gigabytes=0 if no_store else store_size,
+        data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
@@ -225,10 +248,11 @@ def export(
     """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
     from tausearch import report  # noqa: PLC0415  # see search
     from tausearch.export import export_adapters, export_best
+    from trainables.data import reference
 
-    root = open_storage(storage, write=False)
-    target = output or Path(f"{benchmark}-{method}.best.yaml")
-    best = export_best(root, benchmark, method, target)
+    root, ref = open_storage(storage, write=False), reference(benchmark)
+    target = output or Path(f"{ref.slug}-{method}.best.yaml")
+    best = export_best(root, str(ref), method, target)
     written = {"best_file": str(target)}
     if adapters is not None:
         written["adapters"] = str(export_adapters(root, best, adapters))
@@ -251,10 +275,10 @@ def spaces(
     from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
     from tausearch import report
     from tausearch.spec import require_space_fits
-    from trainables.data import get_source
+    from trainables.data import reference
     from trainables.methods import METHODS
 
-    get_source(benchmark)
+    benchmark = reference(benchmark).name
     overrides = dict(parse_assignment(text) for text in set_ or [])
     methods = METHODS_WITH_SPACE if method is None else (method,)
     resolved = []
@@ -338,6 +362,8 @@ def ui(
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
     sys.argv[1:] = _join_seeds(sys.argv[1:])
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
     try:
         app(standalone_mode=True)
     except RuntimeError as error:
@@ -346,7 +372,7 @@ def main() -> None:
         print(f"tausearch: {error}", file=sys.stderr)
         sys.exit(1)
     except ValueError as error:
-        if type(error).__name__ not in ("InputError", "SpaceError"):
+        if not {"InputError", "SpaceError"} & {kind.__name__ for kind in type(error).__mro__}:
             raise
         print(f"tausearch: {error}", file=sys.stderr)
         sys.exit(2)
@@ -378,6 +404,14 @@ def _share(text: str) -> float | Literal["auto"]:
         raise InputError(f"--gpus-per-trial must be a number or auto, got {text!r}") from None
 
 
+def _class_order(text: str) -> int | None:
+    if text == "label":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
+    return int(text)
+
+
 def _whole_numbers(text: str) -> list[int]:
 
     try:
@@ -389,11 +423,13 @@ def _whole_numbers(text: str) -> list[int]:
 def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # BestFile, imported late
     from tausearch.best import load_best  # noqa: PLC0415  # see search
     from tausearch.status import best_of_all
+    from trainables.data import reference
 
     if len(what) == 1:
         return load_best(what[0])
     if len(what) == 2:
-        return best_of_all(open_storage(storage, write=False), *what)
+        benchmark, method = what
+        return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method)
     raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
 
 
@@ -402,6 +438,7 @@ def _continue(
     trials: int | None,
     concurrent: int | None,
     time_budget: str | None,
+    data_root: str | None,
     storage: str,
     tracking_uri: str | None,
     address: str | None,
@@ -413,6 +450,7 @@ def _continue(
         name,
         trials=trials,
         concurrent=concurrent,
+        data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,

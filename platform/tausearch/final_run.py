@@ -11,6 +11,7 @@ from typing import Any
 
 from search_spaces import Scalar
 from tausearch.algorithms import FixedSource
+from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
@@ -19,7 +20,6 @@ from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.trial import TrialConfig
@@ -52,6 +52,7 @@ def train(
     cpus_per_trial: int = 1,
     gpus_per_trial: float = 0,
     store_gigabytes: float = DEFAULT_STORE_GIGABYTES,
+    data_root: str | Path | None = None,
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
@@ -69,6 +70,7 @@ def train(
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+        data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`.
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster.
@@ -82,7 +84,15 @@ def train(
         InputError: Before any work, if an argument or the best file's protocol is wrong.
     """
     spec, root, directory = _plan(
-        best, seeds, benchmark, overrides or {}, name, storage, address, (cpus_per_trial, gpus_per_trial, concurrent)
+        best,
+        seeds,
+        benchmark,
+        overrides or {},
+        name,
+        data_root,
+        storage,
+        address,
+        (cpus_per_trial, gpus_per_trial, concurrent),
     )
     changes = {"store_gigabytes": checked_store(store_gigabytes), "tracking_uri": tracking_uri}
     spec = spec.model_copy(update=changes)
@@ -114,6 +124,7 @@ def _plan(
     benchmark: str | None,
     overrides: Mapping[str, Scalar],
     name: str | None,
+    data_root: str | Path | None,
     storage: str | Path,
     address: str | None,
     resources_wanted: tuple[int, float, int | None],
@@ -128,24 +139,25 @@ def _plan(
     """
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
-    benchmark_spec, entry = get_source(benchmark or best.benchmark), get_method(best.method)
+    opened, entry = open_benchmark(benchmark or best.benchmark, data_root), get_method(best.method)
     hyperparameters = {**best.hyperparameters, **overrides}
     hyperparameters = asdict(entry.parse(hyperparameters))
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
-    protocol = protocol_of(benchmark_spec, best.protocol.split_seed, backbone, best.protocol.precision)
-    _require_same_protocol(best, protocol, same_benchmark=benchmark in (None, best.benchmark))
-    build_benchmark(benchmark_spec, "final", protocol.split_seed, backbone.input)
+    protocol = protocol_of(opened.source.spec, best.protocol.split_seed, backbone, best.protocol.precision)
+    _require_same_protocol(best, protocol, same_benchmark=str(opened.ref) == best.benchmark)
+    opened.require("final", protocol.split_seed, backbone.input)
     resources = plan_resources(*resources_wanted, address)
-    root, directory = new_run(storage, name, f"{benchmark_spec.name}-{best.method}-final")
+    root, directory = new_run(storage, name, f"{opened.ref.slug}-{best.method}-final")
     spec = RunSpec(
         name=directory.name,
         purpose="final",
-        benchmark=benchmark_spec.name,
+        benchmark=str(opened.ref),
+        data_root=opened.data_root,
         method=best.method,
         protocol=protocol,
         resources=resources.model_copy(update={"concurrent": min(resources.concurrent, len(seeds))}),
         trials=len(seeds),
-        steps=1 if entry.capabilities.joint else benchmark_spec.num_tasks,
+        steps=1 if entry.capabilities.joint else opened.source.num_tasks,
         fixed=hyperparameters,
         seeds=tuple(seeds),
         source=best.selection.search,

@@ -11,6 +11,7 @@ from typing import TypeVar
 import torch
 
 from search_spaces import Scalar, load_space
+from tausearch.benchmarks import OpenBenchmark
 from tausearch.cluster import local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
 from tausearch.spec import (
@@ -26,7 +27,6 @@ from tausearch.spec import (
 from tausearch.study import FIRST_STOP
 from tausearch.watch import require_space
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.protocol import PRECISIONS
@@ -38,7 +38,7 @@ _Name = TypeVar("_Name", bound=str)
 
 def plan(
     *,
-    benchmark: str,
+    benchmark: OpenBenchmark,
     method: str,
     trials: int | None,
     algorithm: str,
@@ -64,24 +64,25 @@ def plan(
     Raises:
         InputError: If an argument is wrong.
     """
-    benchmark_spec, entry = get_source(benchmark), get_method(method)
+    entry = get_method(method)
     known = [each.name for each in fields(entry.config)]
     file = None if space is None else Path(space)
-    resolved = load_space(method, benchmark, file=file, overrides=overrides, known=known)
+    resolved = load_space(method, benchmark.ref.name, file=file, overrides=overrides, known=known)
     require_space_fits(entry, resolved)
     chosen = _one_of("algorithm", algorithm, ALGORITHMS)
-    steps = 1 if entry.capabilities.joint else benchmark_spec.num_tasks
+    steps = 1 if entry.capabilities.joint else benchmark.source.num_tasks
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
-    root, directory = new_run(storage, name, f"{benchmark}-{method}")
-    protocol = protocol_of(benchmark_spec, seed, backbone, _one_of("precision", precision, PRECISIONS))
-    build_benchmark(benchmark_spec, "search", seed, backbone.input)
+    root, directory = new_run(storage, name, f"{benchmark.ref.slug}-{method}")
+    protocol = protocol_of(benchmark.source.spec, seed, backbone, _one_of("precision", precision, PRECISIONS))
+    benchmark.require("search", seed, backbone.input)
     spec = RunSpec(
         name=directory.name,
         purpose="search",
-        benchmark=benchmark,
+        benchmark=str(benchmark.ref),
+        data_root=benchmark.data_root,
         method=method,
         protocol=protocol,
         resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),

@@ -12,6 +12,7 @@ from typing import Literal
 
 from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource, best_trial
+from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.figures import draw_search
@@ -27,7 +28,6 @@ from tausearch.study import SearchStudy
 from tausearch.study_mirror import StudyMirror
 from tausearch.watch import require_space
 from trainables.backbones import Backbone
-from trainables.data import get_source
 from trainables.errors import InputError
 from trainables.trial import TrialConfig
 
@@ -65,6 +65,7 @@ def search(
     weights: str | Path | None = None,
     precision: str = "fp32",
     store_gigabytes: float = DEFAULT_STORE_GIGABYTES,
+    data_root: str | Path | None = None,
     storage: str | Path = DEFAULT_STORAGE,
     tracking_uri: str | None = None,
     address: str | None = None,
@@ -74,7 +75,8 @@ def search(
     """Search the hyperparameters of a method on a benchmark, judged on the validation split.
 
     Args:
-        benchmark: Name.
+        benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
+            `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
         method: Name.
         trials: How many configurations; by default 12, or the whole grid.
         algorithm: "tpe", "gp", "random" or "grid".
@@ -90,6 +92,7 @@ def search(
         weights: Local weights file of the backbone.
         precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+        data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`.
         storage: Folder of run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
         address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
@@ -103,8 +106,9 @@ def search(
         InputError: Before any work, if an argument is wrong.
         SpaceError: Before any work, if the search space is wrong.
     """
+    opened = open_benchmark(benchmark, data_root)
     spec, storage_, directory = plan(
-        benchmark=benchmark,
+        benchmark=opened,
         method=method,
         trials=trials,
         algorithm=algorithm,
@@ -116,7 +120,7 @@ def search(
         name=name,
         space=space,
         overrides=overrides,
-        backbone=Backbone(backbone or get_source(benchmark).backbone, None if weights is None else Path(weights)),
+        backbone=Backbone(backbone or opened.source.backbone, None if weights is None else Path(weights)),
         precision=precision,
         store_gigabytes=store_gigabytes,
         storage=storage,
@@ -137,6 +141,7 @@ def resume(
     storage: str | Path = DEFAULT_STORAGE,
     trials: int | None = None,
     concurrent: int | None = None,
+    data_root: str | Path | None = None,
     tracking_uri: str | None = None,
     address: str | None = None,
     time_budget: float | None = None,
@@ -149,6 +154,7 @@ def resume(
         storage: Folder of run directories.
         trials: A new total, to extend the search; the algorithm is told everything that is known.
         concurrent: Trials at a time; by default as before.
+        data_root: Folder of the published datasets; by default as before.
         tracking_uri: MLflow tracking URI; by default as before.
         address: Of a running Ray cluster.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
@@ -164,6 +170,8 @@ def resume(
     require_space(root.root)
     directory = root.run(name)
     spec = read_spec(directory)
+    if data_root is not None:
+        spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, data_root).data_root})
     if spec.purpose != "search":
         raise InputError(f"run {name!r} is a final run; only searches can be continued")
     if is_driven(directory):
@@ -189,7 +197,9 @@ def _require_unchanged(spec: RunSpec) -> None:
     """Refuse to continue a search whose numbers would no longer be comparable."""
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
-    now = protocol_of(get_source(spec.benchmark), then.split_seed, backbone, then.precision)
+    now = protocol_of(
+        open_benchmark(spec.benchmark, spec.data_root).source.spec, then.split_seed, backbone, then.precision
+    )
     for key, value in then:
         if getattr(now, key) != value:
             raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

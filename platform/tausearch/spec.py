@@ -63,7 +63,7 @@ class RunSpec(Strict):
     Attributes:
         name: Of the run directory.
         purpose: "search" or "final".
-        benchmark: Name.
+        benchmark: What it is called; see `trainables.data.BenchmarkRef`.
         method: Name.
         protocol: See `Protocol`.
         resources: See `Resources`.
@@ -79,6 +79,7 @@ class RunSpec(Strict):
         seeds: Of a final run.
         tracking_uri: Of MLflow; None for the default store in the storage root.
         source: The search whose best configuration a final run trains, if any.
+        data_root: Folder of the published datasets, where the benchmark is one.
         version: Of tausearch.
     """
 
@@ -100,6 +101,7 @@ class RunSpec(Strict):
     seeds: tuple[int, ...] = ()
     tracking_uri: str | None = None
     source: str | None = None
+    data_root: str | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property
@@ -127,6 +129,7 @@ class RunSpec(Strict):
             weights=self.protocol.weights,
             precision=self.protocol.precision,
             gpu_share=self.resources.gpus_per_trial,
+            data_root=self.data_root,
             threads=self.resources.cpus_per_trial,
             store=str(store) if self.store_gigabytes else None,
             store_bytes=int(self.store_gigabytes * 1e9),

@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-from trainables.backbones import EMBEDDED
-from trainables.data import digits, glyphs
 from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Purpose, Task, build_benchmark
+from trainables.data.embedded import BENCHMARKS
 from trainables.data.images import ImageSet
+from trainables.data.opening import get_source, reference
+from trainables.data.published import PUBLISHED
+from trainables.data.recipes import Recipe
+from trainables.data.reference import BenchmarkRef
 from trainables.data.transforms import Normalise, RandomShift, small_transforms
-from trainables.errors import InputError
 
 __all__ = [
     "BENCHMARKS",
+    "PUBLISHED",
     "Benchmark",
+    "BenchmarkRef",
     "BenchmarkSource",
     "BenchmarkSpec",
     "ImageSet",
     "Normalise",
     "Purpose",
     "RandomShift",
+    "Recipe",
     "Task",
     "build_benchmark",
     "get_source",
+    "reference",
+    "small_transforms",
 ]
-
-BENCHMARKS: dict[str, BenchmarkSource] = {
-    source.__name__.rsplit(".", 1)[1]: BenchmarkSource(
-        name=source.__name__.rsplit(".", 1)[1],
-        class_names=source.CLASS_NAMES,
-        num_tasks=tasks,
-        epochs=5,
-        batch_size=32,
-        backbone=EMBEDDED,
-        load=source.load,
-        transforms=small_transforms,
-    )
-    for source, tasks in ((digits, 5), (glyphs, 10))
-}
-
-
-def get_source(name: str) -> BenchmarkSource:
-    """Look a benchmark up by name.
-
-    Returns:
-        Its specification with the means to read it.
-
-    Raises:
-        InputError: If there is none of that name.
-    """
-    if name not in BENCHMARKS:
-        raise InputError(f"unknown benchmark {name!r}; allowed: {', '.join(BENCHMARKS)}")
-    return BENCHMARKS[name]

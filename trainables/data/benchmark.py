@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone, InputSpec
-from trainables.data.images import ImageSet
+from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
 from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
@@ -51,11 +51,11 @@ class BenchmarkSource(BenchmarkSpec):
     """A benchmark with the means to read it. What is built from it keeps only the specification.
 
     Attributes:
-        load: Reads one part: uint8 images `(n, c, h, w)`, int64 labels `(n,)`.
+        load: Reads one part: uint8 images `(n, c, h, w)` or images on disk, and int64 labels `(n,)`.
         transforms: Given what the backbone reads, the transform of training and that of evaluation batches.
     """
 
-    load: Callable[[Part], tuple[Tensor, Tensor]] = field(repr=False)
+    load: Callable[[Part], tuple[Tensor | StoredImages, Tensor]] = field(repr=False)
     transforms: Callable[[InputSpec], tuple[Transform, Transform]] = field(repr=False)
 
     @property
@@ -114,8 +114,8 @@ class Benchmark:
         return Task(
             index=1,
             classes=range(len(self.spec.class_names)),
-            train=_concatenate([task.train for task in self.tasks]),
-            evaluation=_concatenate([task.evaluation for task in self.tasks]),
+            train=concatenate([task.train for task in self.tasks]),
+            evaluation=concatenate([task.evaluation for task in self.tasks]),
         )
 
 
@@ -137,13 +137,15 @@ def build_benchmark(
         InputError: If a class has fewer than 2 training images, so that none would be left beside its validation image.
     """
     spec = source.spec
-    images, labels = source.load("train")
+    stored, labels = source.load("train")
+    train_rows, eval_stored, eval_labels = torch.arange(len(labels)), stored, labels
     if purpose == "search":
         train_rows, eval_rows = stratified_split(labels, VALIDATION_SHARE, split_seed)
-        eval_images, eval_labels = images[eval_rows], labels[eval_rows]  # indexing copies: no view of the rest
-        images, labels = images[train_rows], labels[train_rows]
     else:
-        eval_images, eval_labels = source.load("test")
+        eval_stored, eval_labels = source.load("test")
+        eval_rows = torch.arange(len(eval_labels))
+    images, labels = select(stored, train_rows), labels[train_rows]
+    eval_images, eval_labels = select(eval_stored, eval_rows), eval_labels[eval_rows]
     _require_examples(spec, labels)
     train_transform, eval_transform = source.transforms(reads or Backbone(spec.backbone).input)
     tasks, first = [], 0
@@ -162,19 +164,18 @@ def _require_examples(spec: BenchmarkSpec, labels: Tensor) -> None:
         raise InputError(f"benchmark {spec.name!r}: class {name!r} has {int(counts.min())} training images, needs 2")
 
 
-def _of_classes(images: Tensor, labels: Tensor, classes: range, transform: Transform) -> ImageSet:
+def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Transform) -> ImageSet:
     rows = ((labels >= classes.start) & (labels < classes.stop)).nonzero().flatten()
-    return ImageSet(images[rows], labels[rows], transform)
-
-
-def _concatenate(sets: list[ImageSet]) -> ImageSet:
-    return ImageSet(torch.cat([s.images for s in sets]), torch.cat([s.labels for s in sets]), sets[0].transform)
+    return ImageSet(narrow(images, rows), labels[rows], transform)
 
 
 def _fingerprint(tasks: tuple[Task, ...]) -> str:
+    """Digest everything that training sees; images on disk by their own digest, so that none is read for it."""
     digest = hashlib.sha256()
     for task in tasks:
-        digest.update(repr((task.index, task.classes, task.train.images.shape, task.train.transform)).encode())
-        digest.update(task.train.images.numpy().tobytes())
+        images = task.train.images
+        what = images.shape if isinstance(images, Tensor) else images.images.digest
+        digest.update(repr((task.index, task.classes, what, task.train.transform)).encode())
+        digest.update((images if isinstance(images, Tensor) else images.rows).numpy().tobytes())
         digest.update(task.train.labels.numpy().tobytes())
     return digest.hexdigest()

@@ -1,14 +1,80 @@
-"""Images in memory, and how batches of them are drawn."""
+"""Images of one part of a benchmark, in memory or on disk, and how batches of them are drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from trainables.data.transforms import Transform
+from trainables.data.transforms import Batch, Transform
+
+
+class StoredImages(Protocol):
+    """Images on disk, read one by one when they are asked for.
+
+    What it holds leads to the images of its own part alone: one part's images never lead to another's.
+    """
+
+    def __len__(self) -> int: ...
+
+    @property
+    def digest(self) -> str:
+        """Digest of what the images are, known without reading them."""
+        ...
+
+    def name(self, row: int) -> str:
+        """What to call an image in an error: its path, or its place in a file."""
+        ...
+
+    def encoded(self, row: int) -> bytes | None:
+        """The image file as it was published; None where only pixels are stored."""
+        ...
+
+    def image(self, row: int) -> Tensor:
+        """Read one image: uint8 `(c, h, w)`.
+
+        Raises:
+            InputError: If it cannot be read.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some rows of stored images, in an order of their own.
+
+    Attributes:
+        images: On disk.
+        rows: int64 `(n,)`, rows of `images`.
+    """
+
+    images: StoredImages
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def image(self, row: int) -> Tensor:
+        """See `StoredImages`."""
+        return self.images.image(int(self.rows[row]))
+
+
+Pixels = Tensor | Selection
+
+
+def select(images: Tensor | StoredImages, rows: Tensor) -> Pixels:
+    """Return some rows: of a tensor a copy, so that it is no view of the rest; of stored images their numbers."""
+    return images[rows] if isinstance(images, Tensor) else Selection(images, rows)
+
+
+def narrow(pixels: Pixels, rows: Tensor) -> Pixels:
+    """Return some rows of what `select` returned."""
+    return pixels[rows] if isinstance(pixels, Tensor) else Selection(pixels.images, pixels.rows[rows])
 
 
 @dataclass(frozen=True)
@@ -16,12 +82,12 @@ class ImageSet:
     """Images with labels and the transform that prepares them.
 
     Attributes:
-        images: uint8 `(n, c, h, w)`.
+        images: uint8 `(n, c, h, w)`, or rows of images on disk.
         labels: int64 `(n,)`; the position of the class in the benchmark's class order, so task 1 has 0, 1, ...
         transform: Applied to every batch.
     """
 
-    images: Tensor
+    images: Pixels
     labels: Tensor
     transform: Transform
 
@@ -43,6 +109,51 @@ class ImageSet:
             x float32 `(b, c, h, w)` and y int64 `(b,)`.
         """
         order = torch.randperm(len(self), generator=generator) if shuffle else torch.arange(len(self))
-        for chosen in order.split(batch_size):
-            images = self.images[chosen].to(device)
-            yield self.transform(images, generator), self.labels[chosen].to(device)
+        batches = order.split(batch_size)
+        on_gpu = torch.device(device).type != "cpu"
+        for chosen, images in zip(batches, _read(self.images, batches, ahead=on_gpu), strict=True):
+            moved = images.to(device) if isinstance(images, Tensor) else [image.to(device) for image in images]
+            yield self.transform(moved, generator), self.labels[chosen].to(device)
+
+
+def concatenate(sets: Sequence[ImageSet]) -> ImageSet:
+    """Join sets of one benchmark's images, in order; the transform is the first one's."""
+    images: list[Tensor] = []
+    rows: list[Tensor] = []
+    for each in sets:
+        (images if isinstance(each.images, Tensor) else rows).append(
+            each.images if isinstance(each.images, Tensor) else each.images.rows
+        )
+    first = sets[0]
+    joined = torch.cat(images) if isinstance(first.images, Tensor) else Selection(first.images.images, torch.cat(rows))
+    return ImageSet(joined, torch.cat([each.labels for each in sets]), first.transform)
+
+
+def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator[Batch]:
+    """Read batch after batch; those on disk with as many threads as the trial has.
+
+    With `ahead` the next batch is read while this one is used: the caller computes on a GPU and leaves the CPUs idle.
+    """
+    if isinstance(images, Tensor):
+        yield from (images[rows] for rows in batches)
+        return
+    threads = torch.get_num_threads()
+    if threads == 1 and not ahead:
+        yield from (_stack([images.image(row) for row in rows.tolist()]) for rows in batches)
+        return
+    waiting: deque[list[Future[Tensor]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="read-images") as pool:
+        try:
+            for rows in batches:
+                waiting.append([pool.submit(images.image, row) for row in rows.tolist()])
+                if len(waiting) > ahead:
+                    yield _stack([future.result() for future in waiting.popleft()])
+            while waiting:
+                yield _stack([future.result() for future in waiting.popleft()])
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _stack(images: list[Tensor]) -> Batch:
+    """Return images of one size as one tensor, others as they are."""
+    return torch.stack(images) if len({image.shape for image in images}) == 1 else images

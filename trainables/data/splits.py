@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -35,9 +36,23 @@ def stratified_split(labels: Tensor, share: float, seed: int) -> tuple[Tensor, T
     Returns:
         Row numbers `(kept, held_out)`, both ascending.
     """
-    held_out = torch.zeros(len(labels), dtype=torch.bool)
+    return split_per_class(labels, lambda count: math.ceil(share * count), seed)
+
+
+def split_per_class(labels: Tensor, held_out: Callable[[int], int], seed: int) -> tuple[Tensor, Tensor]:
+    """Split row numbers per class.
+
+    Args:
+        labels: int64 `(n,)`.
+        held_out: Given the number of examples of a class, how many of them to hold out.
+        seed: As of `stratified_split`.
+
+    Returns:
+        Row numbers `(kept, held_out)`, both ascending.
+    """
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique().tolist():
         rows = (labels == label).nonzero().flatten()
         order = torch.randperm(len(rows), generator=make_generator(seed, "split", label))
-        held_out[rows[order[: math.ceil(share * len(rows))]]] = True
-    return (~held_out).nonzero().flatten(), held_out.nonzero().flatten()
+        chosen[rows[order[: held_out(len(rows))]]] = True
+    return (~chosen).nonzero().flatten(), chosen.nonzero().flatten()

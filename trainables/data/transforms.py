@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +15,15 @@ from torchvision.transforms.v2 import functional as vision
 
 from trainables.backbones import InputSpec
 
+Interpolation = Literal["bicubic", "bilinear"]
+Batch = Tensor | Sequence[Tensor]
+"""uint8 images: `(b, c, h, w)` where they have one size, else `(c, h, w)` each."""
+
 
 class Transform(Protocol):
     """Turns a batch of stored images into what the backbone reads."""
 
-    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
         """Map uint8 `(b, c, h, w)` to float32 `(b, c', h', w')`; only augmentations use `generator`."""
         ...
 
@@ -30,8 +35,9 @@ class Normalise:
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
 
-    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(self, images: Batch, generator: torch.Generator | None = None) -> Tensor:
         """See `Transform`."""
+        images = _one_size(images)
         mean, std = (torch.tensor(part, device=images.device).view(-1, 1, 1) for part in (self.mean, self.std))
         return images.float().div_(255).sub_(mean).div_(std)
 
@@ -43,7 +49,7 @@ class RandomShift:
     pixels: int
     normalise: Normalise = Normalise()
 
-    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
         """See `Transform`.
 
         Returns:
@@ -54,6 +60,7 @@ class RandomShift:
         """
         if generator is None:
             raise ValueError("RandomShift needs a generator, got None")
+        images = _one_size(images)
         b, _, h, w = images.shape
         k = self.pixels
         padded = F.pad(images.float(), (k, k, k, k), mode="replicate").to(images.dtype)
@@ -70,13 +77,14 @@ class RandomResizedCrop:
     """The paper's training transform: a random crop resized to `size` (bicubic), flipped half of the time, normalised.
 
     The crop has 8 to 100 % of the image's area and an aspect ratio of 3/4 to 4/3: torchvision's defaults and its
-    rules, with the randomness taken from the generator. Grey images become RGB where the backbone reads RGB.
+    rules, with the randomness taken from the generator. Grey images become RGB where the backbone reads RGB, and the
+    reverse.
     """
 
     size: int
     normalise: Normalise
 
-    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
         """See `Transform`.
 
         Returns:
@@ -89,7 +97,8 @@ class RandomResizedCrop:
             raise ValueError("RandomResizedCrop needs a generator, got None")
         flips = torch.rand(len(images), generator=generator) < 0.5
         crops = []
-        for image, flip in zip(_as_rgb(images, self.normalise), flips, strict=True):
+        for image, flip in zip(images, flips, strict=True):
+            image = _with_channels(image, self.normalise)
             top, left, height, width = _crop_box(image.shape[1], image.shape[2], generator)
             crop = vision.resized_crop(
                 image, top, left, height, width, [self.size, self.size], InterpolationMode.BICUBIC, antialias=True
@@ -99,19 +108,62 @@ class RandomResizedCrop:
 
 
 @dataclass(frozen=True)
-class ResizeCenterCrop:
-    """The paper's test transform: resized to `resize` (bicubic), the middle `size` x `size` cut out, normalised."""
+class ResizeRandomCrop:
+    """Resized to `resize` (bicubic), a random `size` x `size` cut out, flipped half of the time, normalised.
+
+    With `keep_ratio` the shorter side gets `resize` pixels; without, both sides do.
+    """
 
     resize: int
     size: int
     normalise: Normalise
+    keep_ratio: bool = False
 
-    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
+        """See `Transform`.
+
+        Returns:
+            float32 `(b, c', size, size)`.
+
+        Raises:
+            ValueError: If `generator` is None.
+        """
+        if generator is None:
+            raise ValueError("ResizeRandomCrop needs a generator, got None")
+        flips = torch.rand(len(images), generator=generator) < 0.5
+        crops = []
+        for image, flip in zip(images, flips, strict=True):
+            image = _resized(_with_channels(image, self.normalise), self.resize, self.keep_ratio, "bicubic")
+            top = int(torch.randint(image.shape[1] - self.size + 1, (), generator=generator))
+            left = int(torch.randint(image.shape[2] - self.size + 1, (), generator=generator))
+            crop = image[:, top : top + self.size, left : left + self.size]
+            crops.append(crop.flip(2) if flip else crop)
+        return self.normalise(torch.stack(crops))
+
+
+@dataclass(frozen=True)
+class ResizeCenterCrop:
+    """The paper's test transform: resized to `resize`, the middle `size` x `size` cut out, normalised.
+
+    With `keep_ratio` the shorter side gets `resize` pixels; without, both sides do.
+    """
+
+    resize: int
+    size: int
+    normalise: Normalise
+    keep_ratio: bool = False
+    interpolation: Interpolation = "bicubic"
+
+    def __call__(self, images: Batch, generator: torch.Generator | None = None) -> Tensor:
         """See `Transform`."""
-        resized = vision.resize(
-            _as_rgb(images, self.normalise), [self.resize, self.resize], InterpolationMode.BICUBIC, antialias=True
-        )
-        return self.normalise(vision.center_crop(resized, [self.size, self.size]))
+        if isinstance(images, Tensor):
+            return self.normalise(self._cut(images))
+        return self.normalise(torch.stack([self._cut(image) for image in images]))
+
+    def _cut(self, images: Tensor) -> Tensor:
+        images = _with_channels(images, self.normalise)
+        resized = _resized(images, self.resize, self.keep_ratio, self.interpolation)
+        return vision.center_crop(resized, [self.size, self.size])
 
 
 def small_transforms(reads: InputSpec) -> tuple[Transform, Transform]:
@@ -125,9 +177,24 @@ def small_transforms(reads: InputSpec) -> tuple[Transform, Transform]:
     return RandomResizedCrop(reads.size, normalise), ResizeCenterCrop(reads.size * 8 // 7, reads.size, normalise)
 
 
-def _as_rgb(images: Tensor, normalise: Normalise) -> Tensor:
-    channels = len(normalise.mean)
-    return images.expand(-1, channels, -1, -1) if images.shape[1] == 1 else images
+def _one_size(images: Batch) -> Tensor:
+    if not isinstance(images, Tensor):
+        raise ValueError("needs images of one size, got several sizes")
+    return images
+
+
+def _with_channels(images: Tensor, normalise: Normalise) -> Tensor:
+    """Return `(..., c, h, w)` with as many channels as are normalised: grey is repeated, RGB weighed to grey."""
+    got, wanted = images.shape[-3], len(normalise.mean)
+    if got == wanted:
+        return images
+    if got == 1:
+        return images.expand(*images.shape[:-3], wanted, -1, -1)
+    return vision.rgb_to_grayscale(images)
+
+
+def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpolation) -> Tensor:
+    return vision.resize(images, [to] if keep_ratio else [to, to], InterpolationMode(interpolation), antialias=True)
 
 
 def _crop_box(height: int, width: int, generator: torch.Generator) -> tuple[int, int, int, int]:

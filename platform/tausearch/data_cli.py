@@ -1,0 +1,91 @@
+"""`tausearch data`: what is on disk, whether it is sound, and the tool's own form of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+data_app = typer.Typer(
+    help="List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it.",
+    rich_markup_mode=None,
+)
+
+DataRootOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data-root", help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or parquet:PATH.")]
+VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
+PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
+
+
+@data_app.callback(invoke_without_command=True)
+def data(context: typer.Context, data_root: DataRootOption = None, json: JsonOption = False) -> None:
+    """List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it."""
+    context.obj = (data_root, json)
+    if context.invoked_subcommand is not None:
+        return
+    from tausearch import data_report  # noqa: PLC0415  # torch takes seconds to import; --help must not
+
+    states = data_report.all_states(data_root)
+    if json:
+        data_report.print_json([state.as_dict() for state in states])
+    else:
+        data_report.show_states(states, data_root)
+
+
+@data_app.command()
+def check(
+    context: typer.Context,
+    benchmark: BenchmarkArgument,
+    variant: VariantOption = None,
+    partial: PartialOption = False,
+    data_root: DataRootOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read every image once and name each that cannot be read; of prepared data, every file is compared too."""
+    from tausearch import data_report  # noqa: PLC0415  # see data
+
+    root, as_json = _inherited(context, data_root, json)
+    found = data_report.check(benchmark, root, variant, partial)
+    if as_json:
+        data_report.print_json(asdict(found))
+    else:
+        data_report.show_check(found)
+    if found.faults:
+        raise typer.Exit(1)
+
+
+@data_app.command()
+def prepare(
+    context: typer.Context,
+    benchmark: BenchmarkArgument,
+    form: Annotated[
+        str, typer.Option(help="array (decoded, memory-mapped), parquet (shards of image files), or auto: by size.")
+    ] = "auto",
+    variant: VariantOption = None,
+    partial: PartialOption = False,
+    data_root: DataRootOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Convert a dataset to the tool's own form, beside it: trials share one copy and need not decode it again."""
+    from tausearch import data_report  # noqa: PLC0415  # see data
+
+    root, as_json = _inherited(context, data_root, json)
+    made = data_report.prepare(benchmark, root, variant, partial, form)
+    if as_json:
+        data_report.print_json(made.as_dict())
+    else:
+        print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
+        print(f"written to {made.prepared}")
+
+
+def _inherited(context: typer.Context, data_root: str | None, json: bool) -> tuple[str | None, bool]:
+    """Take options that were given before the command's name: `tausearch data --json check B`."""
+    outer_root, outer_json = context.obj or (None, False)
+    return data_root or outer_root, json or outer_json

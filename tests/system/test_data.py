@@ -1,0 +1,61 @@
+"""Searches and final runs on data that lies on disk, and on a benchmark in code, through the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tausearch.best import load_best
+from tausearch.files import Storage
+from tausearch.record import Record
+from tausearch.spec import read_spec
+from tests.system.test_search import tausearch
+from tests.trainables.layouts import encoded, put, resisc45_split
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FAST = ("--backbone", "glyph_vit", "--trials", "1", "--epochs", "1")
+
+
+def rows(folder: Path, name: str) -> list[list[dict[str, float]]]:
+    trials = Record(Storage(folder / "tausearch-runs").run(name).record).trials()
+    assert [trial.status for trial in trials] == ["complete"] * len(trials)
+    return [[{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows] for trial in trials]
+
+
+def test_a_published_benchmark_prepared_searched_and_trained(tmp_path: Path) -> None:
+    resisc45_split(tmp_path / "data" / "resisc45", "images.zip")
+    options = (*FAST, "--partial", "--data-root", "data")
+    tausearch("data", "prepare", "resisc45", "--partial", "--data-root", "data", cwd=tmp_path)
+    tausearch("search", "resisc45", "finetune", *options, "--name", "s", cwd=tmp_path)
+    spec = read_spec(Storage(tmp_path / "tausearch-runs").run("s"))
+    assert spec.benchmark == "resisc45?epochs=1&partial=yes" and spec.data_root == str(tmp_path / "data")
+    assert len(rows(tmp_path, "s")[0]) == spec.protocol.tasks == 9
+    shutil.move(tmp_path / "data", tmp_path / "moved")
+    best = Storage(tmp_path / "tausearch-runs").run("s").best_file
+    arguments = ("--seeds", "0", "--name", "final", "--data-root", "moved")
+    assert "test/final_accuracy" in tausearch("train", str(best), *arguments, cwd=tmp_path)
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    put(tmp_path / "My Things", {f"{c}/{n}.png": encoded(10, c, n % 6) for c in range(6) for n in range(8)})
+    arguments = ("--tasks", "3", "--class-order", "1", *FAST)
+    found = json.loads(tausearch("search", "folder:My Things", "finetune", *arguments, "--json", cwd=tmp_path))
+    name = "folder-My-Things-tasks-3-class_order-1-epochs-1-finetune-1"
+    assert found["name"] == name and [trial["status"] for trial in found["trials"]] == ["complete"]
+    best = load_best(tmp_path / "tausearch-runs" / name / "best.yaml")
+    assert best.benchmark == f"folder:{tmp_path}/My Things?tasks=3&class_order=1&epochs=1"
+
+
+def test_a_benchmark_in_code_is_found_by_the_workers(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "own_benchmark.py", tmp_path)
+    command = Path(sys.executable).with_name("tausearch")  # as a user calls it: the working folder is not on its path
+    arguments = ["search", "own_benchmark:STRIPES", "ita-lora", "--trials", "1", "--name", "own"]
+    done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ita-lora on own_benchmark:STRIPES" in done.stdout and len(rows(tmp_path, "own")[0]) == 4

@@ -1,0 +1,255 @@
+"""The paper's seven benchmarks, read by the real loaders from small copies of every layout they come in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trainables.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, caltech256, encoded, imagenet_r, mit67
+from tests.trainables.test_data import reachable
+from trainables.backbones import Backbone, InputSpec
+from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
+from trainables.data.dataset import dataset_of
+from trainables.data.disk.decoding import decode
+from trainables.data.disk.listing import PARTS
+from trainables.data.disk.passes import stored, unreadable
+from trainables.errors import InputError
+
+CLASSES = {"imagenet_r": 200, "cifar100": 100, "cub200": 200, "caltech256": 256, "mit67": 67, "resisc45": 45}
+CLASSES["cropdisease"] = 35
+
+
+def silent(name: str, total: int) -> Any:
+    return lambda count: None
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Layout to data root; each is made once, when it is first asked for."""
+
+    class Copies(dict):
+        def __missing__(self, layout: str) -> Path:
+            name, build = {**LAYOUTS, **PACKED}[layout]
+            root = tmp_path_factory.mktemp("data")
+            build(root / name)
+            self[layout] = root
+            return root
+
+    return Copies()
+
+
+def small(layout: str) -> str:
+    return f"{ {**LAYOUTS, **PACKED}[layout][0] }?partial=yes"
+
+
+def all_images(text: str, root: Path) -> dict[str, list[tuple[int, bytes]]]:
+    source = get_source(text, root)
+    found = {}
+    for part in PARTS:
+        images, labels = source.load(part)
+        whole = stored(images)
+        found[part] = [
+            (int(label), whole.image(row).contiguous().numpy().tobytes()) for row, label in enumerate(labels)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layout_is_read_whole(layout: str, copies: dict[str, Path]) -> None:
+    name, root = LAYOUTS[layout][0], copies[layout]
+    source = get_source(small(layout), root)
+    assert len(source.class_names) == CLASSES[name] == len(set(source.class_names))
+    assert (source.num_tasks, source.epochs) == (PUBLISHED[name].tasks, PUBLISHED[name].epochs)
+    found = all_images(small(layout), root)
+    for part, each in (("train", TRAIN), ("test", TEST)):
+        counts = Counter(label for label, _ in found[part])
+        assert counts == {label: each for label in range(CLASSES[name])}, part
+    images = [image for part in PARTS for _, image in found[part]]
+    assert len(set(images)) == len(images) == CLASSES[name] * EACH  # every image once, none in both parts
+
+
+def test_labels_and_pixels_are_those_of_the_files(copies: dict[str, Path]) -> None:
+    images, labels = get_source(small("imagenet_r tar"), copies["imagenet_r tar"]).load("train")
+    whole = stored(images)
+    for row in (0, 7, 431):
+        number = row // 200  # the split file lists the first image of every class, then the second, ...
+        assert int(labels[row]) == row % 200
+        assert torch.equal(whole.image(row), decode(encoded(200, row % 200, number, "JPEG"), "drawn"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("imagenet_r folder", "imagenet_r tar"),
+        ("caltech256 folder", "caltech256 tar"),
+        ("caltech256 folder", "caltech256 parquet"),
+        ("mit67 folder", "mit67 tar"),
+        ("resisc45 folder", "resisc45 zip"),
+    ],
+)
+def test_two_layouts_of_one_dataset_are_the_same_benchmark(one: str, other: str, copies: dict[str, Path]) -> None:
+    assert all_images(small(one), copies[one]) == all_images(small(other), copies[other])
+
+
+def images_of(items: list[object]) -> list[bytes]:
+    """All images that tensors hold, or that anything which reads images can read."""
+    read = []
+    for item in items:
+        if isinstance(item, torch.Tensor) and item.dim() == 4:
+            read += [image.contiguous().numpy().tobytes() for image in item]
+        elif not isinstance(item, torch.Tensor) and hasattr(item, "encoded") and hasattr(item, "image"):
+            read += [item.image(row).contiguous().numpy().tobytes() for row in range(len(item))]  # type: ignore[arg-type]
+    return read
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_reachable_in_a_search_leads_to_a_test_image(layout: str, copies: dict[str, Path]) -> None:
+    root = copies[layout]
+    source, everything = get_source(small(layout), root), all_images(small(layout), root)
+    test_images = {image for _, image in everything["test"]}
+    benchmark = build_benchmark(source, "search", reads=Backbone().input)
+    items = list(reachable(benchmark, limit=2_000_000))
+    assert not any(item is source.load for item in items)
+    read = images_of(items)
+    assert len(read) == len(everything["train"])  # found all of them, once
+    assert set(read) == {image for _, image in everything["train"]} and not set(read) & test_images
+    names = {item for item in items if isinstance(item, str)}
+    assert not {name for name in names if name.endswith(("_test.yaml", "test.json", "TestImages.txt", "test_data.npz"))}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_batch_is_what_the_backbone_reads(layout: str, copies: dict[str, Path], generator: torch.Generator) -> None:
+    source = get_source(small(layout), copies[layout])
+    for reads in (Backbone().input, InputSpec(3, 64, (0.5,) * 3, (0.5,) * 3)):
+        task = build_benchmark(source, "search", reads=reads).tasks[0]
+        x, y = next(task.train.batches(8, generator, shuffle=True))
+        assert x.shape == (8, reads.channels, reads.size, reads.size) and x.isfinite().all()
+        assert set(y.tolist()) <= set(task.classes)
+        x, _ = next(task.evaluation.batches(8, None, shuffle=False))
+        assert x.shape[1:] == (reads.channels, reads.size, reads.size)
+
+
+@pytest.mark.parametrize(
+    ("layout", "form"), [(layout, ("array", "parquet")[number % 2]) for number, layout in enumerate(LAYOUTS)]
+)
+def test_prepared_data_is_the_same_benchmark(layout: str, form: Any, copies: dict[str, Path], tmp_path: Path) -> None:
+    import shutil
+
+    root = tmp_path / "data"
+    shutil.copytree(copies[layout], root)
+    before = all_images(small(layout), root)
+    dataset = dataset_of(BenchmarkRef.parse(small(layout)), root)
+    manifest = dataset.prepare(form, silent)
+    assert manifest.form == form and dataset.listing().layout.startswith("prepared")
+    assert all_images(small(layout), root) == before
+    for part in PARTS:
+        assert not list(unreadable(dataset.listing().parts[part]()[0], lambda count: None))
+    left = sorted(path.name for path in dataset.prepared.parent.iterdir())
+    assert left == [dataset.key, f"{dataset.key}.lock"]
+
+
+@pytest.mark.parametrize("layout", PACKED)
+def test_a_compressed_archive_needs_preparation_and_gets_it(layout: str, copies: dict[str, Path]) -> None:
+    root, name = copies[layout], PACKED[layout][0]
+    with pytest.raises(InputError, match=f"compressed as a whole.*tausearch data prepare {name}"):
+        get_source(small(layout), root)
+    dataset_of(BenchmarkRef.parse(small(layout)), root).prepare(None, silent)
+    found = all_images(small(layout), root)
+    assert [len(found[part]) for part in PARTS] == [CLASSES[name] * TRAIN, CLASSES[name] * TEST]
+
+
+def test_caltechs_variants(copies: dict[str, Path], tmp_path: Path) -> None:
+    root = copies["caltech256 folder"]
+    assert get_source("caltech256?partial=yes", root).class_names[0] == "001.thing-0"
+    assert get_source("caltech256?variant=clutter&partial=yes", root).class_names[-1] == "257.clutter"
+    source = get_source("caltech256?variant=60-per-class&partial=yes", root)
+    assert [len(source.load(part)[1]) for part in PARTS] == [256 * 5, 256]  # fewer than 60: all but one to train on
+    with pytest.raises(InputError, match="unknown variant 'all'; allowed: objects, clutter, 60-per-class, clutter-60"):
+        get_source("caltech256?variant=all", root)
+
+
+def test_resisc45s_validation_split(copies: dict[str, Path]) -> None:
+    root = copies["resisc45 parquet"]
+    images = get_source("resisc45?variant=without-validation&partial=yes", root).load("train")[0]
+    assert len(images) == 45 * 3
+
+
+def test_a_copy_that_is_not_whole_is_refused(copies: dict[str, Path]) -> None:
+    source = get_source("mit67", copies["mit67 folder"])
+    with pytest.raises(InputError, match="'mit67' in .*: train images: expected 5360, got 268; --partial"):
+        source.load("train")
+    dataset = dataset_of(BenchmarkRef.parse("caltech256"), copies["caltech256 tar"])
+    with pytest.raises(InputError, match="images of both parts: expected 29780, got 1536"):
+        dataset.prepare(None, silent)
+
+
+def test_missing_things_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'cub200': not found in .*cub200; looks for CUB_200_2011.tgz"):
+        get_source("cub200", tmp_path)
+    imagenet_r(tmp_path / "imagenet_r")
+    folder = tmp_path / "imagenet_r" / "imagenet-r" / "n00000000"
+    (folder / "art_2.jpg").unlink()
+    with pytest.raises(
+        InputError, match=r"imagenet-r_train.yaml: 1 of 800 images are not there, first n00000000/art_2"
+    ):
+        get_source("imagenet_r?partial=yes", tmp_path)
+    mit67(tmp_path / "mit67")
+    for path in (tmp_path / "mit67" / "Images" / "room_05").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="there is no class folder for 'room_05/0.jpg'"):
+        get_source("mit67?partial=yes", tmp_path)
+    caltech256(tmp_path / "caltech256")
+    for path in (tmp_path / "caltech256" / "256_ObjectCategories" / "007.thing-6").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="classes: expected 256, got 255"):
+        get_source("caltech256?partial=yes", tmp_path)
+    (tmp_path / "resisc45").mkdir()
+    (tmp_path / "resisc45" / "NWPU-RESISC45.rar").write_bytes(b"Rar!")
+    with pytest.raises(InputError, match="NWPU-RESISC45.rar is of a kind that Python cannot read: extract it"):
+        get_source("resisc45", tmp_path)
+
+
+@pytest.mark.parametrize("archive", ["imagenet-r.tar", "imagenet-r.zip", "imagenet-r.tar.gz"])
+def test_a_broken_archive_is_named_in_one_line(archive: str, tmp_path: Path) -> None:
+    imagenet_r(tmp_path / "imagenet_r", archive)
+    path = tmp_path / "imagenet_r" / archive
+    path.write_bytes(path.read_bytes()[:-5000] if archive != "imagenet-r.tar.gz" else b"no archive")
+    dataset = dataset_of(BenchmarkRef.parse("imagenet_r?partial=yes"), tmp_path)
+    with pytest.raises(InputError, match=r"cannot be (read as an archive|unpacked) \(|images are not there") as caught:
+        dataset.prepare(None, silent)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pickle_cannot_run_code(tmp_path: Path) -> None:
+    import os
+    import pickle
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "evil"),)
+
+    folder = tmp_path / "cifar100" / "cifar-100-python"
+    folder.mkdir(parents=True)
+    (folder / "meta").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(InputError, match="cannot be read as a pickle of arrays"):
+        get_source("cifar100", tmp_path)
+    assert not (tmp_path / "evil").exists()
+
+
+def test_class_order_by_seed_is_the_authors(copies: dict[str, Path]) -> None:
+    import numpy as np
+
+    root = copies["cifar100 parquet"]
+    natural = get_source("cifar100?partial=yes", root)
+    shuffled = get_source("cifar100?class_order=3&partial=yes", root)
+    order = np.random.RandomState(3).permutation(100)
+    assert [natural.class_names[label] for label in range(100)] == [
+        shuffled.class_names[order[label]] for label in range(100)
+    ]
+    assert torch.equal(shuffled.load("train")[1], torch.from_numpy(order)[natural.load("train")[1]])
+    prints = [build_benchmark(source, "search", reads=Backbone().input).fingerprint for source in (natural, shuffled)]
+    assert len(set(prints)) == 2

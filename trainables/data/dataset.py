@@ -1,0 +1,241 @@
+"""A dataset on disk: where it is looked for, whether it is whole, and its prepared form."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from torch import Tensor
+
+from trainables.data.disk import folder, parquet_layout
+from trainables.data.disk.listing import PARTS, Listing, Part, Rows
+from trainables.data.disk.passes import Tick
+from trainables.data.disk.preparation import choose_form, write
+from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest
+from trainables.data.disk.tree import Tree, open_tree
+from trainables.data.disk.unpacking import is_unpackable, unpacked
+from trainables.data.published import PUBLISHED, Expected, Publication
+from trainables.data.reference import FOLDER, BenchmarkRef
+from trainables.errors import InputError
+
+DATA_VARIABLE = "TAUSEARCH_DATA"
+DEFAULT_DATA_ROOT = "./tausearch-data"
+
+
+def data_root(option: str | Path | None = None) -> Path:
+    """Return the folder that holds the published datasets: as given, or of the environment, or the default."""
+    return Path(os.path.abspath(os.path.expanduser(option or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA_ROOT)))
+
+
+class NotFoundError(InputError):
+    """A dataset is not on disk."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset on disk.
+
+    Attributes:
+        ref: Of the benchmark, without what concerns tasks and training alone.
+        home: The folder that holds it and its prepared form.
+        key: Of the prepared form within that folder.
+        find: Lists it as it was published.
+        expected: What a whole copy has, if it is published.
+    """
+
+    ref: BenchmarkRef
+    home: Path
+    key: str
+    find: Callable[[], Listing]
+    expected: Expected | None = None
+
+    @property
+    def prepared(self) -> Path:
+        """Folder of its prepared form."""
+        return prepared_folder(self.home, self.key)
+
+    def manifest(self) -> Manifest | None:
+        """Return what its prepared form holds, None if there is none; an unreadable one is an `InputError`."""
+        return read_manifest(self.prepared)
+
+    def as_it_is(self) -> Listing:
+        """List it, in its prepared form if there is one, whether it is whole or not."""
+        manifest = self.manifest()
+        return self.find() if manifest is None else listing_of(self.prepared, manifest)
+
+    def listing(self) -> Listing:
+        """List it, in its prepared form if there is one; each part's counts are checked when it is opened."""
+        return self.checked(self.as_it_is())
+
+    def checked(self, listing: Listing) -> Listing:
+        """Return a listing that checks the number of classes now, and of images when a part is opened.
+
+        Raises:
+            InputError: If the number of classes is not what is expected.
+        """
+        if self.expected is not None and len(listing.class_names) != self.expected.classes:
+            raise self._wrong("classes", self.expected.classes, len(listing.class_names))
+        return replace(listing, parts={part: self._lister(listing, part) for part in PARTS})
+
+    def _lister(self, listing: Listing, part: Part) -> Callable[[], Rows]:
+        def rows() -> Rows:
+            images, labels = listing.parts[part]()
+            self._require_whole(listing, part, labels)
+            return images, labels
+
+        return rows
+
+    def _require_whole(self, listing: Listing, part: Part, labels: Tensor) -> None:
+        counts = torch.bincount(labels, minlength=len(listing.class_names))
+        if len(counts) > len(listing.class_names):
+            raise self._wrong(f"labels of the {part} part below", len(listing.class_names), int(labels.max()))
+        if int(counts.min()) == 0:
+            name = listing.class_names[int(counts.argmin())]
+            raise InputError(f"benchmark {str(self.ref)!r}: class {name!r} has no image in the {part} part")
+        wanted = None if self.expected is None or self.ref.partial else self.expected.images.get(part)
+        if wanted not in (None, len(labels)):
+            raise self._wrong(f"{part} images", int(wanted or 0), len(labels))
+
+    def _wrong(self, what: str, wanted: int, got: int) -> InputError:
+        advice = "" if what == "classes" else "; --partial accepts a smaller copy"
+        return InputError(f"benchmark {str(self.ref)!r} in {self.home}: {what}: expected {wanted}, got {got}{advice}")
+
+    def require_total(self, counts: dict[Part, int]) -> None:
+        """Check the images of both parts together, where only their sum is fixed.
+
+        Raises:
+            InputError: If it is another.
+        """
+        total = None if self.expected is None or self.ref.partial else self.expected.total
+        if total not in (None, sum(counts.values())):
+            raise self._wrong("images of both parts", int(total or 0), sum(counts.values()))
+
+    def prepare(self, form: Form | None, started: Callable[[str, int], Tick]) -> Manifest:
+        """Convert it to the tool's own form, in place of an earlier one; whole or not at all.
+
+        Args:
+            form: "array", "parquet", or None to choose by size.
+            started: Told each long step's name and its number of images; returns whom to tell of progress.
+
+        Returns:
+            What was written.
+
+        Raises:
+            InputError: If it is not on disk, not whole, an image cannot be read, or the disk has no room.
+        """
+        if not self.home.is_dir():
+            self.find()  # says what is missing
+        try:
+            self.prepared.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
+        with FileLock(self.prepared.parent / f"{self.key}.lock"):
+            unfinished, unpacked, old = (self.prepared.parent / f"{self.key}.{what}" for what in _SCRATCH)
+            _remove(unfinished, unpacked, old)  # of a preparation that was killed
+            try:
+                with self._opened(unpacked, started) as listing:
+                    parts = {part: listing.parts[part]() for part in PARTS}
+                    self.require_total({part: len(parts[part][1]) for part in PARTS})
+                    count = sum(len(labels) for _, labels in parts.values())
+                    unfinished.mkdir()
+                    tick = started("looking at sizes", count)
+                    chosen = choose_form(form, [images for images, _ in parts.values()], unfinished, tick)
+                    manifest = write(listing, chosen, unfinished, started(f"writing {chosen}", count))
+                if self.prepared.exists():
+                    self.prepared.rename(old)
+                unfinished.rename(self.prepared)
+            except OSError as error:
+                raise InputError(f"{self.prepared}: cannot be written ({error.strerror})") from error
+            finally:
+                _remove(unfinished, unpacked, old)
+        return manifest
+
+    @contextmanager
+    def _opened(self, scratch: Path, started: Callable[[str, int], Tick]) -> Iterator[Listing]:
+        """List it as published; archives that cannot be read image by image are unpacked for as long as it takes."""
+        publication = PUBLISHED.get(self.ref.name)
+        if publication is None or not self.home.is_dir():
+            yield self.checked(self.find())
+            return
+        tree = open_tree(self.home)
+        try:
+            listing = _find_in(publication, tree, self.variant)
+        except InputError:
+            if not any(map(is_unpackable, tree.closed)):
+                raise
+            listing = _find_in(publication, unpacked(tree, scratch, started), self.variant)
+        yield self.checked(listing)
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant of a published dataset."""
+        return self.ref.variant or PUBLISHED[self.ref.name].variants[0]
+
+
+_SCRATCH = ("unfinished", "unpacked", "old")
+
+
+def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
+    """Return the dataset of a benchmark that lies on disk; nothing is read yet.
+
+    Args:
+        ref: A published name, `folder:PATH` or `parquet:PATH`.
+        root: The data root, for a published name.
+
+    Raises:
+        InputError: If a published dataset has no such variant, or a folder was given one.
+    """
+    kept = BenchmarkRef(name=ref.name, variant=ref.variant, partial=ref.partial)
+    if ref.path is not None:
+        if ref.variant is not None or ref.partial:
+            raise InputError(f"benchmark {ref.name!r}: variant and partial are for published datasets")
+        path = Path(ref.path)
+        find = (lambda: folder.find(path)) if ref.name.startswith(FOLDER) else (lambda: parquet_layout.find(path))
+        return Dataset(kept, path.parent if path.is_file() else path, path.name if path.is_file() else "all", find)
+    publication = PUBLISHED[ref.name]
+    variant = ref.variant or publication.variants[0]
+    if variant not in publication.variants:
+        raise InputError(
+            f"benchmark {ref.name!r}: unknown variant {variant!r}; allowed: {', '.join(publication.variants)}"
+        )
+    home = data_root(root) / ref.name
+    return Dataset(kept, home, variant, lambda: _find(publication, home, variant), publication.expected[variant])
+
+
+def _find(publication: Publication, home: Path, variant: str) -> Listing:
+    if not home.is_dir():
+        raise _not_found(publication, home, None)
+    return _find_in(publication, open_tree(home), variant)
+
+
+def _find_in(publication: Publication, tree: Tree, variant: str) -> Listing:
+    """List what a tree holds; where something is missing that may lie in a closed archive, that is said instead."""
+    try:
+        listing = publication.find(tree, variant)
+    except InputError as error:
+        if tree.closed:
+            raise _not_found(publication, tree.root, tree) from error
+        raise
+    if listing is None:
+        raise _not_found(publication, tree.root, tree)
+    return listing
+
+
+def _not_found(publication: Publication, home: Path, tree: Tree | None) -> InputError:
+    for path, why in ({} if tree is None else tree.closed).items():
+        advice = f"; run `tausearch data prepare {publication.name}` once, or extract it" if is_unpackable(path) else ""
+        return InputError(f"benchmark {publication.name!r}: {home / path} {why}{advice}")
+    return NotFoundError(
+        f"benchmark {publication.name!r}: not found in {home}; looks for {publication.looks_for}; see `tausearch data`"
+    )
+
+
+def _remove(*folders: Path) -> None:
+    for each in folders:
+        shutil.rmtree(each, ignore_errors=True)

@@ -1,0 +1,126 @@
+"""Datasets published as numpy arrays or Python pickles, read without letting them run code."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import zipfile
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.data.disk.tree import DiskFile, Entry
+from trainables.errors import InputError
+
+# What an array of numbers or of arrays needs to be unpickled, and nothing else.
+_HARMLESS = {
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "scalar"),
+    ("_codecs", "encode"),
+}
+
+
+class _HarmlessUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _HARMLESS:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no array needs")
+        return super().find_class(module, name)
+
+
+def unpickle(content: bytes, name: str) -> Any:
+    """Unpickle numbers, texts, arrays and containers of them.
+
+    Returns:
+        What the pickle holds; texts of Python 2 as bytes.
+
+    Raises:
+        InputError: If it is no pickle, or holds anything else.
+    """
+    try:
+        return _HarmlessUnpickler(io.BytesIO(content), encoding="bytes").load()
+    except Exception as error:  # a broken pickle raises many kinds
+        raise InputError(f"{name}: cannot be read as a pickle of arrays ({error})") from error
+
+
+def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
+    """Read one array of an npz file; of an array of objects, arrays alone are allowed.
+
+    Returns:
+        The array.
+
+    Raises:
+        InputError: If it is not there or cannot be read.
+    """
+    try:
+        source = entry.path if isinstance(entry, DiskFile) else io.BytesIO(entry.read())
+        with zipfile.ZipFile(source) as archive, archive.open(f"{member}.npy") as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+            rest = file.read()
+    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"{name}: cannot be read ({error})") from error
+    if dtype.hasobject:
+        return np.asarray(unpickle(rest, name), dtype=object).reshape(shape)
+    array = np.frombuffer(rest, dtype=dtype)
+    return array.reshape(shape, order="F" if fortran else "C")
+
+
+@dataclass(frozen=True)
+class NpzImages:
+    """Pixels of images in the array `data` of an npz file; all of it is read when the first image is asked for.
+
+    Attributes:
+        path: What to call the file.
+        entry: Where it is read from.
+        count: Number of images.
+    """
+
+    path: str
+    entry: Entry
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the file's name, size and time of change."""
+        return hashlib.sha256(repr((self.path, self.entry.size, self.entry.modified)).encode()).hexdigest()
+
+    @cached_property
+    def _arrays(self) -> np.ndarray:
+        arrays = read_npz(self.entry, "data", self.path)
+        if len(arrays) != self.count:
+            raise InputError(f"{self.path}: has {self.count} labels but {len(arrays)} images")
+        return arrays
+
+    def name(self, row: int) -> str:
+        """File and row number of an image, from 0."""
+        return f"{self.path} row {row}"
+
+    def encoded(self, row: int) -> bytes | None:
+        """None: the file holds pixels."""
+        return None
+
+    def image(self, row: int) -> Tensor:
+        """See `StoredImages`."""
+        pixels = np.asarray(self._arrays[row])
+        if (
+            pixels.dtype != np.uint8
+            or pixels.ndim not in (2, 3)
+            or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3))
+        ):
+            raise InputError(f"image {self.name(row)}: must be uint8 (h, w, 3), got {pixels.dtype} {pixels.shape}")
+        if pixels.ndim == 2 or pixels.shape[2] == 1:
+            pixels = np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
+        return torch.from_numpy(pixels.copy()).permute(2, 0, 1)

@@ -1,0 +1,88 @@
+"""Image files of any kind to RGB pixels, upright."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from trainables.errors import InputError
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jfif"})
+
+
+def decode(content: bytes, name: str) -> Tensor:
+    """Decode an image file.
+
+    Transparent pixels are laid over white, 16-bit values scaled to 8 bits, the rotation of EXIF applied; of an
+    animation the first frame is taken.
+
+    Args:
+        content: Of the file.
+        name: What to call it in an error.
+
+    Returns:
+        uint8 `(3, h, w)`.
+
+    Raises:
+        InputError: If it is no image, broken, or of a kind whose brightness is not defined.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
+            with Image.open(io.BytesIO(content)) as image:
+                pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+    except Exception as error:  # Pillow's readers raise many kinds; each means "not a readable image"
+        raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+
+
+def size(content: bytes, name: str) -> tuple[int, int]:
+    """Read an image file's head, without decoding it.
+
+    Returns:
+        Height and width of the stored image, before any rotation of EXIF.
+
+    Raises:
+        InputError: If it is no image.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(content)) as image:
+                return image.height, image.width
+    except Exception as error:
+        raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
+
+
+def encode_png(image: Tensor) -> bytes:
+    """Encode uint8 `(c, h, w)` without loss."""
+    pixels = image[0] if image.shape[0] == 1 else image.permute(1, 2, 0)
+    target = io.BytesIO()
+    Image.fromarray(pixels.numpy()).save(target, "PNG")
+    return target.getvalue()
+
+
+def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits; as 32-bit integers in some formats
+        values = np.asarray(image, dtype=np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("values outside 16 bits")
+        return Image.fromarray((values / 257).round().astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no defined white")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    if not text or "cannot identify image file" in text[0]:
+        return "not an image" if text else type(error).__name__
+    return text[0]

@@ -1,0 +1,59 @@
+"""Image files, in folders or archives, decoded when they are read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from trainables.data.disk.decoding import decode
+from trainables.data.disk.tree import Entry
+from trainables.errors import InputError
+
+
+@dataclass(frozen=True)
+class ImageFiles:
+    """Images that are files of their own, on disk or in an archive.
+
+    Attributes:
+        names: Path of each.
+        entries: Where each is read from.
+    """
+
+    names: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of paths, sizes and times of change; no file is read for it."""
+        digest = hashlib.sha256()
+        for name, entry in zip(self.names, self.entries, strict=True):
+            digest.update(repr((name, entry.size, entry.modified)).encode())
+        return digest.hexdigest()
+
+    def name(self, row: int) -> str:
+        """Path of an image."""
+        return self.names[row]
+
+    def encoded(self, row: int) -> bytes:
+        """Read an image file.
+
+        Returns:
+            Its content.
+
+        Raises:
+            InputError: If it cannot be read.
+        """
+        try:
+            return self.entries[row].read()
+        except Exception as error:  # an archive may be cut short in many ways
+            raise InputError(f"image {self.names[row]}: cannot be read ({error})") from error
+
+    def image(self, row: int) -> Tensor:
+        """See `StoredImages`."""
+        return decode(self.encoded(row), self.names[row])

@@ -1,0 +1,89 @@
+"""`folder:PATH`: a folder of class folders, with or without `train` and `test`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from trainables.data.disk.listing import TEST_SHARE, LabelledFiles, Listing, is_image, listed_files, split_files
+from trainables.data.disk.tree import PREPARED, Entry, Tree, open_tree
+from trainables.errors import InputError
+
+_SPLITS = ("train", "test")
+_VALIDATION = ("val", "valid", "validation", "dev")
+FEWEST_UNSPLIT = 4  # images of a class: 2 to train on, 1 to validate, 1 to test
+FEWEST_TRAIN = 3  # without the one to test
+
+
+def find(root: Path) -> Listing:
+    """List the classes and images of a folder.
+
+    Args:
+        root: Holds class folders, or `train` and `test`, each of which does. Classes are in order of their names.
+
+    Returns:
+        Its classes and the images of each part.
+
+    Raises:
+        InputError: If there is no such folder, or something in it is neither a class folder nor an image, a class
+            has too few images, or the parts have different classes.
+    """
+    if not root.is_dir():
+        raise InputError(f"folder:{root}: no such folder")
+    folders, tree = _visible_folders(root), open_tree(root)
+    loose = [path for path in tree.entries if "/" not in path] + list(tree.closed)
+    if loose:
+        raise InputError(f"folder:{root}: {loose[0]!r} lies beside the class folders; move it into one or away")
+    if set(folders) & set(_SPLITS):
+        return _split(root, folders, tree)
+    names, files = _classes(root, tree, FEWEST_UNSPLIT, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
+    return Listing(names, split_files(files), "class folders, seeded 80/20 split")
+
+
+def _split(root: Path, folders: list[str], tree: Tree) -> Listing:
+    extra = sorted(set(folders) - set(_SPLITS))
+    if extra:
+        advice = "its images belong into train" if extra[0] in _VALIDATION else "move it away"
+        raise InputError(f"folder:{root}: {extra[0]!r} lies beside train and test; {advice}")
+    missing = [part for part in _SPLITS if part not in folders]
+    if missing:
+        raise InputError(f"folder:{root}: has no folder {missing[0]!r}; both train and test are needed, or neither")
+    found = {}
+    for part, fewest, why in (("train", FEWEST_TRAIN, "2 to train, 1 to validate"), ("test", 1, "1 to test")):
+        found[part] = _classes(root / part, Tree(root / part, tree.below(part)), fewest, why)
+    (train_names, train), (test_names, test) = found["train"], found["test"]
+    if train_names != test_names:
+        name = sorted(set(train_names) ^ set(test_names))[0]
+        has, lacks = _SPLITS if name in train_names else _SPLITS[::-1]
+        raise InputError(f"folder:{root}: class {name!r} is in {has} but not in {lacks}")
+    return Listing(train_names, listed_files(train, test), "class folders in train and test")
+
+
+def _classes(root: Path, tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], LabelledFiles]:
+    names = tuple(_visible_folders(root))
+    if len(names) < 2:
+        raise InputError(f"folder:{root}: needs at least 2 class folders, has {len(names)}")
+    images = {name: _images_of(root, name, tree.below(name)) for name in names}
+    for name, found in images.items():
+        if len(found) < fewest:
+            has = f"{len(found)} image{'' if len(found) == 1 else 's'}" if found else "no image"
+            raise InputError(f"folder:{root}: class {name!r} has {has}, needs at least {fewest}: {why}")
+    rows = [(f"{name}/{path}", entry, label) for label, name in enumerate(names) for path, entry in images[name]]
+    paths, entries, labels = zip(*rows, strict=True)
+    return names, LabelledFiles(tuple(str(root / path) for path in paths), entries, labels)
+
+
+def _images_of(root: Path, name: str, files: Mapping[str, Entry]) -> list[tuple[str, Entry]]:
+    for path in files:
+        if not is_image(path):
+            kind = PurePosixPath(path).suffix or "none"
+            raise InputError(
+                f"folder:{root / name}: {path!r} is not an image file (its ending is {kind}); move it away"
+            )
+    return sorted(files.items())
+
+
+def _visible_folders(root: Path) -> list[str]:
+    found = [e.name for e in os.scandir(root) if e.is_dir() and not e.name.startswith(".") and e.name != PREPARED]
+    return sorted(name for name in found if name != "__MACOSX")

@@ -1,0 +1,234 @@
+"""Images in Parquet files: a column of image files' bytes and a column of labels, as Hugging Face keeps them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from trainables.data.disk.decoding import decode
+from trainables.errors import InputError
+
+IMAGE_COLUMNS = ("image", "img", "image_bytes", "bytes", "pixel_values", "jpg", "png")
+LABEL_COLUMNS = ("label", "labels", "fine_label", "class", "target", "targets")
+_GROUPS_KEPT = 4  # row groups in memory per thread: reading in order reads each once
+
+
+@dataclass(frozen=True)
+class ParquetFile:
+    """One Parquet file of images.
+
+    Attributes:
+        path: Of the file.
+        size: Bytes.
+        modified: Time of change, seconds.
+        groups: Number of the first row of each row group, and the number of rows at the end.
+    """
+
+    path: str
+    size: int
+    modified: int
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are read.
+
+    Attributes:
+        image: Of a struct with `bytes` (and `path`), or of bytes.
+        label: Of whole numbers or names.
+        path: With each image's path, if that is a column of its own.
+    """
+
+    image: str
+    label: str | None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class ParquetImages:
+    """Some rows of Parquet files, read when an image is asked for.
+
+    Attributes:
+        files: One after the other.
+        column: Of images.
+        rows: int64 `(n,)`, row numbers over all the files; other rows are out of reach.
+    """
+
+    files: tuple[ParquetFile, ...]
+    column: str
+    rows: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return np.cumsum([0, *(file.groups[-1] for file in self.files)])
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the files' names, sizes and times of change."""
+        facts = [(Path(file.path).name, file.size, file.modified) for file in self.files]
+        return hashlib.sha256(repr((self.column, facts)).encode() + self.rows.tobytes()).hexdigest()
+
+    def _place(self, row: int) -> tuple[ParquetFile, int]:
+        over_all = int(self.rows[row])
+        number = int(np.searchsorted(self._starts, over_all, side="right")) - 1
+        return self.files[number], over_all - int(self._starts[number])
+
+    def name(self, row: int) -> str:
+        """File and row number of an image, both from 0."""
+        file, inner = self._place(row)
+        return f"{file.path} row {inner}"
+
+    def encoded(self, row: int) -> bytes:
+        """Read an image file.
+
+        Returns:
+            Its content.
+
+        Raises:
+            InputError: If the Parquet file cannot be read, or the row holds no image.
+        """
+        file, inner = self._place(row)
+        group = int(np.searchsorted(np.asarray(file.groups), inner, side="right")) - 1
+        try:
+            value = _read_group(file.path, group, self.column)[inner - file.groups[group]].as_py()
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{file.path}: cannot be read ({str(error).splitlines()[0]})") from error
+        content = value.get("bytes") if isinstance(value, dict) else value
+        if not content:
+            raise InputError(f"image {self.name(row)}: cannot be read (the row holds no bytes)")
+        return bytes(content)
+
+    def image(self, row: int) -> Tensor:
+        """See `StoredImages`."""
+        return decode(self.encoded(row), self.name(row))
+
+
+_local = threading.local()  # Arrow's readers are not shared between threads
+
+
+def _read_group(path: str, group: int, column: str) -> Any:
+    if not hasattr(_local, "read"):
+
+        @lru_cache(maxsize=_GROUPS_KEPT)
+        def read(path: str, group: int, column: str) -> Any:
+            return _open(path).read_row_group(group, columns=[column], use_threads=False).column(0).combine_chunks()
+
+        _local.read = read
+    return _local.read(path, group, column)
+
+
+def _open(path: str) -> Any:
+    if not hasattr(_local, "open"):
+        _local.open = lru_cache(maxsize=64)(lambda path: pq.ParquetFile(path, memory_map=True))
+    return _local.open(path)
+
+
+def parquet_file(path: str) -> ParquetFile:
+    """Look at a Parquet file.
+
+    Returns:
+        Its size and its row groups.
+
+    Raises:
+        InputError: If it is not one.
+    """
+    try:
+        stat = Path(path).stat()
+        metadata = pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    groups = [0]
+    for group in range(metadata.num_row_groups):
+        groups.append(groups[-1] + metadata.row_group(group).num_rows)
+    return ParquetFile(path, stat.st_size, int(stat.st_mtime), tuple(groups))
+
+
+def find_columns(path: str) -> Columns:
+    """Find the columns of images and labels.
+
+    Returns:
+        Their names.
+
+    Raises:
+        InputError: If it is no Parquet file, or has no column of image bytes.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    names = schema.names
+    holds_bytes = [name for name in names if _holds_bytes(schema.field(name).type)]
+    image = _choose(holds_bytes, IMAGE_COLUMNS)
+    label = next((name for name in LABEL_COLUMNS if name in names), None)
+    if image is None:
+        raise InputError(f"{path}: has no column of image bytes; has {', '.join(names)}")
+    paths = [name for name in ("filename", "file_name", "path") if name in names]
+    return Columns(image, label, paths[0] if paths else None)
+
+
+def _choose(found: Sequence[str], preferred: Sequence[str]) -> str | None:
+    return next((name for name in preferred if name in found), found[0] if len(found) == 1 else None)
+
+
+def _holds_bytes(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(kind.field(n).name == "bytes" for n in range(kind.num_fields))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def read_labels(paths: Sequence[str], column: str) -> list[Any]:
+    """Read the label column of several files, one after the other.
+
+    Returns:
+        A label per row.
+
+    Raises:
+        InputError: If a file has no such column, or a label is missing.
+    """
+    labels: list[Any] = []
+    for path in paths:
+        try:
+            labels += pq.read_table(path, columns=[column]).column(column).to_pylist()
+        except (OSError, KeyError, IndexError, pa.ArrowException) as error:
+            raise InputError(f"{path}: has no column {column!r} that can be read") from error
+    if None in labels:
+        raise InputError(f"{paths[0]}: column {column!r} has no value in row {labels.index(None)}")
+    return labels
+
+
+def read_paths(paths: Sequence[str], columns: Columns) -> list[str] | None:
+    """Read the images' own paths where the files have them, without reading the images; else None."""
+    names: list[str] = []
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                column = file.read(columns=[columns.path or f"{columns.image}.path"]).column(0)
+        except (OSError, KeyError, IndexError, pa.ArrowException):
+            return None
+        names += [value["path"] if isinstance(value, dict) else value for value in column.to_pylist()]
+    return None if None in names else names
+
+
+def label_names(path: str, column: str) -> list[str] | None:
+    """Return the class names that Hugging Face's metadata gives for a column of whole numbers, if any."""
+    metadata = pq.read_schema(path).metadata or {}
+    try:
+        features = json.loads(metadata[b"huggingface"])["info"]["features"]
+        return [str(name) for name in features[column]["names"]]
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,192 @@
+"""`parquet:PATH`, and the Hugging Face form of any dataset: Parquet files named after their split, or one split."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.data.disk.listing import PARTS, Listing, Part, Rows, Splitter, seeded_split
+from trainables.data.disk.parquet import (
+    LABEL_COLUMNS,
+    Columns,
+    ParquetImages,
+    find_columns,
+    label_names,
+    parquet_file,
+    read_labels,
+    read_paths,
+)
+from trainables.data.disk.tree import open_tree
+from trainables.errors import InputError
+
+_SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]|$)")
+
+
+def find(path: Path) -> Listing:
+    """List the classes and images of a Parquet file or a folder of them.
+
+    Returns:
+        Its classes and the images of each part.
+
+    Raises:
+        InputError: If there is none, or their columns are not understood.
+    """
+    if path.is_file():
+        files = [str(path)]
+    elif path.is_dir():
+        files = [str(path / name) for name in open_tree(path).entries if name.endswith(".parquet")]
+    else:
+        raise InputError(f"parquet:{path}: no such file or folder")
+    if not files:
+        raise InputError(f"parquet:{path}: holds no .parquet file")
+    return find_in(files, path)
+
+
+def find_in(
+    files: Sequence[str],
+    root: Path,
+    *,
+    label: str | None = None,
+    validation_trains: bool = True,
+    split: Splitter | None = None,
+    drop: Callable[[tuple[str, ...]], str | None] = lambda names: None,
+) -> Listing:
+    """List the classes and images of Parquet files.
+
+    Files named after `train` and `test` are those parts. A validation split joins the training part, since a search
+    holds out its own validation images; where there is no test split, it is the test part. Files of one split, or
+    named after none, are split per class, 80/20, always the same way.
+
+    Args:
+        files: Paths.
+        root: What file names are looked at below.
+        label: Column of labels; found by its name if None.
+        validation_trains: Whether a validation split beside a test split is used at all.
+        split: Takes the place of all splits that the files have.
+        drop: Given all class names, the one whose images are left out, if any; only of files without a split.
+
+    Returns:
+        Their classes and the images of each part.
+
+    Raises:
+        InputError: If the columns are not understood.
+    """
+    columns = find_columns(files[0])
+    column = label or columns.label
+    if column is None:
+        raise InputError(f"{files[0]}: has no column of labels ({', '.join(LABEL_COLUMNS)})")
+    splits = _splits(files, root)
+    if split is not None or len(splits) == 1:
+        return _unsplit(files, columns, column, split or seeded_split, drop)
+    train, test = splits.get("train", []), splits.get("test", [])
+    validation = splits.get("validation", [])
+    if not test:
+        test, validation = validation, []
+    train = train + validation if validation_trains else train
+    if not train or not test:
+        raise InputError(f"parquet:{root}: needs files of a train and of a test split, has {', '.join(splits)}")
+    names, encode = _classes(train, column)
+    parts = {"train": train, "test": test}
+    return Listing(
+        names,
+        {part: _lister(parts[part], columns, column, encode) for part in PARTS},
+        "Parquet files split into " + ", ".join(splits),
+    )
+
+
+def _splits(files: Sequence[str], root: Path) -> dict[str, list[str]]:
+    splits: dict[str, list[str]] = {}
+    for file in files:
+        name = Path(file).name if file == str(root) else Path(os.path.relpath(file, root)).as_posix()
+        found = _SPLIT.findall(name)
+        split = found[-1] if found else "one"
+        splits.setdefault("validation" if split in ("valid", "val", "dev") else split, []).append(file)
+    return splits
+
+
+Encode = Callable[[list[Any], str], Tensor]
+
+
+def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode]:
+    """Return the class names and what turns the column's values into labels."""
+    names = label_names(files[0], column)
+    if names is not None:
+        return tuple(names), _encode_numbers(len(names), 0)
+    values = sorted(set(read_labels(files, column)))
+    if all(isinstance(value, int) for value in values):
+        if values == list(range(values[0], values[0] + len(values))):  # 0, 1, ... or 1, 2, ...
+            return tuple(map(str, values)), _encode_numbers(len(values), values[0])
+        return tuple(map(str, values)), _encode_values(values)
+    if all(isinstance(value, str) for value in values):
+        return tuple(values), _encode_values(values)
+    raise InputError(f"{files[0]}: column {column!r} must hold whole numbers or names, has {type(values[0]).__name__}")
+
+
+def _encode_numbers(count: int, first: int) -> Encode:
+    def encode(values: list[Any], where: str) -> Tensor:
+        for row, value in enumerate(values):
+            if not isinstance(value, int) or not first <= value < first + count:
+                raise InputError(
+                    f"{where}: label in row {row} must be from {first} to {first + count - 1}, got {value}"
+                )
+        return torch.tensor(values, dtype=torch.int64) - first
+
+    return encode
+
+
+def _encode_values(known: list[Any]) -> Encode:
+    number = {value: label for label, value in enumerate(known)}
+
+    def encode(values: list[Any], where: str) -> Tensor:
+        for row, value in enumerate(values):
+            if value not in number:
+                raise InputError(f"{where}: label {value!r} in row {row} is no class of the training part")
+        return torch.tensor([number[value] for value in values], dtype=torch.int64)
+
+    return encode
+
+
+def _lister(files: Sequence[str], columns: Columns, column: str, encode: Encode) -> Callable[[], Rows]:
+    def rows() -> Rows:
+        labels = encode(read_labels(files, column), files[0])
+        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, np.arange(len(labels)))
+        return images, labels
+
+    return rows
+
+
+def _unsplit(
+    files: Sequence[str],
+    columns: Columns,
+    column: str,
+    split: Splitter,
+    drop: Callable[[tuple[str, ...]], str | None],
+) -> Listing:
+    names, encode = _classes(files, column)
+    dropped = drop(names)
+    gone = len(names) if dropped is None else names.index(dropped)
+
+    def lister(part: Part) -> Callable[[], Rows]:
+        def rows() -> Rows:
+            labels = encode(read_labels(files, column), files[0])
+            # In order of the images' own names where they have any, so that the split is that of the same files
+            # in class folders.
+            paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
+            order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
+            kept = torch.tensor([row for row in order if labels[row] != gone])
+            kept_labels = labels[kept] - (labels[kept] > gone).long()
+            chosen = split(kept_labels)[part]
+            images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept[chosen].numpy())
+            return images, kept_labels[chosen]
+
+        return rows
+
+    class_names = tuple(name for name in names if name != dropped)
+    return Listing(class_names, {part: lister(part) for part in PARTS}, "Parquet files, split by seed")

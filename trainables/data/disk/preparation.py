@@ -1,0 +1,195 @@
+"""Make the tool's own form of a dataset; see `prepared`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from torch import Tensor
+
+from trainables.data.disk.decoding import encode_png, size
+from trainables.data.disk.files import ImageFiles
+from trainables.data.disk.listing import PARTS, Listing, Part
+from trainables.data.disk.parquet import ParquetImages
+from trainables.data.disk.passes import Tick, each_image, stored
+from trainables.data.disk.prepared import VERSION, Form, Manifest, PreparedFile, PreparedPart, array_files, sha256
+from trainables.data.images import StoredImages
+from trainables.errors import InputError
+
+ROWS_PER_GROUP = 16  # of Parquet: reading one image reads its group
+SHARD_BYTES = 500_000_000
+ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the decoded form is chosen
+_SPARE = 0.9  # share of the free disk that a preparation may take
+
+
+def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick) -> Form:
+    """Choose the form by size: the array if its pixels take at most 32 GiB and the disk has room for them.
+
+    Args:
+        form: What was asked for; None chooses.
+        parts: The images of each part.
+        folder: Where it will be written.
+        tick: See `Tick`.
+
+    Returns:
+        The form.
+
+    Raises:
+        InputError: If the disk has no room for it, or an image cannot be read.
+    """
+    free = int(shutil.disk_usage(folder).free * _SPARE)
+    needed: dict[Form, int] = {"array": sum(decoded_bytes(images, tick) for images in parts)}
+    needed["parquet"] = sum(_encoded_bytes(images) for images in parts)
+    chosen: Form = form or ("array" if needed["array"] <= min(ARRAY_LIMIT, free) else "parquet")
+    if needed[chosen] > free:
+        room, have = needed[chosen] / 1e9, free / 1e9
+        raise InputError(f"{folder.parent}: {chosen} needs {room:.1f} GB of disk, {have:.1f} GB can be used")
+    return chosen
+
+
+def decoded_bytes(images: Tensor | StoredImages, tick: Tick) -> int:
+    """Return how many bytes the pixels of all images take, as RGB; of image files only the heads are looked at.
+
+    Raises:
+        InputError: If an image cannot be read.
+    """
+    whole = stored(images)
+
+    def area(row: int) -> int:
+        content = whole.encoded(row)
+        height, width = whole.image(row).shape[1:] if content is None else size(content, whole.name(row))
+        return height * width
+
+    return sum(3 * found for found in _sound(each_image(whole, area, tick)))
+
+
+def _encoded_bytes(images: Tensor | StoredImages) -> int:
+    """Return the bytes of image files, as far as they are known without reading; pixels are a bound for the others."""
+    if isinstance(images, ImageFiles):
+        return sum(entry.size for entry in images.entries)
+    if isinstance(images, ParquetImages):
+        return sum(file.size for file in images.files)
+    return images.numel() if isinstance(images, Tensor) else 0
+
+
+def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
+    """Write the prepared form of a dataset into a folder.
+
+    Args:
+        listing: Of the dataset as it was published.
+        form: "array" or "parquet".
+        folder: Empty.
+        tick: See `Tick`.
+
+    Returns:
+        What was written; it is in the folder too.
+
+    Raises:
+        InputError: If an image cannot be read.
+    """
+    parts: dict[Part, PreparedPart] = {}
+    for part in PARTS:
+        images, labels = listing.parts[part]()
+        if form == "array":
+            names = _write_array(part, stored(images), labels, folder, tick)
+        else:
+            names = _write_shards(part, stored(images), labels, listing.class_names, folder, tick)
+        files = {name: PreparedFile((folder / name).stat().st_size, sha256(folder / name)) for name in names}
+        parts[part] = PreparedPart(len(labels), stored(images).digest, files)
+    manifest = Manifest(VERSION, form, listing.class_names, listing.layout, parts)
+    manifest.write(folder)
+    return manifest
+
+
+def _write_array(part: Part, images: StoredImages, labels: Tensor, folder: Path, tick: Tick) -> list[str]:
+    pixels, index = array_files(part)
+    places, offset = [], 0
+    with (folder / pixels).open("wb") as file:
+        _write_header(file, 0)
+        for image in _sound(each_image(images, images.image, tick)):
+            _, height, width = image.shape
+            file.write(image.permute(1, 2, 0).contiguous().numpy().data)
+            places.append((offset, height, width))
+            offset += 3 * height * width
+        file.seek(0)
+        _write_header(file, offset)
+    columns = dict(zip(("offset", "height", "width"), zip(*places, strict=True), strict=True))
+    names = [_short(images.name(row)) for row in range(len(images))]
+    pq.write_table(pa.table({"path": names, "label": labels.numpy(), **columns}), folder / index)
+    return [pixels, index]
+
+
+def _write_header(file: Any, count: int) -> None:
+    """Write the head of a `.npy` file; numpy leaves room in it for any number of values."""
+    header = {"descr": "|u1", "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _write_shards(
+    part: Part, images: StoredImages, labels: Tensor, classes: tuple[str, ...], folder: Path, tick: Tick
+) -> list[str]:
+    """Write shards in the layout of Hugging Face's Image feature, with the class names in their metadata."""
+    shards: list[Path] = []
+    writer, written = None, 0
+    for rows in _groups(part, images, labels, tick):
+        if writer is None or written > SHARD_BYTES:
+            if writer is not None:
+                writer.close()
+            shards.append(folder / f"{part}-{len(shards):05d}.parquet")
+            writer = pq.ParquetWriter(shards[-1], _schema(classes), compression="none", use_dictionary=["label"])
+            written = 0
+        writer.write_table(pa.Table.from_pylist(rows, schema=_schema(classes)), row_group_size=ROWS_PER_GROUP)
+        written += sum(len(row["image"]["bytes"]) for row in rows)
+    assert writer is not None, "a part has at least one image"
+    writer.close()
+    names = [f"{part}-{number:05d}-of-{len(shards):05d}.parquet" for number in range(len(shards))]
+    for shard, name in zip(shards, names, strict=True):
+        shard.rename(folder / name)
+    return names
+
+
+def _groups(part: Part, images: StoredImages, labels: Tensor, tick: Tick) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows of the table, as many as one group of Parquet holds; every image has been decoded once."""
+
+    def encoded(row: int) -> tuple[str, bytes]:
+        image, content = images.image(row), images.encoded(row)
+        path = images.name(row)
+        return (f"{part}-{row}.png", encode_png(image)) if content is None else (_short(path), content)
+
+    group: list[dict[str, Any]] = []
+    for row, (path, content) in enumerate(_sound(each_image(images, encoded, tick))):
+        group.append({"image": {"bytes": content, "path": path}, "label": int(labels[row])})
+        if len(group) == ROWS_PER_GROUP:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _schema(classes: tuple[str, ...]) -> pa.Schema:
+    features = {"image": {"_type": "Image"}, "label": {"names": list(classes), "_type": "ClassLabel"}}
+    columns = [("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())]
+    return pa.schema(columns, metadata={"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def _short(path: str) -> str:
+    """Return the class folder and name of an image file; a name that is not UTF-8 with question marks."""
+    return "/".join(path.split("/")[-2:]).encode("utf-8", "replace").decode()
+
+
+def _sound(found: Iterator[Any]) -> Iterator[Any]:
+    """Pass on what could be read.
+
+    Raises:
+        InputError: At the first image that could not.
+    """
+    for each in found:
+        if isinstance(each, InputError):
+            raise InputError(f"{each}; `tausearch data check` names every image that cannot be read")
+        yield each

@@ -1,0 +1,206 @@
+"""The tool's own form of a dataset, beside what was downloaded: one array of pixels, memory-mapped, or Parquet shards.
+
+    <dataset>/tausearch-prepared/v1/<variant>/
+        manifest.json                  what it was made from, and every file's size and sha256
+        train-pixels.npy               uint8 values of all images, one after the other
+        train-index.parquet            path, label, offset, height and width of each
+        train-00000-of-00002.parquet   or these: image (bytes, path) and label
+
+The folder appears whole or not at all, because it is renamed into place. All processes of a node share one copy of a
+memory-mapped array in the page cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from trainables.data.disk.listing import PARTS, Listing, Part, Rows
+from trainables.data.disk.parquet import ParquetImages, parquet_file, read_labels
+from trainables.data.disk.tree import PREPARED
+from trainables.errors import InputError
+
+VERSION = 1
+MANIFEST = "manifest.json"
+Form = Literal["array", "parquet"]
+FORMS: tuple[Form, ...] = ("array", "parquet")
+
+
+@dataclass(frozen=True)
+class PreparedFile:
+    """Size in bytes and sha256 of a file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class PreparedPart:
+    """One part.
+
+    Attributes:
+        images: How many.
+        source: Digest of the images that it was made from.
+        files: Name to size and digest, in order.
+    """
+
+    images: int
+    source: str
+    files: dict[str, PreparedFile]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a prepared folder holds.
+
+    Attributes:
+        version: Of this layout.
+        form: "array" or "parquet".
+        classes: Names in label order.
+        layout: What it was made from, in a few words.
+        parts: Each part.
+    """
+
+    version: int
+    form: Form
+    classes: tuple[str, ...]
+    layout: str
+    parts: dict[Part, PreparedPart]
+
+    def write(self, folder: Path) -> None:
+        """Write it into a folder."""
+        (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+
+def prepared_folder(dataset: Path, key: str) -> Path:
+    """Return where the prepared form of a dataset's variant lies, or would."""
+    return dataset / PREPARED / f"v{VERSION}" / key
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Read what a prepared folder holds.
+
+    Returns:
+        None if there is no such folder.
+
+    Raises:
+        InputError: If it cannot be understood, or a file is missing or has another size.
+    """
+    try:
+        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        parts = {
+            part: PreparedPart(
+                each["images"], each["source"], {name: PreparedFile(**file) for name, file in each["files"].items()}
+            )
+            for part, each in content["parts"].items()
+        }
+        manifest = Manifest(content["version"], content["form"], tuple(content["classes"]), content["layout"], parts)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{folder / MANIFEST}: cannot be read; prepare the data again") from error
+    if manifest.version != VERSION or manifest.form not in FORMS or set(parts) != set(PARTS):
+        raise InputError(f"{folder / MANIFEST}: is not of this version; prepare the data again")
+    for part in manifest.parts.values():
+        for name, file in part.files.items():
+            found = (folder / name).stat().st_size if (folder / name).is_file() else None
+            if found != file.bytes:
+                got = "it is missing" if found is None else f"got {found}"
+                raise InputError(f"{folder / name}: must have {file.bytes} bytes, {got}; prepare the data again")
+    return manifest
+
+
+def changed_files(folder: Path, manifest: Manifest) -> Iterator[tuple[str, bool]]:
+    """Read every file of a prepared folder and yield its name and whether its content is not what was written."""
+    for part in manifest.parts.values():
+        for name, file in part.files.items():
+            yield name, sha256(folder / name) != file.sha256
+
+
+def sha256(path: Path) -> str:
+    """Return the digest of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def listing_of(folder: Path, manifest: Manifest) -> Listing:
+    """Return the dataset of a prepared folder; no file of a part is opened before that part is asked for."""
+    return Listing(
+        manifest.classes,
+        {part: _lister(folder, manifest, part) for part in PARTS},
+        f"prepared ({'Parquet shards' if manifest.form == 'parquet' else 'decoded array'}) from {manifest.layout}",
+    )
+
+
+def _lister(folder: Path, manifest: Manifest, part: Part) -> Callable[[], Rows]:
+    files = manifest.parts[part].files
+
+    def rows() -> Rows:
+        if manifest.form == "array":
+            return _open_array(folder, part, files)
+        paths = [str(folder / name) for name in files]
+        labels = torch.tensor(read_labels(paths, "label"), dtype=torch.int64)
+        return ParquetImages(tuple(map(parquet_file, paths)), "image", np.arange(len(labels))), labels
+
+    return rows
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Decoded images in one memory-mapped array; reading an image copies its bytes and touches no others.
+
+    Attributes:
+        pixels: uint8 `(bytes,)`, memory-mapped.
+        places: int64 `(n, 3)`: offset, height and width of each image, `(h, w, 3)` in memory.
+        file: Where they lie.
+        digest: Of the file's content, as it was written.
+    """
+
+    pixels: np.ndarray
+    places: np.ndarray
+    file: str
+    digest: str
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def name(self, row: int) -> str:
+        """File and row number of an image, from 0."""
+        return f"{self.file} row {row}"
+
+    def encoded(self, row: int) -> bytes | None:
+        """None: the array holds pixels."""
+        return None
+
+    def image(self, row: int) -> Tensor:
+        """See `StoredImages`."""
+        offset, height, width = (int(value) for value in self.places[row])
+        pixels = np.array(self.pixels[offset : offset + 3 * height * width])
+        return torch.from_numpy(pixels).view(height, width, 3).permute(2, 0, 1)
+
+
+def _open_array(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:
+    pixels, index = (folder / name for name in array_files(part))
+    try:
+        table = pq.read_table(index, columns=["label", "offset", "height", "width"]).to_pydict()
+        mapped = np.load(pixels, mmap_mode="r")
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise InputError(f"{folder}: cannot be read; prepare the data again") from error
+    places = np.stack([np.asarray(table[key], dtype=np.int64) for key in ("offset", "height", "width")], axis=1)
+    digest = hashlib.sha256("".join(file.sha256 for file in files.values()).encode()).hexdigest()
+    return ArrayImages(mapped, places, str(pixels), digest), torch.tensor(table["label"], dtype=torch.int64)
+
+
+def array_files(part: Part) -> tuple[str, str]:
+    """Return the names of a part's pixels and of their index."""
+    return f"{part}-pixels.npy", f"{part}-index.parquet"

@@ -1,0 +1,127 @@
+"""From what a benchmark is called to the means to read it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trainables.data.benchmark import BenchmarkSource, Part
+from trainables.data.dataset import dataset_of
+from trainables.data.disk.listing import Rows
+from trainables.data.embedded import BENCHMARKS
+from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
+from trainables.data.recipes import Recipe
+from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
+from trainables.errors import InputError
+
+OWN_EPOCHS = 5  # of a folder or Parquet file, where `epochs` says nothing else
+
+
+def reference(text: str) -> BenchmarkRef:
+    """Read what a benchmark is called and make sure that there is one; nothing on disk is looked at.
+
+    Returns:
+        The reference, paths made absolute.
+
+    Raises:
+        InputError: If there is none of that name, or an option is wrong.
+    """
+    ref = BenchmarkRef.parse(text)
+    if not (ref.name in BENCHMARKS or on_disk(ref) or ref.is_module):
+        known = ", ".join((*BENCHMARKS, *PUBLISHED))
+        raise InputError(f"unknown benchmark {ref.name!r}; allowed: {known}, {FOLDER}PATH, {PARQUET}PATH, MODULE:NAME")
+    return ref
+
+
+def on_disk(ref: BenchmarkRef) -> bool:
+    """Whether a benchmark's images lie on disk."""
+    return ref.name in PUBLISHED or ref.path is not None
+
+
+def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSource:
+    """Look a benchmark up.
+
+    Args:
+        text: See `BenchmarkRef`.
+        data_root: Folder of the published datasets; see `dataset.data_root`.
+
+    Returns:
+        Its specification with the means to read it. Of a dataset on disk the files have been listed, none read.
+
+    Raises:
+        InputError: If there is none of that name, an option is wrong, or its dataset is not on disk or not whole.
+    """
+    ref = reference(text)
+    if on_disk(ref):
+        source = _from_disk(ref, data_root)
+    elif ref.variant is not None or ref.partial:
+        raise InputError(f"benchmark {text!r}: variant and partial are for published datasets")
+    else:
+        source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else _from_module(ref.name)
+    return _as_asked(source, ref)
+
+
+def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
+    if ref.path is not None and ref.tasks is None and ref.classes_per_task is None:
+        raise InputError(f"benchmark {ref.name!r}: needs --tasks or --classes-per-task")
+    listing = dataset_of(ref, data_root).listing()
+    publication = PUBLISHED.get(ref.name)
+    return BenchmarkSource(
+        name=ref.name,
+        class_names=listing.class_names,
+        num_tasks=1 if publication is None else publication.tasks,
+        epochs=OWN_EPOCHS if publication is None else publication.epochs,
+        batch_size=PAPER_BATCH,
+        backbone=PAPER_BACKBONE,
+        load=lambda part: listing.parts[part](),
+        transforms=Recipe(test_keep_ratio=True) if publication is None else publication.recipe,
+    )
+
+
+def _from_module(name: str) -> BenchmarkSource:
+    module_name, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute, None)
+    except ImportError as error:
+        raise InputError(f"benchmark {name!r}: module {module_name!r} cannot be imported ({error})") from error
+    if not isinstance(found, BenchmarkSource):
+        got = "nothing of that name" if found is None else type(found).__name__
+        raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
+    return found
+
+
+def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
+    """Put what the reference says in place of the benchmark's own tasks, epochs and class order."""
+    changes: dict[str, object] = {"name": str(ref)}
+    count = len(source.class_names)
+    tasks = ref.tasks if ref.classes_per_task is None else -(-count // ref.classes_per_task)
+    if tasks is not None:
+        if tasks > count // 2:
+            asked = "--tasks" if ref.tasks is not None else "--classes-per-task"
+            raise InputError(
+                f"benchmark {ref.name!r}: {asked} makes {tasks} tasks of {count} classes; a task needs at least 2"
+                f" classes, so at most {count // 2} tasks"
+            )
+        changes["num_tasks"] = tasks
+    if ref.epochs is not None:
+        changes["epochs"] = ref.epochs
+    if ref.class_order is not None:
+        # As the authors' code draws it, so that a seed means the same order there and here.
+        place = np.random.RandomState(ref.class_order).permutation(count)  # noqa: NPY002
+        names = dict(zip(place.tolist(), source.class_names, strict=True))
+        changes["class_names"] = tuple(names[position] for position in range(count))
+        changes["load"] = _relabelled(source.load, torch.from_numpy(place.astype("int64")))
+    return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
+
+
+def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor) -> Callable[[Part], Rows]:
+    def rows(part: Part) -> Rows:
+        images, labels = load(part)
+        return images, place[labels]
+
+    return rows

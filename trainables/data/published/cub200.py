@@ -1,0 +1,84 @@
+"""`cub200`: 200 species of birds (Wah et al. 2011, CUB-200-2011), the official split, classes by their official ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trainables.data.disk.arrays import NpzImages, read_npz
+from trainables.data.disk.listing import PARTS, LabelledFiles, Listing, Part, Rows, listed_files
+from trainables.data.disk.tree import Tree
+from trainables.data.published._reading import STANDARD, find_parquet
+from trainables.data.published.publication import Expected, Publication
+from trainables.data.recipes import IMAGENET, Recipe
+from trainables.errors import InputError
+
+_CLASSES = 200
+_ARRAYS: dict[Part, str] = {"train": "train_data.npz", "test": "test_data.npz"}
+
+
+def find(tree: Tree, variant: str) -> Listing | None:
+    """List the official folder, the authors' arrays, or the Hugging Face form."""
+    split = tree.find("train_test_split.txt")
+    if split is not None:
+        return _official(tree, split.removesuffix("train_test_split.txt"))
+    arrays = {part: tree.find(name) for part, name in _ARRAYS.items()}
+    if all(arrays.values()):
+        names = tuple(f"{number:03d}" for number in range(1, _CLASSES + 1))
+        return Listing(names, {part: _arrays(tree, str(arrays[part])) for part in PARTS}, "numpy arrays")
+    return find_parquet(tree)
+
+
+def _official(tree: Tree, folder: str) -> Listing:
+    def table(name: str) -> dict[int, str]:
+        path = f"{folder}{name}"
+        if path not in tree.entries:
+            raise InputError(f"{tree.root}: {path} is missing")
+        rows = (line.split(maxsplit=1) for line in tree.text(path).splitlines() if line.strip())
+        try:
+            return {int(number): value.strip() for number, value in rows}
+        except ValueError as error:
+            raise InputError(f"{tree.root / path}: every line must be a number and a value") from error
+
+    paths, labels, trains = table("images.txt"), table("image_class_labels.txt"), table("train_test_split.txt")
+    classes = table("classes.txt")
+    if not paths.keys() == labels.keys() == trains.keys():
+        raise InputError(f"{tree.root / folder}: images.txt, image_class_labels.txt and train_test_split.txt differ")
+    files = tree.below(f"{folder}images")
+    missing = [path for path in paths.values() if path not in files]
+    if missing:
+        raise InputError(
+            f"{tree.root / folder}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}"
+        )
+
+    def chosen(flag: str) -> LabelledFiles:
+        ids = [number for number in sorted(paths) if trains[number] == flag]
+        names = tuple(paths[number] for number in ids)
+        return LabelledFiles(names, tuple(files[name] for name in names), tuple(int(labels[n]) - 1 for n in ids))
+
+    names = tuple(classes[number] for number in sorted(classes))
+    return Listing(names, listed_files(chosen("1"), chosen("0")), "CUB_200_2011 with its split")
+
+
+def _arrays(tree: Tree, path: str) -> Callable[[], Rows]:
+    def rows() -> Rows:
+        entry = tree.entries[path]
+        labels: Any = read_npz(entry, "targets", path)
+        return NpzImages(path, entry, len(labels)), torch.tensor(labels.astype("int64"))
+
+    return rows
+
+
+CUB200 = Publication(
+    name="cub200",
+    tasks=10,
+    epochs=50,
+    recipe=Recipe(normalise=IMAGENET, train_resize=300, test_keep_ratio=True),
+    expected={STANDARD: Expected(_CLASSES, {"train": 5_994, "test": 5_794})},
+    find=find,
+    looks_for="CUB_200_2011.tgz or CUB_200_2011/ with images.txt, classes.txt, image_class_labels.txt and"
+    " train_test_split.txt; train_data.npz and test_data.npz (aimagelab-ta/cub200); or Parquet",
+    source="https://data.caltech.edu/records/65de6-vp158 (CUB_200_2011.tgz)",
+)

@@ -1,0 +1,60 @@
+"""`resisc45`: 45 kinds of land seen from the air (Cheng, Han and Lu 2017, NWPU-RESISC45), classes by name.
+
+The paper says 30,000 images; the dataset has 45 x 700 = 31,500 and is checked against that. It has no official split.
+Taken in this order: the authors' split files where they lie beside the images; the splits of the Hugging Face form,
+18,900 / 6,300 / 6,300, the middle one joining the training part (80/20), since a search holds out its own validation
+images; else a seeded 80/20 split of each class. Variant `without-validation` leaves that middle split out.
+"""
+
+from __future__ import annotations
+
+from trainables.data.disk.listing import Listing, from_split_file, in_class_folders, is_image, listed_files, split_files
+from trainables.data.disk.tree import Tree
+from trainables.data.published._reading import (
+    STANDARD,
+    class_root,
+    ending,
+    find_parquet,
+    names_by_label,
+    split_from_yaml,
+)
+from trainables.data.published.publication import Expected, Publication
+from trainables.data.recipes import IMAGENET, Recipe
+
+_SPLITS = ("resisc45_train.yaml", "resisc45_test.yaml")
+_TOTAL, _VALIDATION = 31_500, 6_300
+
+
+def find(tree: Tree, variant: str) -> Listing | None:
+    """List class folders or an archive with or without split files, or the Hugging Face form."""
+    if any(path.endswith(".parquet") for path in tree.entries):
+        return find_parquet(tree, validation_trains=variant == STANDARD)
+    images = {path: entry for path, entry in tree.entries.items() if is_image(path)}
+    if not images:
+        return None
+    train, test = (tree.find(name) for name in _SPLITS)
+    if train is None or test is None:
+        files = tree.below(class_root(images))
+        names = tuple(sorted({path.split("/")[0] for path in files if "/" in path}))
+        return Listing(names, split_files(in_class_folders(files, names)), "class folders, seeded 80/20 split")
+    by_name = {ending(path, 1): entry for path, entry in images.items()}
+    parts = []
+    for split in (train, test):
+        paths, labels = split_from_yaml(tree, split)
+        parts.append(from_split_file(by_name, [ending(path, 1) for path in paths], labels, split_file=split))
+    names = names_by_label(parts[0].labels, [name.rsplit("_", 1)[0] for name in parts[0].names], train)
+    return Listing(names, listed_files(*parts), "class folders with the authors' split files")
+
+
+RESISC45 = Publication(
+    name="resisc45",
+    tasks=9,
+    epochs=30,
+    recipe=Recipe(IMAGENET),
+    expected={STANDARD: Expected(45, total=_TOTAL), "without-validation": Expected(45, total=_TOTAL - _VALIDATION)},
+    find=find,
+    looks_for="resisc45_images.tar.gz or <class>/*.jpg, with resisc45_train.yaml and resisc45_test.yaml or without;"
+    " or Parquet (timm/resisc45)",
+    source="https://huggingface.co/datasets/aimagelab-ta/resisc45 (the authors' split),"
+    " https://huggingface.co/datasets/timm/resisc45",
+)

@@ -1,0 +1,130 @@
+"""What a benchmark is called: its name, or where its images lie, and what departs from its own protocol.
+
+The one text form, `NAME?key=value&key=value`, is what the command line, a run's specification, a best file, MLflow and
+a worker carry. Equal texts are equal benchmarks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from trainables.errors import InputError
+
+FOLDER, PARQUET = "folder:", "parquet:"
+_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkRef:
+    """A benchmark by name.
+
+    Attributes:
+        name: A known name, `folder:PATH`, `parquet:PATH` (absolute paths) or `MODULE:NAME`.
+        tasks: T, in place of the benchmark's own.
+        classes_per_task: At most so many classes in a task; in place of `tasks`.
+        class_order: Seed of a random class order; None keeps label order.
+        epochs: In place of the benchmark's own.
+        variant: Of a published dataset that has several.
+        partial: Whether a copy with fewer images than the published dataset will do.
+    """
+
+    name: str
+    tasks: int | None = None
+    classes_per_task: int | None = None
+    class_order: int | None = None
+    epochs: int | None = None
+    variant: str | None = None
+    partial: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> BenchmarkRef:
+        """Read the text form; nothing is looked up.
+
+        Returns:
+            The reference, paths made absolute.
+
+        Raises:
+            InputError: If an option is not known or its value is wrong.
+        """
+        name, _, query = text.partition("?")
+        options: dict[str, Any] = {}
+        for part in query.split("&") if query else []:
+            key, equals, value = part.partition("=")
+            if key not in OPTIONS or not equals:
+                raise InputError(f"benchmark {text!r}: unknown option {part!r}; allowed: {', '.join(OPTIONS)}")
+            options[key] = _typed(text, key, value)
+        return cls(name=_absolute(name)).with_options(**options)
+
+    def with_options(self, **options: Any) -> BenchmarkRef:
+        """Return it with some options set; those that are None stay as they are.
+
+        Raises:
+            InputError: If a value is out of range, or two options contradict each other.
+        """
+        given = {key: value for key, value in options.items() if value is not None}
+        ref = replace(self, **given)
+        for key, least in (("tasks", 1), ("classes_per_task", 2), ("class_order", 0), ("epochs", 1)):
+            value = getattr(ref, key)
+            if value is not None and value < least:
+                raise InputError(f"benchmark {ref.name!r}: {key} must be at least {least}, got {value}")
+        if ref.class_order is not None and ref.class_order >= 2**32:
+            raise InputError(f"benchmark {ref.name!r}: class_order must be below {2**32}, got {ref.class_order}")
+        if ref.tasks is not None and ref.classes_per_task is not None:
+            raise InputError(f"benchmark {ref.name!r}: give tasks or classes_per_task, not both")
+        return ref
+
+    @property
+    def path(self) -> str | None:
+        """Of `folder:PATH` and `parquet:PATH`."""
+        for kind in (FOLDER, PARQUET):
+            if self.name.startswith(kind):
+                return self.name.removeprefix(kind)
+        return None
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is `MODULE:NAME`."""
+        return self.path is None and _MODULE.fullmatch(self.name) is not None
+
+    def __str__(self) -> str:
+        values = [(key, getattr(self, key)) for key in OPTIONS]
+        given = [f"{k}={'yes' if v is True else v}" for k, v in values if v is not None and v is not False]
+        return f"{self.name}?{'&'.join(given)}" if given else self.name
+
+    @property
+    def slug(self) -> str:
+        """A short form of letters, digits, `.`, `_` and `-`, for the names of runs and files."""
+        path = self.path
+        short = self.name if path is None else f"{self.name.partition(':')[0]}-{os.path.basename(path)}"
+        text = str(replace(self, name=short))
+        return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[:60].rstrip("-._")
+
+
+OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name")
+
+
+def _typed(text: str, key: str, value: str) -> int | str | bool:
+    if key == "variant":
+        if not re.fullmatch(r"[a-z0-9-]+", value):
+            raise InputError(f"benchmark {text!r}: variant must be letters, digits and '-', got {value!r}")
+        return value
+    if key == "partial":
+        if value != "yes":
+            raise InputError(f"benchmark {text!r}: partial must be 'yes' or left out, got {value!r}")
+        return True
+    if not value.isascii() or not value.isdigit():
+        raise InputError(f"benchmark {text!r}: {key} must be a whole number, got {value!r}")
+    return int(value)
+
+
+def _absolute(name: str) -> str:
+    for kind in (FOLDER, PARQUET):
+        if name.startswith(kind):
+            path = name.removeprefix(kind)
+            if not path:
+                raise InputError(f"benchmark {name!r}: needs a path after {kind!r}")
+            return kind + os.path.abspath(os.path.expanduser(path))
+    return name
