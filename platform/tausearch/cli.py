@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -220,27 +219,20 @@ def spaces(
     json: JsonOption = False,
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
-    from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
+    from search_spaces import METHODS_WITH_SPACE, parse_assignment  # noqa: PLC0415  # see search
     from tausearch import report
-    from tausearch.spec import require_space_fits
-    from trainables.data import get_source
-    from trainables.methods import METHODS
+    from tausearch.spaces import require_benchmark, space_of
 
-    get_source(benchmark)
+    require_benchmark(benchmark)
     overrides = dict(parse_assignment(text) for text in set_ or [])
-    methods = METHODS_WITH_SPACE if method is None else (method,)
-    resolved = []
-    for each in methods:
-        entry = METHODS.get(each)  # a method that does not run yet has a space all the same
-        known = None if entry is None else [one.name for one in fields(entry.config)]
-        resolved.append(load_space(each, benchmark, file=space, overrides=overrides, known=known))
-        if entry is not None:
-            require_space_fits(entry, resolved[-1])
+    resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
     if json:
-        report.print_json([found.as_dict() for found in resolved] if method is None else resolved[0].as_dict())
-        return
-    for found in resolved:
-        report.show_space(found)
+        plain = [report.space_as_dict(found) for found in resolved]
+        report.print_json(plain[0] if method else plain)
+    elif method:
+        report.show_space(resolved[0])
+    else:
+        report.show_spaces(resolved)
 
 
 @app.command()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 
 import torch
 
-from search_spaces import Scalar, load_space
+from search_spaces import Scalar
 from tausearch.cluster import local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
-from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of, require_space_fits
+from tausearch.spaces import running_method, space_of
+from tausearch.spec import ALGORITHMS, Algorithm, Resources, RunSpec, protocol_of
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
-from trainables.methods import get_method
 from trainables.methods.protocol import PRECISIONS, Precision
 
 DEFAULT_TRIALS = 12
@@ -47,11 +46,8 @@ def plan(
     Raises:
         InputError: If an argument is wrong.
     """
-    benchmark_spec, entry = get_source(benchmark), get_method(method)
-    known = [each.name for each in fields(entry.config)]
-    file = None if space is None else Path(space)
-    resolved = load_space(method, benchmark, file=file, overrides=overrides, known=known)
-    require_space_fits(entry, resolved)
+    benchmark_spec, entry = get_source(benchmark), running_method(method)
+    resolved = space_of(method, benchmark, None if space is None else Path(space), overrides or {})
     chosen = _algorithm(algorithm)
     if not 0 <= seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
