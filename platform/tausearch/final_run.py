@@ -17,11 +17,11 @@ from tausearch.files import DEFAULT_STORAGE, RunDirectory, Storage, replace_text
 from tausearch.planning import create, new_run, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
+from tausearch.spaces import running_method
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
-from trainables.methods import get_method
 from trainables.trial import TrialConfig
 
 METRICS = ("test/final_accuracy", "test/forgetting")
@@ -125,7 +125,7 @@ def _plan(
     """
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
-    benchmark_spec, entry = get_source(benchmark or best.benchmark), get_method(best.method)
+    benchmark_spec, entry = get_source(benchmark or best.benchmark), running_method(best.method)
     hyperparameters = {**best.hyperparameters, **overrides}
     hyperparameters = asdict(entry.parse(hyperparameters))
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
@@ -146,6 +146,8 @@ def _plan(
         fixed=hyperparameters,
         seeds=tuple(seeds),
         source=best.selection.search,
+        tuned_on=best.benchmark,
+        overrides=dict(overrides),
     )
     return spec, root, directory
 
@@ -171,6 +173,8 @@ def _conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]
         "hyperparameters": spec.fixed,
         "protocol": spec.protocol.model_dump(mode="json"),
         "source": spec.source,
+        "tuned_on": spec.tuned_on,
+        "overrides": spec.overrides,
         "summary": summary,
         "seeds": [{"seed": t.seed, "status": t.status, **{m: t.final.get(m) for m in METRICS}} for t in trials],
     }

@@ -125,6 +125,9 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
             count = int(part["seeds"])
             spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
             out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+    if spec.tuned_on is not None:
+        elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
+        out.print(f"tuned on      {spec.tuned_on} (search {spec.source}){elsewhere}", soft_wrap=True)
     out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)

@@ -74,6 +74,8 @@ class RunSpec(Strict):
         fixed: Hyperparameters that it does not search; all of them in a final run.
         seeds: Of a final run.
         source: The search whose best configuration a final run trains, if any.
+        tuned_on: The benchmark of that search; None in a search.
+        overrides: What a final run has in the place of the chosen values (`--set`).
         version: Of tausearch.
     """
 
@@ -92,6 +94,8 @@ class RunSpec(Strict):
     fixed: dict[str, Scalar] = {}
     seeds: tuple[int, ...] = ()
     source: str | None = None
+    tuned_on: str | None = None
+    overrides: dict[str, Scalar] = {}
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property

@@ -117,6 +117,9 @@ class Tracker:
         if self._find_runs():
             return
         tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name}
+        if self.spec.tuned_on is not None:
+            tags |= {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark}
+            tags |= {} if self.spec.source is None else {"source": self.spec.source}
         self._parent = self._create_run(self.spec.name, tags)
         protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
         about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
