@@ -185,6 +185,37 @@ def status(
 
 
 @app.command()
+def compare(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Benchmarks [default: all with a final run].")] = None,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="Tuned here, judged there: a matrix per method.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Put final runs beside the paper's results: a table and a picture."""
+    from tausearch.compare import command  # noqa: PLC0415  # see search
+
+    chosen = {"json": json, "csv": csv, "markdown": markdown, "latex": latex}
+    forms: list[command.Form] = [form for form in command.FORMS if chosen.get(form)] or ["table"]
+    if len(forms) > 1:
+        raise InputError(f"--{' and --'.join(forms)}: choose one of them")
+    if transfer and figure is not None:
+        raise InputError("--figure: draws methods by benchmark, so it does not go with --transfer")
+    root = open_storage(storage, write=False)
+    if transfer:
+        command.show_transfer(root, benchmarks or [], forms[0])
+    else:
+        command.show_comparison(root, benchmarks or [], forms[0], figure)
+
+
+@app.command()
 def export(
     benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
     method: Annotated[str, typer.Argument(help="Method.")],

@@ -88,7 +88,7 @@ def train(
         return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
 
     def conclude(trials: list[TrialSummary]) -> Conclusion:
-        return _conclude(spec, directory, trials)
+        return conclude_final(spec, directory, trials)
 
     source = FixedSource((number, {}) for number in range(len(seeds)))
     run = drive(
@@ -164,7 +164,8 @@ def summarise(trials: Sequence[TrialSummary]) -> dict[str, dict[str, float]]:
     return summary
 
 
-def _conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+def conclude_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Write `results.json` from all seeds, and say what MLflow should have."""
     summary = summarise(trials)
     content: dict[str, Any] = {
         "name": spec.name,

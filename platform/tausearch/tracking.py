@@ -116,14 +116,17 @@ class Tracker:
                 self._experiment = found.experiment_id
         if self._find_runs():
             return
-        tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name}
-        if self.spec.tuned_on is not None:
-            tags |= {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark}
-            tags |= {} if self.spec.source is None else {"source": self.spec.source}
+        tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name, **self._origin()}
         self._parent = self._create_run(self.spec.name, tags)
         protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
         about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
         self._log(self._parent, params={**about, **protocol})
+
+    def _origin(self) -> dict[str, str]:
+        """Return the tags that say where the hyperparameters of a final run were tuned."""
+        if self.spec.tuned_on is None:
+            return {}
+        return {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark, "source": self.spec.source or ""}
 
     def _find_runs(self) -> bool:
         """Take over the runs that an earlier attempt made; says whether there are any."""
@@ -156,7 +159,7 @@ class Tracker:
 
     def _write(self, trial: TrialSummary) -> None:
         if trial.number not in self._runs:
-            tags = {PARENT_TAG: self._parent, "method": self.spec.method, "trial": str(trial.number)}
+            tags = {PARENT_TAG: self._parent, "method": self.spec.method, "trial": str(trial.number), **self._origin()}
             self._runs[trial.number] = self._create_run(f"{self.spec.name}/trial-{trial.number}", tags)
             self._log(self._runs[trial.number], params={**trial.hyperparameters, "seed": trial.seed})
         run, done = self._runs[trial.number], self._written.get(trial.number, 0)
