@@ -46,14 +46,13 @@ def comparison_sheets(comparison: Comparison, paper: PaperResults) -> list[Sheet
 
 def transfer_sheet(matrix: TransferMatrix) -> Sheet:
     """Return a matrix: rows are where it was tuned, columns where it was judged."""
-    names = matrix.benchmarks
     rows = []
-    for tuned_on in names:
-        cells = (matrix.cells.get((tuned_on, judged_on)) for judged_on in names)
+    for tuned_on in matrix.tuned_on:
+        cells = (matrix.cells.get((tuned_on, judged_on)) for judged_on in matrix.judged_on)
         rows.append((tuned_on, *(_transferred(cell) for cell in cells)))
     name = label(matrix.method, describe(matrix.settings))
     title = f"{name}: final accuracy in percent, by where it was tuned (rows) and judged (columns)"
-    return Sheet(title, ("tuned on", *names), tuple(rows))
+    return Sheet(title, ("tuned on", *matrix.judged_on), tuple(rows))
 
 
 def label(method: str, settings: str) -> str:

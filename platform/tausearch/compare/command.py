@@ -38,12 +38,12 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
     """
     runs, without = read_final_runs(storage)
     _require_known(runs, benchmarks)
-    if not runs:
+    if not runs and form != "json":
         _nothing(storage, without, form)
         return
     paper = paper_results()
     comparisons = compare(runs, paper, list(dict.fromkeys(benchmarks)))
-    drawn = _draw(comparisons, figure, storage)
+    drawn = _draw(comparisons, figure, storage) if runs else None
     sheets = [sheet for each in comparisons for sheet in comparison_sheets(each, paper)]
     if form == "json":
         rows = formats.rows_as_dicts(comparisons)
@@ -59,8 +59,8 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
             if not (comparison.rows or comparison.apart):
                 out.print(f"{comparison.benchmark}: no final run, and the paper does not have it")
         if any(comparison.rows for comparison in comparisons):
-            out.print("ours: mean ± standard deviation (seeds). In parentheses beside yes or no: 2 sd,", style="dim")
-            out.print("the root of both squared, of the paper's alone where ours has one seed.", style="dim")
+            out.print("ours: mean ± standard deviation (seeds)", style="dim")
+            out.print("within 2 sd: in parentheses, two standard deviations of the difference", style="dim")
         if without:
             out.print(f"without results yet: {', '.join(without)}", style="dim")
         if drawn is not None:
@@ -74,7 +74,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
 
     Args:
         storage: Where the runs are.
-        benchmarks: Which to show, as rows and columns; empty for all.
+        benchmarks: Judged on which; empty for all.
         form: How to print.
 
     Raises:
@@ -82,13 +82,13 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
     """
     runs, without = read_final_runs(storage)
     _require_known(runs, benchmarks)
-    if not runs:
+    if not runs and form != "json":
         _nothing(storage, without, form)
         return
     matrices = transfer(runs, benchmarks)
     sheets = [transfer_sheet(matrix) for matrix in matrices]
     if form == "json":
-        print_json({"matrices": formats.matrices_as_dicts(matrices)})
+        print_json({"matrices": formats.matrices_as_dicts(matrices), "without_results": without})
     elif form == "csv":
         print(formats.as_csv(formats.transfer_records(matrices)), end="")
     elif not matrices:
@@ -115,9 +115,6 @@ def _require_known(runs: Sequence[FinalRun], benchmarks: Sequence[str]) -> None:
 
 
 def _nothing(storage: Storage, without: Sequence[str], form: Form) -> None:
-    if form == "json":
-        print_json({"rows": [], "matrices": [], "without_results": list(without)})
-        return
     unfinished = f" ({', '.join(without)} without results yet)" if without else ""
     _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: tausearch train BEST.yaml", form)
 

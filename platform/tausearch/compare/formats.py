@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +14,11 @@ from tausearch.compare.comparison import Comparison, Row
 from tausearch.compare.runs import FinalRun
 from tausearch.compare.transfer import TransferMatrix
 
-_LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"±": r"$\pm$", "~": r"\textasciitilde{}"})
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 
 def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
@@ -28,7 +33,8 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
             "method": matrix.method,
             "settings": matrix.settings,
             "backbone": matrix.backbone,
-            "benchmarks": list(matrix.benchmarks),
+            "tuned_on": list(matrix.tuned_on),
+            "judged_on": list(matrix.judged_on),
             "left_out": matrix.left_out,
             "cells": [
                 {
@@ -73,7 +79,7 @@ def _row(row: Row) -> dict[str, Any]:
         "benchmark": row.benchmark,
         "method": row.method,
         "settings": row.settings,
-        "comparable": not row.departures,
+        "comparable": None if row.ours is None else not row.departures,
         "departures": list(row.departures),
         "ours": None if row.ours is None else {**_ours(row.ours), "other_runs": row.others},
         "paper": paper,
@@ -143,7 +149,8 @@ def _markdown(sheet: Sheet) -> str:
 
 def _latex(sheet: Sheet) -> str:
     def line(cells: Sequence[str]) -> str:
-        return " & ".join(cell.replace("\n", ", ").translate(_LATEX) for cell in cells) + r" \\"
+        escaped = (cell.replace("\n", ", ").translate(_LATEX) for cell in cells)
+        return " & ".join(_MINUS.sub("$-$", cell) for cell in escaped) + r" \\"
 
     columns = "l" * len(sheet.header)
     body = [r"\toprule", line(sheet.header), r"\midrule", *map(line, sheet.rows), r"\bottomrule"]

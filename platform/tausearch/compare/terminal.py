@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +14,7 @@ from tausearch.compare.cells import FORGETTING, Sheet
 
 _NUMBERS = ("ours", "paper", "difference", "forgetting", "paper's forgetting")
 _WORDS = ("method", "why not", "protocol", "run", "within 2 sd", "tuned on")
+_BETWEEN = 3  # spaces between columns
 _SPARED = (*FORGETTING, "protocol")  # columns that a narrow terminal does without
 
 
@@ -22,18 +23,22 @@ def show_sheets(sheets: Sequence[Sheet], out: Console) -> None:
     for number, sheet in enumerate(sheets):
         if number:
             out.print()
-        whole, part = _table(sheet), _table(_without(sheet, _SPARED))
-        if _widths(whole, out).maximum <= out.width:
-            out.print(whole)
-        elif _widths(part, out).minimum <= out.width:
-            out.print(part)
+        part = _without(sheet, _SPARED)
+        if _width(sheet, broken=False) <= out.width:
+            out.print(_table(sheet))
+        elif _width(part, broken=True) <= out.width:
+            out.print(_table(part))
         else:
             _lines(sheet, out)
 
 
-def _widths(table: Table, out: Console) -> Measurement:
-    """Return the width below which words or numbers would be broken, and the one from which no line is."""
-    return Measurement.get(out, out.options.update(width=10_000), table)
+def _width(sheet: Sheet, *, broken: bool) -> int:
+    """Return how many columns of the terminal a table needs, if what consists of words may be broken between them."""
+    widths = []
+    for name, *cells in zip(sheet.header, *sheet.rows, strict=True):
+        split = str.split if broken and name in _WORDS else str.splitlines
+        widths.append(max(cell_len(piece) for text in (name, *cells) for piece in split(text) or [""]))
+    return sum(widths) + _BETWEEN * len(widths)
 
 
 def _table(sheet: Sheet) -> Table:

@@ -63,9 +63,14 @@ class TransferMatrix:
     left_out: int
 
     @property
-    def benchmarks(self) -> tuple[str, ...]:
-        """All benchmarks in it, in alphabetical order: rows and columns."""
-        return tuple(sorted({name for pair in self.cells for name in pair}))
+    def tuned_on(self) -> tuple[str, ...]:
+        """Its rows, in alphabetical order."""
+        return tuple(sorted({tuned_on for tuned_on, _ in self.cells}))
+
+    @property
+    def judged_on(self) -> tuple[str, ...]:
+        """Its columns, in alphabetical order."""
+        return tuple(sorted({judged_on for _, judged_on in self.cells}))
 
 
 def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list[TransferMatrix]:
@@ -74,17 +79,16 @@ def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list
     Args:
         runs: Oldest first; of runs of the very same thing one stands for all, see `standing`. Left out are those whose
             hyperparameters were changed by hand, and those that do not say where they were tuned.
-        benchmarks: Which to show, as rows and columns; by default all that take part.
+        benchmarks: Judged on which; by default all that take part.
 
     Returns:
         The matrices, ordered by method.
     """
     tuned = [run for run in runs if run.tuned_on is not None and run.settings == run.marks]
-    shown = [run for run in tuned if not benchmarks or {run.tuned_on, run.spec.benchmark} <= set(benchmarks)]
     groups: dict[str, list[FinalRun]] = {}
-    for run in shown:
+    for run in tuned:
         groups.setdefault(repr(_group(run)), []).append(run)
-    matrices = [_matrix(group) for group in groups.values()]
+    matrices = [_matrix(group, benchmarks) for group in groups.values()]
     return sorted((m for m in matrices if m.cells), key=lambda m: (m.method, repr(m.settings), m.backbone))
 
 
@@ -92,12 +96,13 @@ def _group(run: FinalRun) -> tuple[object, ...]:
     return (run.spec.method, run.marks, run.spec.protocol.weights_digest, run.spec.protocol.precision)
 
 
-def _matrix(runs: Sequence[FinalRun]) -> TransferMatrix:
+def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMatrix:
     partners = {name for r in runs if r.tuned_on != r.spec.benchmark for name in (r.tuned_on, r.spec.benchmark)}
-    taking_part = [run for run in runs if run.spec.benchmark in partners and run.tuned_on in partners]
-    columns = {name: _column([run for run in taking_part if run.spec.benchmark == name]) for name in partners if name}
+    names = sorted(name for name in partners if name and (not benchmarks or name in benchmarks))
+    taking_part = [run for run in runs if run.spec.benchmark in names and run.tuned_on in partners]
+    columns = {name: _column([run for run in taking_part if run.spec.benchmark == name]) for name in names}
     cells = {}
-    for judged_on, column in sorted(columns.items()):
+    for judged_on, column in columns.items():
         for tuned_on, run in sorted(column.items()):
             cells[tuned_on, judged_on] = TransferCell(tuned_on, judged_on, run, column.get(judged_on))
     kept = [cell.run.conditions for cell in cells.values()]
