@@ -85,6 +85,9 @@ SPACES = {
         (["spaces", "nope"], "no search space for method 'nope'; allowed: "),
         (["spaces", "--benchmark", "nope"], "unknown benchmark 'nope'"),
         (["ui"], "has no runs yet"),
+        (["compare", "nope"], "unknown benchmark 'nope'; allowed: imagenet_r, cifar100, .*digits"),
+        (["compare", "--json", "--csv"], "--json and --csv: choose one of them"),
+        (["compare", "--transfer", "--figure", "x.png"], "--figure: .* does not go with --transfer"),
     ],
 )
 def test_bad_input(
@@ -159,6 +162,16 @@ def test_status_without_runs(
     monkeypatch.chdir(tmp_path)
     assert run(["status"], capsys, monkeypatch)[1].strip() == "no runs yet"
     assert run(["status", "--json"], capsys, monkeypatch)[1].strip() == "[]"
+
+
+def test_compare_without_final_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["cifar100"], ["--transfer"]):
+        code, out, err = run(["compare", *arguments], capsys, monkeypatch)
+        assert (code, err) == (0, "") and out.startswith("no final runs in ") and len(out.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_seeds_take_several_values() -> None:

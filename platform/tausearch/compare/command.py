@@ -52,19 +52,7 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
     elif form == "csv":
         print(formats.as_csv(formats.comparison_records(comparisons)), end="")
     elif form == "table":
-        out = console()
-        show_sheets(sheets, out)
-        out.print()
-        for comparison in comparisons:
-            if not (comparison.rows or comparison.apart):
-                out.print(f"{comparison.benchmark}: no final run, and the paper does not have it")
-        if any(comparison.rows for comparison in comparisons):
-            out.print("ours: mean ± standard deviation (seeds)", style="dim")
-            out.print("within 2 sd: in parentheses, two standard deviations of the difference", style="dim")
-        if without:
-            out.print(f"without results yet: {', '.join(without)}", style="dim")
-        if drawn is not None:
-            out.print(f"picture  {drawn}", soft_wrap=True)
+        _print_comparison(sheets, comparisons, without, drawn)
     else:
         _print_text(sheets, form)
 
@@ -122,6 +110,24 @@ def _nothing(storage: Storage, without: Sequence[str], form: Form) -> None:
 def _say(line: str, form: Form) -> None:
     """Print a line for a person: on stderr where stdout is for a program."""
     print(line, file=sys.stdout if form == "table" else sys.stderr)
+
+
+def _print_comparison(
+    sheets: Sequence[Sheet], comparisons: Sequence[Comparison], without: Sequence[str], drawn: Path | None
+) -> None:
+    out = console()
+    show_sheets(sheets, out)
+    out.print()
+    for comparison in comparisons:
+        if not (comparison.rows or comparison.apart):
+            out.print(f"{comparison.benchmark}: no final run, and the paper does not have it")
+    if any(comparison.rows for comparison in comparisons):
+        out.print("ours: mean ± standard deviation (seeds)", style="dim")
+        out.print("within 2 sd: in parentheses, two standard deviations of the difference", style="dim")
+    if without:
+        out.print(f"without results yet: {', '.join(without)}", style="dim")
+    if drawn is not None:
+        out.print(f"picture  {drawn}", soft_wrap=True)
 
 
 def _print_text(sheets: Sequence[Sheet], form: Form) -> None:
