@@ -46,16 +46,16 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     lines = [line for in_paper in (True, False) for line in _lines([p for p in panels if p[0].in_paper == in_paper])]
     columns = max((len(line) for line in lines), default=1)
     heights = [_AROUND + _ROW * max(len(rows) for _, rows in line) for line in lines] or [_AROUND]
-    figure = Figure(figsize=(_PANEL * columns, sum(heights) + 0.5), layout="constrained")
+    figure = Figure(figsize=(_PANEL * columns, sum(heights) + 0.6), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
     for number, line in enumerate(lines):
         longest = max(len(rows) for _, rows in line)
         for column, (comparison, rows) in enumerate(line):
             _panel(figure.add_subplot(grid[number, column]), comparison, rows, longest, paper)
-    figure.legend(handles=_legend(), loc="outside upper center", ncols=2, frameon=False)
+    figure.legend(handles=_legend(), loc="outside upper center", ncols=min(2, columns), frameon=False, fontsize=9)
     if left_out:
-        note = f"Left out: {left_out} run{'s' * (left_out > 1)} with another protocol, or tuned on another benchmark."
+        note = f"left out: {left_out} run{'s' * (left_out > 1)} of another protocol, or tuned elsewhere"
         figure.supxlabel(note, fontsize=8, color="0.4")
     try:
         figure.savefig(path, dpi=150)
