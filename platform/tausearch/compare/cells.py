@@ -60,29 +60,20 @@ def label(method: str, settings: str) -> str:
     return f"{method} ({settings})" if settings else method
 
 
-def score_text(score: Score | None) -> str:
+def score_text(score: Score) -> str:
     """Return `77.79 ± 0.26 (3)`: mean, standard deviation, seeds."""
-    if score is None:
-        return ""
     return f"{score.mean:.2f}{'' if score.std is None else f' ± {score.std:.2f}'} ({score.seeds})"
 
 
 def _beside(row: Row) -> tuple[str, ...]:
-    paper = row.paper
+    name, paper = label(row.method, describe(row.settings)), row.paper
     theirs = "" if paper is None else f"{paper.accuracy:.2f}" + ("" if paper.std is None else f" ± {paper.std:.2f}")
-    ours = (
-        ("", "", "", "", "")
-        if row.ours is None
-        else (
-            score_text(row.ours.accuracy),
-            _points(row.difference),
-            _verdict(row),
-            _mean(row.ours),
-            _run(row),
-        )
-    )
     forgetting = "" if paper is None or paper.forgetting is None else f"{paper.forgetting:.2f}"
-    return (label(row.method, describe(row.settings)), ours[0], theirs, ours[1], ours[2], ours[3], forgetting, ours[4])
+    if row.ours is None:
+        return (name, "", theirs, "", "", "", forgetting, "")
+    difference = "" if row.difference is None else f"{row.difference:+.2f}"
+    ours = score_text(row.ours.accuracy)
+    return (name, ours, theirs, difference, _verdict(row), _mean(row.ours), forgetting, _run(row))
 
 
 def _apart(row: Row) -> tuple[str, ...]:
@@ -110,10 +101,6 @@ def _run(row: Row) -> str:
 
 def _mean(run: FinalRun) -> str:
     return "" if run.forgetting is None else f"{run.forgetting.mean:.2f}"
-
-
-def _points(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}"
 
 
 def _transferred(cell: TransferCell | None) -> str:
