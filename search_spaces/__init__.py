@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search_spaces.reading import METHODS_WITH_SPACE, load_space
+from search_spaces.reading import METHODS_WITH_SPACE, load_space, paper_benchmarks
 from search_spaces.schema import Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceError, SpaceFile
 from search_spaces.values import parse_assignment
 
@@ -16,5 +16,6 @@ __all__ = [
     "SpaceError",
     "SpaceFile",
     "load_space",
+    "paper_benchmarks",
     "parse_assignment",
 ]

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 
-from search_spaces.schema import ResolvedSpace, Scalar, SpaceFile, resolve
+from search_spaces.schema import DEFAULT, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import SpaceError
 
 _FOLDER = Path(__file__).parent
 METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
+
+
+@cache
+def paper_benchmarks() -> tuple[str, ...]:
+    """Return the benchmarks for which the paper chose hyperparameters, in its order."""
+    files = (read_space_file(_FOLDER / f"{method}.yaml") for method in METHODS_WITH_SPACE)
+    return tuple(dict.fromkeys(benchmark for file in files for benchmark in file.paper))
 
 
 def load_space(
@@ -22,6 +31,7 @@ def load_space(
     file: Path | None = None,
     overrides: Mapping[str, Scalar] | None = None,
     known: Collection[str] | None = None,
+    benchmarks: Collection[str] | None = None,
 ) -> ResolvedSpace:
     """Return what a search of `method` on `benchmark` uses.
 
@@ -30,24 +40,57 @@ def load_space(
         benchmark: Name.
         file: The user's own file (`--space`): its entries go over those of the method's file, key by key.
         overrides: Values fixed by the user (`--set`).
-        known: The method's hyperparameters; None checks no names.
+        known: The method's hyperparameters; None for those that its own file names.
+        benchmarks: Benchmarks that a file may name, beside the paper's and `benchmark`; None checks none.
 
     Raises:
-        SpaceError: If there is no file for the method, or a file is wrong.
+        SpaceError: If there is no file for the method, or a file or a fixed value is wrong.
     """
     if method not in METHODS_WITH_SPACE:
         raise SpaceError(f"no search space for method {method!r}; allowed: {', '.join(METHODS_WITH_SPACE)}")
     source = f"{method}.yaml"
-    files = [read_space_file(_FOLDER / source)]
+    own = read_space_file(_FOLDER / source)
+    names = tuple(known or dict.fromkeys(name for _, name in own.places()))
+    _require_known(source, own, names, None)
+    files = [own]
     if file is not None:
         files.append(read_space_file(file))
         source = str(file)
-    if known is not None:
-        named = [name for each in files for name in (*each.space, *(k for part in each.fixed.values() for k in part))]
-        unknown = [name for name in named if name not in known]
-        if unknown:
-            raise SpaceError(f"{source}: unknown hyperparameter {unknown[0]!r}; allowed: {', '.join(known)}")
+        allowed = None if benchmarks is None else (*dict.fromkeys([*paper_benchmarks(), *benchmarks, benchmark]),)
+        _require_known(source, files[-1], names, allowed)
+        _require_numbers(own, files[-1].fixed_values(benchmark), f"{source}: fixed: ")
+    _require_overrides(own, overrides or {}, names)
     return resolve(files, method, benchmark, overrides or {}, source)
+
+
+def _require_known(source: str, file: SpaceFile, names: Collection[str], benchmarks: Collection[str] | None) -> None:
+    for where, name in file.places():
+        if name not in names:
+            raise SpaceError(f"{source}: {where}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
+    for section in ("paper", "start", "fixed") if benchmarks is not None else ():
+        allowed = (*(benchmarks or ()), *(() if section == "paper" else (DEFAULT,)))
+        for name in getattr(file, section):
+            if name not in allowed and ":" not in name:  # a folder's name (folder:PATH) is known only where it is used
+                raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; allowed: {', '.join(allowed)}")
+
+
+def _require_overrides(own: SpaceFile, overrides: Mapping[str, Scalar], names: Collection[str]) -> None:
+    for name, value in overrides.items():
+        if name not in names:
+            raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
+    _require_numbers(own, overrides, "--set ")
+
+
+def _require_numbers(own: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
+    """Refuse words where the method's file searches numbers; the method itself knows which numbers it can take."""
+    for name, value in values.items():
+        dimension = own.space.get(name)
+        if not isinstance(dimension, Range):
+            continue
+        whole = "whole " if dimension.integer else ""
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or (dimension.integer and not float(value).is_integer()):
+            raise SpaceError(f"{where}{name}={value}: must be a {whole}number, such as {dimension.grid[0]:g}")
 
 
 def read_space_file(path: Path) -> SpaceFile:
@@ -76,6 +119,15 @@ def read_space_file(path: Path) -> SpaceFile:
     try:
         return SpaceFile.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if part not in ("range", "choices"))
-        raise SpaceError(f"{path}: {key}: {first['msg']}, got {first['input']!r}") from error
+        raise SpaceError(f"{path}: {_explain(error)}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    path = [str(part) for part in first["loc"] if part not in ("range", "choices")]
+    key = ".".join(path)
+    if first["type"] == "missing":
+        return f"{key} is missing; see `tausearch spaces METHOD` for a whole entry"
+    if first["type"] == "extra_forbidden" and len(path) == 1:
+        return f"{key}: Extra inputs are not permitted; allowed: {', '.join(SpaceFile.model_fields)}"
+    return f"{key}: {first['msg']}, got {first['input']!r}"

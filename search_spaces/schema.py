@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -57,6 +57,12 @@ class Range(Strict):
         """Return a value as the kind of number that the search draws."""
         return int(value) if self.integer else float(value)
 
+    def nearest(self, value: Scalar) -> Scalar:
+        """Return the value of the range that lies nearest to a number; anything else comes back as it is."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        return min(max(round(value) if self.integer else value, self.low), self.high)
+
     @property
     def allowed(self) -> str:
         """What is allowed, in words."""
@@ -71,6 +77,10 @@ class Choices(Strict):
     def typed(self, value: Scalar) -> Scalar:
         """Return a value as it is."""
         return value
+
+    def nearest(self, value: Scalar) -> Scalar:
+        """Return the value if it is one of them, else the first of them."""
+        return value if value in self else self.choices[0]
 
     @property
     def grid(self) -> tuple[Scalar, ...]:
@@ -120,12 +130,15 @@ class SpaceFile(Strict):
         return {**own, **self.paper.get(benchmark, {})}
 
     def fixed_values(self, benchmark: str) -> dict[str, Scalar]:
-        """Return what is not searched on a benchmark.
+        """Return what this file takes out of the search on a benchmark."""
+        return {**self.fixed.get(DEFAULT, {}), **self.fixed.get(benchmark, {})}
 
-        The paper's values of hyperparameters that are not searched (epochs of probing, say) are among them.
-        """
-        paper = {name: value for name, value in self.paper.get(benchmark, {}).items() if name not in self.space}
-        return {**self.fixed.get(DEFAULT, {}), **paper, **self.fixed.get(benchmark, {})}
+    def places(self) -> Iterator[tuple[str, str]]:
+        """Yield where each hyperparameter is named, and its name: `("fixed.digits", "lr")`."""
+        yield from (("space", name) for name in self.space)
+        for section in ("paper", "start", "fixed"):
+            for benchmark, point in getattr(self, section).items():
+                yield from ((f"{section}.{benchmark}", name) for name in point)
 
 
 @dataclass(frozen=True)
@@ -173,7 +186,8 @@ def resolve(
     """Work out the space for one benchmark.
 
     Args:
-        files: The method's file, and the user's own if there is one; each goes over those before it, key by key.
+        files: The method's file, and the user's own if there is one; each goes over those before it, key by key. A
+            start that the user's own file does not give moves to the nearest value which that file allows.
         method: Name.
         benchmark: Name.
         overrides: Values fixed by the user (`--set`); they leave the search.
@@ -190,15 +204,19 @@ def resolve(
     paper: dict[str, Scalar] = {}
     fixed: dict[str, Scalar] = {}
     for file in files:
-        fixes = file.fixed_values(benchmark)
+        fixes, chosen = file.fixed_values(benchmark), file.paper.get(benchmark, {})
         space = {name: d for name, d in {**space, **file.space}.items() if name not in fixes}
-        fixed = {name: value for name, value in {**fixed, **fixes}.items() if name not in space}
-        first |= file.first_values(benchmark)
-        paper |= file.paper.get(benchmark, {})
+        # What the paper chose is fixed where it is not searched (epochs of probing, say), unless said otherwise there.
+        over_default = {**fixed, **file.fixed.get(DEFAULT, {}), **chosen, **file.fixed.get(benchmark, {})}
+        fixed = {name: value for name, value in over_default.items() if name not in space}
+        first |= {**fixes, **file.first_values(benchmark)}
+        paper |= chosen
     space = {name: dimension for name, dimension in space.items() if name not in overrides}
     for name, dimension in space.items():
         if name not in first:
             raise SpaceError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
+        if len(files) > 1 and name not in files[-1].first_values(benchmark):
+            first[name] = dimension.nearest(first[name])  # a range that was narrowed moves the start that it was given
         if first[name] not in dimension:
             raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
     start = {name: dimension.typed(first[name]) for name, dimension in space.items()}

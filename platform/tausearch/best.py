@@ -15,6 +15,7 @@ from search_spaces.schema import Strict
 from search_spaces.values import ScalarField
 from tausearch.files import replace_text
 from tausearch.record import TrialSummary
+from tausearch.spaces import running_method
 from tausearch.spec import Protocol, RunSpec
 from trainables.data import reference
 from trainables.errors import InputError
@@ -125,7 +126,7 @@ def load_best(path: str | Path) -> BestFile:
 def _require_complete(best: BestFile) -> None:
     """Refuse a file that names something unknown, or leaves a hyperparameter to whatever the default is today."""
     reference(best.benchmark)
-    entry = get_method(best.method)
+    entry = running_method(best.method)
     entry.parse(best.hyperparameters)
     missing = [each.name for each in fields(entry.config) if each.name not in best.hyperparameters]
     if missing:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -237,6 +236,37 @@ def status(
 
 
 @app.command()
+def compare(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Benchmarks [default: all with a final run].")] = None,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="Tuned here, judged there: a matrix per method.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Put final runs beside the paper's results: a table and a picture."""
+    from tausearch.compare import command  # noqa: PLC0415  # see search
+
+    chosen = {"json": json, "csv": csv, "markdown": markdown, "latex": latex}
+    forms: list[command.Form] = [form for form in command.FORMS if chosen.get(form)] or ["table"]
+    if len(forms) > 1:
+        raise InputError(f"--{' and --'.join(forms)}: choose one of them")
+    if transfer and figure is not None:
+        raise InputError("--figure: draws methods by benchmark, so it does not go with --transfer")
+    root = open_storage(storage, write=False)
+    if transfer:
+        command.show_transfer(root, benchmarks or [], forms[0])
+    else:
+        command.show_comparison(root, benchmarks or [], forms[0], figure)
+
+
+@app.command()
 def export(
     benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
     method: Annotated[str, typer.Argument(help="Method.")],
@@ -272,27 +302,21 @@ def spaces(
     json: JsonOption = False,
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
-    from search_spaces import METHODS_WITH_SPACE, load_space, parse_assignment  # noqa: PLC0415  # see search
+    from search_spaces import METHODS_WITH_SPACE, parse_assignment  # noqa: PLC0415  # see search
     from tausearch import report
-    from tausearch.spec import require_space_fits
+    from tausearch.spaces import space_of
     from trainables.data import reference
-    from trainables.methods import METHODS
 
     benchmark = reference(benchmark).name
     overrides = dict(parse_assignment(text) for text in set_ or [])
-    methods = METHODS_WITH_SPACE if method is None else (method,)
-    resolved = []
-    for each in methods:
-        entry = METHODS.get(each)  # a method that does not run yet has a space all the same
-        known = None if entry is None else [one.name for one in fields(entry.config)]
-        resolved.append(load_space(each, benchmark, file=space, overrides=overrides, known=known))
-        if entry is not None:
-            require_space_fits(entry, resolved[-1])
+    resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
     if json:
-        report.print_json([found.as_dict() for found in resolved] if method is None else resolved[0].as_dict())
-        return
-    for found in resolved:
-        report.show_space(found)
+        plain = [report.space_as_dict(found) for found in resolved]
+        report.print_json(plain[0] if method else plain)
+    elif method:
+        report.show_space(resolved[0])
+    else:
+        report.show_spaces(resolved)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from trainables.errors import InputError
 
 DEFAULT_STORAGE = "./tausearch-runs"
 DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
-_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts")
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -44,6 +44,11 @@ class Storage:
     def mlflow_artifacts(self) -> Path:
         """Where that tracking store keeps files."""
         return self.root / "mlflow-artifacts"
+
+    @property
+    def figure(self) -> Path:
+        """The picture that `tausearch compare` draws."""
+        return self.root / "compare.png"
 
     def run(self, name: str) -> RunDirectory:
         """Return the run directory of that name, which need not exist.

@@ -18,10 +18,10 @@ from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirecto
 from tausearch.planning import checked_store, create, new_run, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
+from tausearch.spaces import running_method
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
 from trainables.errors import InputError
-from trainables.methods import get_method
 from trainables.trial import TrialConfig
 
 METRICS = ("test/final_accuracy", "test/forgetting")
@@ -139,7 +139,7 @@ def _plan(
     """
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
-    opened, entry = open_benchmark(benchmark or best.benchmark, data_root), get_method(best.method)
+    opened, entry = open_benchmark(benchmark or best.benchmark, data_root), running_method(best.method)
     hyperparameters = {**best.hyperparameters, **overrides}
     hyperparameters = asdict(entry.parse(hyperparameters))
     backbone = Backbone(best.protocol.backbone, None if best.protocol.weights is None else Path(best.protocol.weights))
@@ -161,6 +161,8 @@ def _plan(
         fixed=hyperparameters,
         seeds=tuple(seeds),
         source=best.selection.search,
+        tuned_on=best.benchmark,
+        overrides=dict(overrides),
     )
     return spec, root, directory
 
@@ -178,7 +180,7 @@ def summarise(trials: Sequence[TrialSummary]) -> dict[str, dict[str, float]]:
 
 
 def conclude_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    """Write the results file and say what MLflow is to be told."""
+    """Write `results.json` from all seeds, and say what MLflow should have."""
     summary = summarise(trials)
     content: dict[str, Any] = {
         "name": spec.name,
@@ -187,6 +189,8 @@ def conclude_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSum
         "hyperparameters": spec.fixed,
         "protocol": spec.protocol.model_dump(mode="json"),
         "source": spec.source,
+        "tuned_on": spec.tuned_on,
+        "overrides": spec.overrides,
         "summary": summary,
         "seeds": [{"seed": t.seed, "status": t.status, **{m: t.final.get(m) for m in METRICS}} for t in trials],
     }

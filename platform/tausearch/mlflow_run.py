@@ -138,13 +138,19 @@ class MlflowRun:
             parent = found[0]
             self._client.update_run(parent.info.run_id, status="RUNNING")
         else:
-            tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name}
+            tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name, **self._origin()}
             parent = self._client.create_run(self._experiment, run_name=self.spec.name, tags=tags)
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
             about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
             self._log(parent.info.run_id, params={**about, **protocol})
         return parent
+
+    def _origin(self) -> dict[str, str]:
+        """Return the tags that say where the hyperparameters of a final run were tuned."""
+        if self.spec.tuned_on is None:
+            return {}
+        return {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark, "source": self.spec.source or ""}
 
     def _find_nested(self) -> dict[int, _Nested]:
         runs: dict[int, Any] = {}
@@ -160,6 +166,7 @@ class MlflowRun:
             PARENT_TAG: self._parent.info.run_id,
             "method": self.spec.method,
             "trial": str(trial.number),
+            **self._origin(),
         }
         start = int((time.time() - trial.seconds) * 1000)  # one that is written late has its length all the same
         name = f"{self.spec.name}/trial-{trial.number}"

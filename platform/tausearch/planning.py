@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 
-from search_spaces import Scalar, load_space
+from search_spaces import Scalar
 from tausearch.benchmarks import OpenBenchmark
 from tausearch.cluster import local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
-from tausearch.spec import (
-    ALGORITHMS,
-    SCHEDULERS,
-    Algorithm,
-    Resources,
-    RunSpec,
-    Scheduler,
-    protocol_of,
-    require_space_fits,
-)
+from tausearch.spaces import running_method, space_of
+from tausearch.spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, protocol_of
 from tausearch.study import FIRST_STOP
 from tausearch.watch import require_space
 from trainables.backbones import Backbone
 from trainables.errors import InputError
-from trainables.methods import get_method
 from trainables.methods.protocol import PRECISIONS
 
 DEFAULT_TRIALS = 12
@@ -64,11 +54,8 @@ def plan(
     Raises:
         InputError: If an argument is wrong.
     """
-    entry = get_method(method)
-    known = [each.name for each in fields(entry.config)]
-    file = None if space is None else Path(space)
-    resolved = load_space(method, benchmark.ref.name, file=file, overrides=overrides, known=known)
-    require_space_fits(entry, resolved)
+    entry = running_method(method)
+    resolved = space_of(method, benchmark.ref.name, None if space is None else Path(space), overrides or {})
     chosen = _one_of("algorithm", algorithm, ALGORITHMS)
     steps = 1 if entry.capabilities.joint else benchmark.source.num_tasks
     if not 0 <= seed < 2**32:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from search_spaces import Choices, ResolvedSpace
+from search_spaces import Choices, Dimension, Range, ResolvedSpace
 from tausearch.drive import RunResult
 from tausearch.final_run import METRICS, FinalResult
 from tausearch.insight import rank_correlations
@@ -25,7 +25,7 @@ from tausearch.record import TrialSummary
 from tausearch.search_run import SearchResult
 from tausearch.spec import RunSpec
 from tausearch.status import RunStatus
-from trainables.methods import EULER_LIMIT
+from trainables.methods import EULER_LIMIT, METHODS
 from trainables.preconsolidation.store import Entry
 
 WIDE = 160  # columns where the output is not a terminal and has no width of its own
@@ -138,6 +138,9 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
             count = int(part["seeds"])
             spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
             out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+    if spec.tuned_on is not None:
+        elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
+        out.print(f"tuned on      {spec.tuned_on} (search {spec.source}){elsewhere}", soft_wrap=True)
     out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
@@ -209,6 +212,26 @@ def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> Non
     out.print(f"{len(entries)} entries, {decimal(sum(entry.bytes for entry in entries))}")
 
 
+def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
+    """Return the plain form of a space, and whether its method runs."""
+    return {**space.as_dict(), "runs": space.method in METHODS}
+
+
+def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
+    """Print one line per method: whether it runs, and what is searched."""
+    out = console()
+    table = Table(title=f"search spaces on {spaces[0].benchmark}", title_justify="left")
+    for column in ("method", "runs", "searched", "the paper chose"):
+        table.add_column(column, no_wrap=column in ("method", "runs"))
+    for space in spaces:
+        runs = space.method in METHODS
+        searched = ", ".join(f"{name} {_extent(dimension)}" for name, dimension in space.space.items())
+        paper = ", ".join(f"{name} {_number(value)}" for name, value in space.paper.items())
+        table.add_row(space.method, "yes" if runs else "not yet", searched, paper, style="" if runs else "dim")
+    out.print(table)
+    out.print("All of one: tausearch spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
+
+
 def show_space(space: ResolvedSpace) -> None:
     """Print what a search would use."""
     out = console()
@@ -216,15 +239,21 @@ def show_space(space: ResolvedSpace) -> None:
     for column in ("hyperparameter", "searched", "grid", "tried first", "paper"):
         table.add_column(column)
     for name, dimension in space.space.items():
-        if isinstance(dimension, Choices):
-            searched = ", ".join(map(str, dimension.choices))
-        else:
-            searched = f"{dimension.low:g} to {dimension.high:g}{', log scale' if dimension.log else ''}"
+        log = ", log scale" if isinstance(dimension, Range) and dimension.log else ""
         grid = ", ".join(_number(value) for value in dimension.grid)
-        table.add_row(name, searched, grid, _number(space.start[name]), _number(space.paper.get(name)))
+        first = (_number(space.start[name]), _number(space.paper.get(name)))
+        table.add_row(name, f"{_extent(dimension)}{log}", grid, *first)
     for name, value in space.fixed.items():
         table.add_row(name, "fixed", "", _number(value), _number(space.paper.get(name)))
     out.print(table)
+    if space.method not in METHODS:
+        out.print(f"{space.method} does not run yet: search and train refuse it", style="yellow", soft_wrap=True)
+
+
+def _extent(dimension: Dimension) -> str:
+    if isinstance(dimension, Choices):
+        return ", ".join(map(str, dimension.choices))
+    return f"{dimension.low:g} to {dimension.high:g}"
 
 
 def _command() -> str:

@@ -80,6 +80,8 @@ class RunSpec(Strict):
         tracking_uri: Of MLflow; None for the default store in the storage root.
         source: The search whose best configuration a final run trains, if any.
         data_root: Folder of the published datasets, where the benchmark is one.
+        tuned_on: The benchmark of that search; None in a search.
+        overrides: What a final run has in the place of the chosen values (`--set`).
         version: Of tausearch.
     """
 
@@ -102,6 +104,8 @@ class RunSpec(Strict):
     tracking_uri: str | None = None
     source: str | None = None
     data_root: str | None = None
+    tuned_on: str | None = None
+    overrides: dict[str, Scalar] = {}
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property

@@ -12,6 +12,7 @@ from tausearch.files import RunDirectory, Storage
 from tausearch.insight import rank_correlations
 from tausearch.record import STATUSES, Record, TrialSummary
 from tausearch.runner import is_driven
+from tausearch.spaces import running_method
 from tausearch.spec import RunSpec, read_spec
 from trainables.errors import InputError
 
@@ -91,8 +92,9 @@ def best_of_all(storage: Storage, benchmark: str, method: str) -> BestFile:
     """Return the best configuration of all searches of a benchmark and method, from their records.
 
     Raises:
-        InputError: If no search of them has a finished trial.
+        InputError: If the method does not run, or no search of them has a finished trial.
     """
+    running_method(method)
     searches = [
         found
         for found in all_statuses(storage)

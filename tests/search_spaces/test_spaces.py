@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, load_space, parse_assignment
+from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, load_space, paper_benchmarks, parse_assignment
 from search_spaces.reading import read_space_file
 from tausearch.spec import require_space_fits
 from trainables.data import BENCHMARKS
 from trainables.methods import METHODS, get_method
 
 PAPER = ("imagenet_r", "cifar100", "cub200", "caltech256", "mit67", "resisc45", "cropdisease")
+SEVENTEEN = (
+    *("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3", "joint", "finetune"),
+    *("ewc", "lwf-mc", "derpp", "l2p", "coda", "seed", "apt", "inflora", "tmc"),
+)
+UNLISTED = {"joint", "apt"}  # the paper lists no hyperparameters for them
+AT_A_LIMIT = {("ewc", "gamma", 1.0), ("lwf-mc", "wd", 0.0)}  # beyond these there is nothing to search
 RUNNING = [name for name in METHODS_WITH_SPACE if name in METHODS]
+# Parsed from the source of the paper and compared with it cell by cell, numbers as they are written there.
+TRANSCRIPT = list(csv.DictReader(Path(__file__).with_name("paper_hyperparameters.csv").open(encoding="utf-8")))
 
 
 def write(folder: Path, text: str) -> Path:
@@ -23,26 +33,55 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("benchmark", [*BENCHMARKS, *PAPER])
-@pytest.mark.parametrize("method", RUNNING)
+def test_all_seventeen_have_a_file() -> None:
+    assert set(METHODS_WITH_SPACE) == set(SEVENTEEN)
+    assert set(paper_benchmarks()) == set(PAPER) and set(METHODS) <= set(SEVENTEEN)
+
+
+@pytest.mark.parametrize("benchmark", [*dict.fromkeys([*BENCHMARKS, *PAPER])])
+@pytest.mark.parametrize("method", METHODS_WITH_SPACE)
 def test_every_file_fits_its_method(method: str, benchmark: str) -> None:
     space = load_space(method, benchmark)
-    require_space_fits(get_method(method), space)
+    if method in METHODS:
+        require_space_fits(get_method(method), space)
+    assert space.space
     for name, dimension in space.space.items():
         assert space.start[name] in dimension
         if isinstance(dimension, Range) and dimension.high >= 100 * dimension.low > 0:
             assert dimension.log, f"{method}: {name} spans {dimension.low} to {dimension.high}"
 
 
-@pytest.mark.parametrize("method", [m for m in RUNNING if m != "joint"])
+@pytest.mark.parametrize("method", METHODS_WITH_SPACE)
 def test_the_papers_values_come_first_and_leave_room(method: str) -> None:
     for benchmark in PAPER:
         space = load_space(method, benchmark)
-        assert space.paper
-        for name in space.space:
-            assert space.start[name] == space.paper[name]
+        assert bool(space.paper) == (method not in UNLISTED)
+        for name, value in space.paper.items():
+            if name not in space.space:
+                assert space.fixed[name] == value
+                continue
+            assert space.start[name] == value
             dimension = space.space[name]
-            assert isinstance(dimension, Range) and dimension.low < float(space.paper[name]) < dimension.high
+            assert isinstance(dimension, Range)
+            if (method, name, float(value)) not in AT_A_LIMIT:
+                assert dimension.low < float(value) < dimension.high
+
+
+def test_the_papers_values_are_those_of_its_text() -> None:
+    assert len(TRANSCRIPT) == len(PAPER) * (len(SEVENTEEN) - len(UNLISTED))
+    listed = {
+        (row["method"], row["benchmark"]): {
+            k: float(v) for k, v in row.items() if v and k not in ("method", "benchmark")
+        }
+        for row in TRANSCRIPT
+    }
+    found = {
+        (method, benchmark): {name: float(value) for name, value in values.items()}
+        for method in METHODS_WITH_SPACE
+        for benchmark in PAPER
+        if (values := load_space(method, benchmark).paper)
+    }
+    assert found == listed
 
 
 def test_values_of_the_paper_that_are_not_searched_are_fixed() -> None:
@@ -67,6 +106,67 @@ def test_a_users_file_goes_over_the_methods_key_by_key(tmp_path: Path) -> None:
     assert space.fixed["alpha"] == 1 and "alpha_cls" in space.space
 
 
+def test_a_narrowed_range_takes_the_start_along(tmp_path: Path) -> None:
+    narrow = "space: {lr: {low: 1e-5, high: 1e-4, log: true, grid: [5e-5]}}"
+    space = load_space("ita-lora", "digits", file=write(tmp_path, narrow))
+    assert space.start["lr"] == 1e-4 and space.start["alpha"] == load_space("ita-lora", "digits").start["alpha"]
+    assert load_space("ita-lora", "cifar100", file=write(tmp_path, narrow)).start["lr"] == 1e-4
+    wide = "space: {lr: {low: 1e-9, high: 1, log: true, grid: [0.5]}}"
+    space = load_space("ita-lora", "digits", file=write(tmp_path, wide))
+    assert space.start["lr"] == load_space("ita-lora", "digits").start["lr"]
+    kinds = "space: {r: {low: 3, high: 8, integer: true, grid: [4]}, epsilon: {choices: [0.5, 0.6]}}"
+    space = load_space("inflora", "mit67", file=write(tmp_path, kinds))
+    assert (space.start["r"], space.start["epsilon"]) == (8, 0.5)
+
+
+def test_what_was_fixed_can_be_searched_and_starts_where_it_was(tmp_path: Path) -> None:
+    text = "space: {epochs_pre: {low: 1, high: 20, integer: true, grid: [3, 8]}}"
+    for benchmark, start in (("digits", 8), ("cub200", 8), ("cifar100", 3)):
+        space = load_space("ita-lora", benchmark, file=write(tmp_path, text))
+        assert space.start["epochs_pre"] == start and "epochs_pre" not in space.fixed and space.fixed["lr_pre"]
+
+
+def test_a_users_file_fixes_what_is_searched_and_goes_over_the_paper(tmp_path: Path) -> None:
+    space = load_space("ita-lora", "cub200", file=write(tmp_path, "fixed: {default: {lr: 0.5, epochs_pre: 1}}"))
+    assert space.fixed == {"lr_pre": 0.01, "epochs_pre": 1, "lr": 0.5} and "lr" not in space.space
+    assert space.paper["lr"] == 0.0003
+
+
+def test_methods_that_do_not_run_yet_are_checked_all_the_same(tmp_path: Path) -> None:
+    assert load_space("ewc", "digits", overrides={"lr": 1}).fixed == {"lr": 1}
+    for text, message in (
+        ("fixed: {digits: {lr: fast}}", "mine.yaml: fixed: lr=fast: must be a number, such as"),
+        ("start: {digits: {speed: 1}}", "mine.yaml: start.digits: unknown hyperparameter 'speed'; allowed: epsilon"),
+    ):
+        with pytest.raises(SpaceError, match=message):
+            load_space("ewc", "digits", file=write(tmp_path, text))
+    for name, value, message in (
+        ("lr", "fast", "--set lr=fast: must be a number, such as 0.001"),
+        ("lr", float("nan"), "--set lr=nan: must be a number"),
+        ("speed", 1, "--set speed=1: unknown hyperparameter 'speed'; allowed: epsilon, gamma, lr"),
+    ):
+        with pytest.raises(SpaceError, match=message):
+            load_space("ewc", "digits", overrides={name: value})
+    with pytest.raises(SpaceError, match="--set r=2.5: must be a whole number"):
+        load_space("inflora", "digits", overrides={"r": 2.5})
+
+
+def test_a_misspelt_benchmark_is_not_passed_over(tmp_path: Path) -> None:
+    known = ("digits", "glyphs")
+    for section in ("paper", "start", "fixed"):
+        text = f"{section}: {{digit: {{lr: 0.001}}}}"
+        with pytest.raises(SpaceError, match=f"mine.yaml: {section}: unknown benchmark 'digit'; allowed: .*glyphs"):
+            load_space("ita-lora", "digits", file=write(tmp_path, text), benchmarks=known)
+    own = write(tmp_path, "fixed: {'folder:/data/birds': {lr: 0.001}, mine: {lr: 0.1}, mit67: {lr: 0.2}}")
+    assert load_space("ita-lora", "mine", file=own, benchmarks=known).fixed["lr"] == 0.1
+
+
+def test_the_json_form_has_what_the_tables_have() -> None:
+    plain = json.loads(json.dumps(load_space("inflora", "mit67").as_dict()))
+    assert plain["paper"] == {"lr": 0.001, "r": 10, "epsilon": 0.95} and plain["fixed"] == {}
+    assert {"low", "high", "log", "grid"} <= set(plain["space"]["r"]) and plain["space"]["r"]["log"] is True
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -80,10 +180,12 @@ def test_a_users_file_goes_over_the_methods_key_by_key(tmp_path: Path) -> None:
         ("space: {lr: {low: x, high: 1, grid: [1]}}\n", "space.lr.low: .*got 'x'"),
         ("space: {lr: {low: 0.1, high: 1, grid: [1], step: 1}}\n", "space.lr.step: Extra inputs"),
         (
-            "space: {lr: {low: 0.5, high: 1, grid: [1]}}\n",
+            "space: {lr: {low: 0.5, high: 1, grid: [1]}}\nstart: {default: {lr: 0.01}}\n",
             "start value of 'lr' must be a number from 0.5 to 1, got 0.01",
         ),
-        ("space: {momentum: {low: 0.5, high: 1, grid: [1]}}\n", "must give 'momentum'"),
+        ("space: {momentum: {low: 0.5, high: 1, grid: [1]}}\n", "space: unknown hyperparameter 'momentum'; allowed: "),
+        ("space: {lr: {low: 0.1, high: 1}}\n", "space.lr.grid is missing"),
+        ("space: {r: {low: 1, high: 9, grid: [1]}}\n", "space: unknown hyperparameter 'r'"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(text: str, message: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.cli import main
+from trainables.methods import METHODS
 
 
 def run(
@@ -56,7 +57,12 @@ SPACES = {
         (["search", "digits", "ita-lora", "--time-budget", "-1h"], "--time-budget must be a number"),
         (["search", "digits", "ita-lora", "--store-size", "-1"], "--store-size must be at least 0 .*got -1"),
         (["search", "digits", "ita-lora", "--set", "lr"], "--set 'lr': must be KEY=VALUE"),
-        (["search", "digits", "ita-lora", "--set", "lr=-1"], "hyperparameter 'lr': .*greater than 0, got -1"),
+        (["search", "digits", "ewc"], "method 'ewc' does not run yet: .*methods that run: ita-fft"),
+        (["train", "digits", "ewc"], "method 'ewc' does not run yet"),
+        (
+            ["search", "digits", "ita-lora", "--set", "lr=-1"],
+            "--set lr=-1: .*'lr': .*greater than 0, got -1",
+        ),
         (["search", "digits", "ita-lora", "--set", "momentum=1"], "unknown hyperparameter 'momentum'; allowed: lr"),
         (["search", "digits", "ita-lora", "--trials", "0"], "--trials must be at least 1, got 0"),
         (["search", "digits", "joint", "--algorithm", "grid", "--trials", "9"], "--trials 9: the grid has 4 points"),
@@ -66,10 +72,13 @@ SPACES = {
         (["search", "digits", "ita-lora", "--precision", "fp8"], "unknown precision 'fp8'; allowed: fp32, bf16"),
         (["search", "digits", "ita-lora", "--cpus-per-trial", "999"], "--cpus-per-trial 999: this machine has"),
         (["search", "digits", "ita-lora", "--name", "store"], "what all runs share"),
-        (["search", "digits", "ita-lora", "--space", "low.yaml"], "hyperparameter 'lr': .*greater than 0, got -1000"),
+        (["search", "digits", "ita-lora", "--space", "low.yaml"], "low.yaml: .*'lr': .*greater than 0, got -1000"),
         (["search", "digits", "ita-lora", "--space", "inf.yaml"], "inf.yaml: space.lr.high: .*finite"),
         (["search", "digits", "ita-lora", "--space", "half.yaml"], "half.yaml: space.rank: .*whole numbers"),
-        (["search", "digits", "ita-lora", "--space", "name.yaml"], "name.yaml: unknown hyperparameter 'momentum'"),
+        (
+            ["search", "digits", "ita-lora", "--space", "name.yaml"],
+            "name.yaml: space: unknown .* 'momentum'",
+        ),
         (["spaces", "ita-lora", "--set", "lr=-5"], "hyperparameter 'lr': .*greater than 0, got -5"),
         (["search", "digits", "ita-lora", "--address", "127.0.0.1:9"], "no Ray cluster answers there"),
         (["search", "digits", "ita-lora", "--concurrent", "0"], "--concurrent must be at least 1, got 0"),
@@ -90,6 +99,9 @@ SPACES = {
         (["spaces", "nope"], "no search space for method 'nope'; allowed: "),
         (["spaces", "--benchmark", "nope"], "unknown benchmark 'nope'"),
         (["ui"], "has no runs yet"),
+        (["compare", "nope"], "unknown benchmark 'nope'; allowed: imagenet_r, cifar100, .*digits"),
+        (["compare", "--json", "--csv"], "--json and --csv: choose one of them"),
+        (["compare", "--transfer", "--figure", "x.png"], "--figure: .* does not go with --transfer"),
     ],
 )
 def test_bad_input(
@@ -134,11 +146,28 @@ def test_spaces_prints_what_a_search_uses(capsys: pytest.CaptureFixture[str], mo
     code, out, _ = run(["spaces", "ita-lora", "--set", "lr=0.001", "--json"], capsys, monkeypatch)
     content = json.loads(out)
     assert code == 0
-    assert set(content) == {"method", "benchmark", "space", "start", "paper", "fixed"}
+    assert set(content) == {"method", "benchmark", "space", "start", "paper", "fixed", "runs"}
     assert set(content["space"]["alpha"]) >= {"low", "high", "log", "grid"}
     assert content["fixed"]["lr"] == 0.001
-    code, out, _ = run(["spaces"], capsys, monkeypatch)
+    assert content["runs"] is True
+    code, out, _ = run(["spaces", "ita-lora"], capsys, monkeypatch)
     assert code == 0 and "log scale" in out
+
+
+def test_spaces_lists_all_methods_and_says_which_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    code, out, _ = run(["spaces", "--benchmark", "mit67", "--json"], capsys, monkeypatch)
+    found = {each["method"]: each for each in json.loads(out)}
+    assert code == 0 and len(found) == 17
+    assert {name for name, each in found.items() if each["runs"]} == set(METHODS)
+    assert found["inflora"]["paper"] == {"lr": 0.001, "r": 10, "epsilon": 0.95}
+    _, out, _ = run(["spaces"], capsys, monkeypatch)
+    marks = {line.split("│")[1].strip(): line.split("│")[2].strip() for line in out.splitlines() if "│" in line}
+    assert {name for name, mark in marks.items() if mark == "yes"} == set(METHODS)
+    assert all(mark == ("yes" if name in METHODS else "not yet") for name, mark in marks.items() if name)
 
 
 def test_status_without_runs(
@@ -147,6 +176,16 @@ def test_status_without_runs(
     monkeypatch.chdir(tmp_path)
     assert run(["status"], capsys, monkeypatch)[1].strip() == "no runs yet"
     assert run(["status", "--json"], capsys, monkeypatch)[1].strip() == "[]"
+
+
+def test_compare_without_final_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["cifar100"], ["--transfer"]):
+        code, out, err = run(["compare", *arguments], capsys, monkeypatch)
+        assert (code, err) == (0, "") and out.startswith("no final runs in ") and len(out.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_seeds_take_several_values() -> None:

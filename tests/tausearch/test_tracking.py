@@ -79,3 +79,15 @@ def test_a_schema_that_was_cut_short_is_made_again(spec: RunSpec, tmp_path: Path
     tracker.trial_changed(make_trial(0, value=1.0))
     tracker.close("FINISHED", Conclusion())
     assert tracker.error is None
+
+
+def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    about = {"purpose": "final", "benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1", "seeds": (0,)}
+    tracker = Tracker(spec.model_copy(update=about), storage)
+    tracker.trial_changed(make_trial(0, value=1.0))
+    tracker.close("FINISHED", Conclusion())
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name("glyphs").experiment_id], "tags.tuned_on = 'digits'")
+    assert len(runs) == 2  # the final run and its seed
+    assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
