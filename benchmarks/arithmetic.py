@@ -1,0 +1,99 @@
+"""Useful arithmetic: FLOPs of a fine-tuning step over its time, against a large matrix product in the same run.
+
+ViT-B/16 with random weights (their values do not matter for time) on drawn noise, ITA with each parametrisation. On the
+CPU float32 at batch 32; where there is a GPU, bf16 autocast at batch 128 against a bf16 product.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from safetensors.torch import save_file
+from torch.utils.flop_counter import FlopCounterMode
+
+from trainables.backbones import Backbone
+from trainables.data import ImageSet, Task
+from trainables.data.transforms import Normalise
+from trainables.methods import Context, get_method
+from trainables.preconsolidation import Consolidation
+from trainables.preconsolidation.mixtures import Mixture
+
+NAME = "vit_base_patch16_224.augreg_in21k"
+METHODS = ("ita-lora", "ita-fft", "ita-ia3")
+CLASSES, STEPS = 10, 2
+
+
+def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
+    """Return the share of the machine's matrix rate that one method's steps reach."""
+    gpu = device == "cuda"
+    batch, dtype = (128, torch.bfloat16) if gpu else (32, torch.float32)
+    learner, task = _prepared(method, weights, device, batch, STEPS * (10 if gpu else 1))
+    learner.train_task(task)  # warm
+    with FlopCounterMode(display=False) as counter:
+        learner.train_task(task)
+    seconds, rates = [], []
+    for _ in range(3):
+        rates.append(_matrix_rate(device, dtype))
+        seconds.append(_seconds(lambda: learner.train_task(task), device))
+    rate = counter.get_total_flops() / statistics.median(seconds)
+    return {
+        "method": method,
+        "device": device,
+        "batch": batch,
+        "type": str(dtype).removeprefix("torch."),
+        "GFLOP per step": counter.get_total_flops() / 1e9 / (len(task.train) // batch),
+        "GFLOP/s": rate / 1e9,
+        "matrix product, GFLOP/s": statistics.median(rates) / 1e9,
+        "share": rate / statistics.median(rates),
+    }
+
+
+def _prepared(name: str, weights: Path, device: str, batch: int, steps: int) -> tuple[Any, Task]:
+    config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
+    entry = get_method(name)
+    precision = "bf16" if device == "cuda" else "fp32"
+    context = Context(Backbone(NAME, weights), CLASSES, 1, batch, 0, torch.device(device), precision)
+    learner: Any = entry.build(context, entry.parse(config))
+    images = torch.randint(0, 256, (batch * steps, 3, 224, 224), dtype=torch.uint8)
+    noise = ImageSet(images, torch.arange(len(images)) % CLASSES, Normalise())
+    task = Task(1, range(CLASSES), noise, noise)
+    width = learner.width
+    mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
+    fisher = {name: torch.full_like(weight, 1e-3, device="cpu") for name, weight in learner.vectors.theta_0.items()}
+    head = (torch.zeros(CLASSES, width), torch.zeros(CLASSES))
+    learner.begin_task(task, Consolidation(1, head, (mixture,) * CLASSES, fisher, 1, None))
+    return learner, task
+
+
+def _matrix_rate(device: str, dtype: torch.dtype) -> float:
+    """Return FLOP/s of a large square product."""
+    size = 8192 if device == "cuda" else 3072
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    torch.mm(a, b)
+    return 2 * size**3 / _seconds(lambda: torch.mm(a, b), device)
+
+
+def _seconds(work: Callable[[], Any], device: str) -> float:
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure on the CPU with all its threads, and on a GPU where there is one."""
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "weights.safetensors"
+        save_file(timm.create_model(NAME, pretrained=False, num_classes=0).state_dict(), weights)
+        devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+        return [measure(method, weights, device) for device in devices for method in METHODS]

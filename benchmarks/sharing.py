@@ -1,0 +1,57 @@
+"""What trials share: 16 trials of `ita-lora` on digits, with the store and without it.
+
+They differ in alpha, alpha_cls, prior and lr and run one after the other in one process. CPU seconds of the first over
+the second, and how many entries were computed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trainables.backbones import Backbone
+from trainables.data import Benchmark, build_benchmark, get_source
+from trainables.preconsolidation.store import Store
+from trainables.sequence import IncrementalSequence
+
+GRID = {"alpha": (0.7, 50.0), "alpha_cls": (0.1, 1.0), "alpha_cls_prior": (0.003, 0.03), "lr": (0.003, 0.01)}
+SHARED = {"lr_pre": 0.03, "epochs_pre": 8}
+
+
+def _run_all(benchmark: Benchmark, store: Path | None) -> tuple[float, list[float]]:
+    """Run the 16 trials; returns CPU seconds and final accuracies."""
+    start, accuracies = time.process_time(), []
+    for values in itertools.product(*GRID.values()):
+        hyperparameters = {**dict(zip(GRID, values, strict=True)), **SHARED}
+        sequence = IncrementalSequence(benchmark, "ita-lora", hyperparameters, backbone=Backbone(), store=store)
+        while not sequence.finished:
+            row = sequence.run_next_task()
+        sequence.close()
+        accuracies.append(row["val/final_accuracy"])
+    return time.process_time() - start, accuracies
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure with and without; the numbers found must be the same."""
+    torch.set_num_threads(1)
+    benchmark = build_benchmark(get_source("digits"), "search")
+    with tempfile.TemporaryDirectory() as folder:
+        shared, with_store = _run_all(benchmark, Path(folder))
+        entries = len(Store(Path(folder)).entries())
+    alone, without = _run_all(benchmark, None)
+    assert with_store == without, "the store changed a result"
+    return [
+        {
+            "trials": len(with_store),
+            "CPU seconds, shared": shared,
+            "CPU seconds, alone": alone,
+            "ratio": shared / alone,
+            "entries computed": entries,
+            "tasks": len(benchmark.tasks),
+        }
+    ]

@@ -1,0 +1,65 @@
+"""Where the time of one cold trial goes: `ita-lora` on digits and on glyphs, one thread, nothing in the store."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_source
+from trainables.methods._composable import ComposableLearner
+from trainables.preconsolidation import consolidation
+from trainables.sequence import IncrementalSequence
+
+STAGES = {
+    "mixtures": (consolidation, "_fit_classes"),
+    "probing": (consolidation, "_probe"),
+    "alignment": (consolidation, "align"),
+    "Fisher": (consolidation, "_fisher"),
+    "head Fisher and set-up": (ComposableLearner, "begin_task"),
+    "fine-tuning": (ComposableLearner, "train_task"),
+    "evaluation": (IncrementalSequence, "_accuracy"),
+}
+HYPERPARAMETERS = {"alpha": 50, "alpha_cls": 1, "alpha_cls_prior": 0.03, "lr": 0.01, "lr_pre": 0.03, "epochs_pre": 8}
+
+
+def measure(benchmark: str) -> list[dict[str, Any]]:
+    """Run one trial with a stopwatch around each stage."""
+    seconds: Counter[str] = Counter()
+
+    def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                seconds[stage] += time.perf_counter() - start
+
+        return wrapped
+
+    built = build_benchmark(get_source(benchmark), "search")
+    sequence = IncrementalSequence(built, "ita-lora", HYPERPARAMETERS, backbone=Backbone())
+    with ExitStack() as stack:
+        for stage, (owner, name) in STAGES.items():
+            stack.enter_context(patch.object(owner, name, timed(stage, getattr(owner, name))))
+        start = time.perf_counter()
+        while not sequence.finished:
+            sequence.run_next_task()
+        total = time.perf_counter() - start
+    seconds["rest"] = total - sum(seconds.values())
+    return [
+        {"benchmark": benchmark, "stage": stage, "seconds": seconds[stage], "percent": 100 * seconds[stage] / total}
+        for stage in (*STAGES, "rest")
+    ]
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure both embedded benchmarks."""
+    torch.set_num_threads(1)
+    return [row for benchmark in ("digits", "glyphs") for row in measure(benchmark)]
