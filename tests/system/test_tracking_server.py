@@ -57,9 +57,7 @@ def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:
         assert run.info.status == "FINISHED" and run.data.tags["status"] == "complete"
         assert float(run.data.params["lr"]) == trial.hyperparameters["lr"]
         assert [file.path for file in client.list_artifacts(run.info.run_id)] == ["accuracy_matrix.png"]
-        for metric in trial.rows[0]:
-            if metric == "task":
-                continue
+        for metric in trial.rows[0].keys() - {"task"}:
             history = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, metric)]
             assert history == [(row["task"], row[metric]) for row in trial.rows if metric in row], (metric, history)
     assert sum("chosen" in run.data.tags for run in children) == 1
