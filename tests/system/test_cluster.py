@@ -21,7 +21,7 @@ from tausearch.files import Storage
 from tausearch.record import Record, TrialSummary
 from tests.system.services import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
@@ -163,7 +163,7 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
 
     raylet = lost.all_processes["raylet"][0].process.pid
     wait_until(
-        lambda: lives() and running(2) >= 2 and bool(train_workers(raylet)), 200, "two trials in the middle, one there"
+        lambda: lives() and running(2) >= 2 and bool(train_workers(raylet)), 250, "two trials in the middle, one there"
     )
     cluster.remove_node(lost, allow_graceful=False)  # kill -9
     before = record.trials()

@@ -78,7 +78,7 @@ ray exec "$SCRATCH/cluster.yaml" "python $SCRATCH/wait.py"
 ray exec "$SCRATCH/cluster.yaml" \
   "tausearch search digits finetune --trials 4 --concurrent 4 --name s --storage $SCRATCH/runs --address auto"
 ray down -y "$SCRATCH/cluster.yaml"
-for _ in $(seq 120); do pgrep -f raylet > /dev/null || break; sleep 1; done
+ssh -q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null 10.9.0.3 tausearch/.venv/bin/ray stop
 sleep 12
 processes > "$SCRATCH/after"
 """
