@@ -21,7 +21,7 @@ from tausearch.files import Storage
 from tausearch.record import Record, TrialSummary
 from tests.system.services import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
@@ -146,10 +146,11 @@ def test_nodes_that_are_too_small_are_refused_and_those_without_cpus_are_not_ask
 
 
 def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(cluster: Cluster, tmp_path: Path) -> None:
-    count = 5
+    count = 3
     lost = cluster.add_node(**NODE)
     record = Record(Storage(tmp_path / "tausearch-runs").run("s").record)
-    search = command(cluster, "search", "digits", "finetune", "--trials", str(count), "--concurrent", "2")
+    # Trials much longer than the start of a process, or Tune gives one that waits for a process to one that is free.
+    search = command(cluster, "search", "glyphs", "finetune", "--trials", str(count), "--concurrent", "2")
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen([*search, "--name", "s"], cwd=tmp_path, stdout=out, stderr=out)
 
@@ -162,7 +163,7 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
 
     raylet = lost.all_processes["raylet"][0].process.pid
     wait_until(
-        lambda: lives() and running(2) >= 2 and bool(train_workers(raylet)), 200, "two trials in the middle, one there"
+        lambda: lives() and running(2) >= 2 and bool(train_workers(raylet)), 250, "two trials in the middle, one there"
     )
     cluster.remove_node(lost, allow_graceful=False)  # kill -9
     before = record.trials()
@@ -177,7 +178,7 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     trials = record.trials()
     assert [(trial.number, trial.status) for trial in trials] == [(number, "complete") for number in range(count)]
     for trial in trials:
-        assert [row["task"] for row in trial.rows] == [1, 2, 3, 4, 5]
+        assert [row["task"] for row in trial.rows] == list(range(1, 11))
     repeated = [_repeated(earlier, trials[earlier.number]) for earlier in before]
     assert max(repeated) <= 1, repeated
 

@@ -19,27 +19,30 @@ import yaml
 from tausearch.files import Storage
 from tausearch.record import Record
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
 NAMESPACES = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc"]
+# A machine: its network, its home (what this test runs from stays in it), an ssh server on port 22. The environment is
+# the one that runs this test, but the code is the copy that `ray up` makes.
 MACHINE = """
 set -eu
 ip link set lo up
 mount -t tmpfs tmpfs /run
 mkdir -p /run/sshd /tmp/ray
 mount -t tmpfs tmpfs /tmp/ray
-for path in $NEEDED; do  # what this test runs from, where that lies in the home that is about to be hidden
-  mkdir -p "$SCRATCH/home/${path#"$HOME"/}"
-  mount --bind "$path" "$SCRATCH/home/${path#"$HOME"/}"
+for path in $NEEDED; do
+  mkdir -p "$SCRATCH/$NAME/${path#"$HOME"/}"
+  mount --bind "$path" "$SCRATCH/$NAME/${path#"$HOME"/}"
 done
-mount --rbind "$SCRATCH/home" ~
-ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/id_ed25519
-ssh-keygen -q -t ed25519 -N '' -f "$SCRATCH/host_key"
-# The environment is the one that runs this test, but the code is the copy that `ray up` makes.
+mount --rbind "$SCRATCH/$NAME" ~
 /usr/sbin/sshd -f /dev/null -h "$SCRATCH/host_key" -o UsePAM=no -o StrictModes=no \
-  -o AuthorizedKeysFile=~/.ssh/id_ed25519.pub -o SetEnv="PYTHONPATH=$HOME/tausearch/platform:$HOME/tausearch"
-processes() { ps -e -o pid=,args= | grep -v -e ' ps -e' -e 'grep -v' ; }
+  -o AuthorizedKeysFile="$SCRATCH/key.pub" -o SetEnv="PYTHONPATH=$HOME/tausearch/platform:$HOME/tausearch"
+"""
+PROCESSES = "processes() { ps -e -o pid=,args= | grep -v -e ' ps -e' -e 'grep -v' -e 'sleep 1$' ; }\n"
+ONE = f"""
+{PROCESSES}
+{MACHINE}
 processes > "$SCRATCH/before"
 ray get-auth-token --generate > /dev/null
 ray up -y --no-config-cache "$SCRATCH/cluster.yaml"
@@ -47,6 +50,45 @@ ray exec "$SCRATCH/cluster.yaml" 'tausearch search digits finetune --trials 2 --
 ray down -y "$SCRATCH/cluster.yaml"
 sleep 12  # ssh's master connection stays for 10 s
 processes > "$SCRATCH/after"
+"""
+# The machine that `ray up` is called on, a head and a worker, in a network of their own.
+THREE = f"""
+set -eu
+{PROCESSES}
+export RAY_UP_enable_autoscaler_v2=0 MACHINE='{MACHINE}'
+ip link add bridge type bridge
+ip address add 10.9.0.1/24 dev bridge
+ip link set bridge up
+machine() {{  # name, address
+  {" ".join(NAMESPACES)} bash -c 'while true; do sleep 1; done' &
+  until pid=$(pgrep -P $!); do sleep 0.1; done
+  ip link add "$1" type veth peer name eth0 netns "$pid"
+  ip link set "$1" master bridge up
+  NAME=$1 ADDRESS=$2 nsenter --target "$pid" --net --mount --pid bash -euc 'ip address add "$ADDRESS/24" dev eth0
+    ip link set eth0 up; ip route add default via 10.9.0.1; eval "$MACHINE"'
+}}
+machine head 10.9.0.2
+machine worker 10.9.0.3
+NAME=home; eval "$MACHINE"
+sleep 1
+processes > "$SCRATCH/before"
+ray get-auth-token --generate > /dev/null
+ray up -y --no-config-cache "$SCRATCH/cluster.yaml"
+ray exec "$SCRATCH/cluster.yaml" "python $SCRATCH/wait.py"
+ray exec "$SCRATCH/cluster.yaml" \
+  "tausearch search digits finetune --trials 4 --concurrent 4 --name s --storage $SCRATCH/runs --address auto"
+ray down -y "$SCRATCH/cluster.yaml"
+ssh -q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null 10.9.0.3 tausearch/.venv/bin/ray stop
+sleep 12
+processes > "$SCRATCH/after"
+"""
+WAIT = """
+import time, ray
+ray.init("auto")
+deadline = time.monotonic() + 180
+while sum(node["Alive"] for node in ray.nodes()) < 2:
+    assert time.monotonic() < deadline, "the worker did not join"
+    time.sleep(1)
 """
 
 
@@ -57,48 +99,64 @@ def require(condition: bool, reason: str) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> dict[str, str]:
-    """Environment of a machine with an empty home in which `make setup` finds its work done."""
-    missing = [p for p in ("/usr/sbin/sshd", "rsync", "ip", "make", "ps") if shutil.which(p) is None]
-    require(not missing, f"not installed: {', '.join(missing)}; .ci/setup installs them where it may use apt")
-    allowed = subprocess.run(
-        [*NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False
-    )
+    """Environment of machines with empty homes in which `make setup` finds its work done."""
+    programs = ("/usr/sbin/sshd", "rsync", "ip", "make", "ps", "unshare", "ssh-keygen")
+    missing = [program for program in programs if shutil.which(program) is None]
+    require(not missing, f"not installed: {', '.join(missing)}; .ci/setup installs what it may with apt")
+    loopback = [*NAMESPACES, "ip", "link", "set", "lo", "up"]
+    allowed = subprocess.run(loopback, capture_output=True, text=True, check=False)
     require(allowed.returncode == 0, f"a machine of its own needs namespaces, which are refused: {allowed.stderr}")
-    home = tmp_path / "home"
-    venv = home / "tausearch" / ".venv"
-    for folder in (home / ".ssh", venv):
-        folder.mkdir(parents=True)
-    (home / ".bashrc").touch()
-    (venv / "bin").symlink_to(Path(sys.executable).parent)
-    (venv / ".installed").touch()  # the stamp that `make setup` leaves
+    for file in ("key", "host_key"):
+        make_key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / file)]
+        subprocess.run(make_key, check=True)
+    for name in ("home", "head", "worker"):
+        home = tmp_path / name
+        venv = home / "tausearch" / ".venv"
+        for folder in (home / ".ssh", venv):
+            folder.mkdir(parents=True)
+        shutil.copy(tmp_path / "key", home / ".ssh" / "id_ed25519")
+        (home / ".bashrc").touch()
+        for part in ("bin", "lib", "pyvenv.cfg"):
+            (venv / part).symlink_to(Path(sys.prefix) / part)
+        (venv / ".installed").touch()  # the stamp that `make setup` leaves
     needed = {Path(path) for path in (sys.base_prefix, sys.prefix, ROOT) if Path(path).is_relative_to(Path.home())}
     outermost = [str(path) for path in needed if not any(parent in needed for parent in path.parents)]
     search_path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, "SCRATCH": str(tmp_path), "NEEDED": " ".join(outermost), "PATH": search_path}
+    places = {"SCRATCH": str(tmp_path), "NEEDED": " ".join(outermost), "NAME": "home", "PATH": search_path}
+    return {**os.environ, **places}
 
 
-def test_a_search_on_a_cluster_that_the_launcher_started(machine: dict[str, str], tmp_path: Path) -> None:
+def run(script: str, machine: dict[str, str], tmp_path: Path, head_ip: str, worker_ips: list[str]) -> str:
+    """Run a script on machines of their own, with the launcher file in it; returns what it printed."""
     config = yaml.safe_load((ROOT / "ray_cluster.yaml").read_text())
-    config["provider"] |= {"head_ip": "127.0.0.1", "worker_ips": []}
+    config["provider"] |= {"head_ip": head_ip, "worker_ips": worker_ips}
     config["auth"]["ssh_user"] = getpass.getuser()
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(config))
-    done = subprocess.run(
-        [*NAMESPACES, "bash", "-c", MACHINE],
-        cwd=ROOT,
-        env=machine,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=380,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    (tmp_path / "wait.py").write_text(WAIT)
+    with open(tmp_path / "out.txt", "w+") as out:
+        command = [*NAMESPACES, "--kill-child", "bash", "-c", script]
+        done = subprocess.run(
+            command, cwd=ROOT, env=machine, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=480, check=False
+        )
+        out.seek(0)
+        printed = out.read()
+    assert done.returncode == 0, printed
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("before", "after"))
+    assert [line for line in after if line not in before] == []
+    return printed
+
+
+def test_a_search_on_a_head_that_the_launcher_started(machine: dict[str, str], tmp_path: Path) -> None:
+    assert "best file" in run(ONE, machine, tmp_path, "127.0.0.1", [])
     home = tmp_path / "home"
-    assert "best file" in done.stdout, done.stdout
     trials = Record(Storage(home / "runs").run("s").record).trials()
     assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 2
     assert (home / "tausearch" / "constraints.txt").read_text() == (ROOT / "constraints.txt").read_text()
     assert not (home / "tausearch" / ".git").exists()
-    before, after = ((tmp_path / name).read_text().splitlines() for name in ("before", "after"))
-    assert [line for line in after if line not in before] == []
+
+
+def test_a_search_on_a_head_and_a_worker_that_the_launcher_started(machine: dict[str, str], tmp_path: Path) -> None:
+    assert "best file" in run(THREE, machine, tmp_path, "10.9.0.2", ["10.9.0.3"])
+    trials = Record(Storage(tmp_path / "runs").run("s").record).trials()
+    assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 4
+    assert (tmp_path / "worker" / "tausearch" / "constraints.txt").exists()

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.entities import Run
 
+from tausearch import tracking
 from tausearch.drive import Conclusion
 from tausearch.files import open_storage
+from tausearch.mlflow_run import PARENT_TAG, RUN_TAG, MlflowRun
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
 from tests.tausearch.conftest import make_trial
@@ -91,3 +94,52 @@ def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: RunSpec, tm
     runs = client.search_runs([client.get_experiment_by_name("glyphs").experiment_id], "tags.tuned_on = 'digits'")
     assert len(runs) == 2  # the final run and its seed
     assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
+
+
+def test_what_a_store_missed_is_written_when_it_is_there(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "RETRY_SECONDS", 0.1)
+    storage, folder = open_storage(tmp_path, write=True), tmp_path / "later"
+    folder.touch()  # in the way of the store's folder
+    tracker = Tracker(spec, storage, uri=f"sqlite:///{folder / 'm.db'}")
+    for tasks in (0, 1, 2):
+        tracker.trial_changed(make_trial(0, tasks=tasks))
+    deadline = time.monotonic() + 30
+    while tracker.error is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert tracker.error is not None
+    folder.unlink()
+    best = make_trial(0, value=70.0)
+    tracker.trial_changed(best)
+    tracker.close("FINISHED", Conclusion(best))
+    assert tracker.error is None
+    client = MlflowClient(tracking_uri=tracker.uri)
+    (run,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
+    steps = [metric.step for metric in client.get_metric_history(run.info.run_id, "val/average_accuracy")]
+    assert steps == [1, 2, 3]
+
+
+def test_runs_and_points_that_arrived_twice_are_there_once(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    first = MlflowRun(spec, storage, storage.mlflow_uri)
+    first.write(make_trial(0, tasks=2))
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
+    parent, experiment = nested.data.tags[PARENT_TAG], nested.info.experiment_id
+    # What a slow server does with requests that timed out and were sent again.
+    client.create_run(experiment, tags={PARENT_TAG: parent, "trial": "0"})
+    client.create_run(experiment, run_name=spec.name, tags={RUN_TAG: spec.name})
+    client.set_tag(nested.info.run_id, "tasks", "1")  # the batch of task 2 arrived, its tag did not
+    again = MlflowRun(spec, storage, storage.mlflow_uri)
+    again.write(make_trial(0, value=70.0))
+    again.conclude("FINISHED", Conclusion(make_trial(0, value=70.0)))
+    assert [run.info.run_id for run in _runs(client, f"tags.`{PARENT_TAG}` != ''")] == [nested.info.run_id]
+    assert [run.info.run_id for run in _runs(client, f"tags.`{RUN_TAG}` = '{spec.name}'")] == [parent]
+    history = client.get_metric_history(nested.info.run_id, "val/average_accuracy")
+    assert [(metric.step, metric.value) for metric in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+
+
+def _runs(client: MlflowClient, query: str) -> list[Run]:
+    experiment = client.get_experiment_by_name("digits")
+    return list(client.search_runs([experiment.experiment_id], query))
