@@ -9,9 +9,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import growth, probe, scale
+from benchmarks import arithmetic, fisher, growth, overhead, probe, scale, sharing, stages
 
-BENCHMARKS = {"probe": probe.run, "growth": growth.run, "scale": scale.run}
+BENCHMARKS = {
+    "probe": probe.run,
+    "sharing": sharing.run,
+    "fisher": fisher.run,
+    "overhead": overhead.run,
+    "scale": scale.run,
+    "stages": stages.run,
+    "arithmetic": arithmetic.run,
+    "growth": growth.run,
+}
 
 
 def main() -> None:

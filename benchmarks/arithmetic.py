@@ -27,19 +27,18 @@ from trainables.preconsolidation.mixtures import Mixture
 
 NAME = "vit_base_patch16_224.augreg_in21k"
 METHODS = ("ita-lora", "ita-fft", "ita-ia3")
-CLASSES, STEPS = 10, 2
+CLASSES, REPEATS = 10, 3
 
 
 def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
     """Return the share of the machine's matrix rate that one method's steps reach."""
     gpu = device == "cuda"
     batch, dtype = (128, torch.bfloat16) if gpu else (32, torch.float32)
-    learner, task = _prepared(method, weights, device, batch, STEPS * (10 if gpu else 1))
-    learner.train_task(task)  # warm
-    with FlopCounterMode(display=False) as counter:
+    learner, task = _prepared(method, weights, device, batch, 20 if gpu else 1)
+    with FlopCounterMode(display=False) as counter:  # warms up, too
         learner.train_task(task)
     seconds, rates = [], []
-    for _ in range(3):
+    for _ in range(REPEATS):
         rates.append(_matrix_rate(device, dtype))
         seconds.append(_seconds(lambda: learner.train_task(task), device))
     rate = counter.get_total_flops() / statistics.median(seconds)

@@ -86,7 +86,6 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
                 OptunaSource(spec),
                 make_config,
                 lambda trials: conclude_search(spec, directory, trials),
-                tracking_uri=None,
                 address=cluster.address,
                 listeners=[BestListener(spec, directory, []), meter],
                 trainable=AnalyticTrial,

@@ -1,0 +1,101 @@
+"""What the platform costs: the share of (slots x wall time) of a real search that no trial's sequence used.
+
+16 trials of `ita-lora` on digits, as many at a time as there are CPUs, everything included from starting Ray to the
+best file. The share is split into where it went.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from search_spaces import Scalar
+from tausearch.algorithms import OptunaSource
+from tausearch.benchmarks import open_benchmark
+from tausearch.cluster import local_cpus
+from tausearch.drive import drive
+from tausearch.planning import create, plan
+from tausearch.record import TrialSummary
+from tausearch.search_run import BestListener, conclude_search
+from trainables.backbones import Backbone
+from trainables.trial import TrialConfig
+
+TRIALS = 16
+
+
+class Clock:
+    """Notes when each trial started and finished each task; see `Listener`."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[float, TrialSummary]] = []
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Take note of a change."""
+        self.events.append((time.monotonic(), trial))
+
+
+def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, slots: int) -> dict[str, float]:
+    """Split slots x wall into what sequences used and where the rest went, in seconds."""
+    used: Counter[str] = Counter()
+    used["starting Ray"] = slots * (events[0][0] - start)
+    by_trial = sorted(events, key=lambda event: (event[1].number, event[0]))
+    for _, group in itertools.groupby(by_trial, key=lambda event: event[1].number):
+        previous, tasks = None, 0
+        for now, trial in group:
+            if previous is not None and trial.tasks_done > tasks:
+                inside = sum(value for name, value in trial.final.items() if name.startswith("seconds/"))
+                used["sequences"] += inside
+                used["starting a trial" if tasks == 0 else "between tasks"] += now - previous - inside
+            previous, tasks = now, trial.tasks_done
+    used["idle slots, concluding"] = slots * (end - start) - sum(used.values())
+    return dict(used)
+
+
+def run() -> list[dict[str, Any]]:
+    """Run the search once and say where slots x wall went."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        slots = local_cpus()
+        spec, root, directory = plan(
+            benchmark=open_benchmark("digits", None),
+            method="ita-lora",
+            trials=TRIALS,
+            algorithm="tpe",
+            scheduler="none",
+            concurrent=slots,
+            cpus_per_trial=1,
+            gpus_per_trial=0,
+            seed=0,
+            name="overhead",
+            space=None,
+            overrides=None,
+            backbone=Backbone(),
+            precision="fp32",
+            store_gigabytes=1,
+            storage=Path(folder),
+            address=None,
+        )
+        create(spec, directory)
+
+        def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
+            return spec.trial(number, hyperparameters, 0, store=root.store, artifacts=None)
+
+        start = time.monotonic()
+        drive(
+            spec,
+            root,
+            directory,
+            OptunaSource(spec),
+            make_config,
+            lambda trials: conclude_search(spec, directory, trials),
+            address=None,
+            listeners=[BestListener(spec, directory, []), clock],
+        )
+        end = time.monotonic()
+    shares = _shares(clock.events, start, end, slots)
+    total = slots * (end - start)
+    return [{"part": part, "seconds": value, "percent": 100 * value / total} for part, value in shares.items()]
