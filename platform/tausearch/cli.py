@@ -25,7 +25,7 @@ app.add_typer(data_app, name="data")
 
 StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as CPUs allow].")]
+ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as fit].")]
 CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
 GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]

@@ -27,6 +27,22 @@ def local_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def fit_at_once(resources: Resources, cpus: float, gpus: float) -> int:
+    """Return how many trials so many CPUs and GPUs can run at a time, at least one."""
+    fits = int(cpus // resources.cpus_per_trial)
+    if resources.gpus_per_trial:
+        fits = min(fits, int(gpus) * round(1 / resources.gpus_per_trial))
+    return max(1, fits)
+
+
+def concurrency(resources: Resources) -> int:
+    """Return how many trials to run at a time on the Ray that this process is connected to."""
+    import ray  # noqa: PLC0415  # after the environment is set
+
+    has = ray.cluster_resources()
+    return resources.concurrent or fit_at_once(resources, has.get("CPU", 1), has.get("GPU", 0))
+
+
 def require_reachable(address: str) -> None:
     """Make sure that something listens where a cluster is said to be: Ray itself would try for minutes.
 

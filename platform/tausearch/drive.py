@@ -163,7 +163,7 @@ def drive(
 def _headline(spec: RunSpec, directory: RunDirectory, known: int) -> str:
     what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {' '.join(map(str, spec.seeds))}"
     how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
-    at_once = spec.resources.concurrent
+    at_once = "as many as the cluster fits" if spec.resources.concurrent is None else spec.resources.concurrent
     continued = f" (continued: {known} have started)" if known else ""
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {at_once} at a time{how}{continued}\n"

@@ -66,7 +66,7 @@ def train(
         benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
         overrides: Hyperparameters that take the place of the best file's, for an ablation.
         name: Of the run; by default the next free `<benchmark>-<method>-final-<number>`.
-        concurrent: Seeds at a time; by default as many as fit this machine's CPUs.
+        concurrent: Seeds at a time; by default as many as fit this machine, or the cluster as it is at the start.
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
@@ -155,7 +155,7 @@ def _plan(
         data_root=opened.data_root,
         method=best.method,
         protocol=protocol,
-        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, len(seeds))}),
+        resources=resources.at_most(len(seeds)),
         trials=len(seeds),
         steps=1 if entry.capabilities.joint else opened.source.num_tasks,
         fixed=hyperparameters,

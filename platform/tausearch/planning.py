@@ -11,7 +11,7 @@ import torch
 
 from search_spaces import Scalar
 from tausearch.benchmarks import OpenBenchmark
-from tausearch.cluster import local_cpus, require_reachable
+from tausearch.cluster import fit_at_once, local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
 from tausearch.spaces import running_method, space_of
 from tausearch.spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, protocol_of
@@ -72,7 +72,7 @@ def plan(
         data_root=benchmark.data_root,
         method=method,
         protocol=protocol,
-        resources=resources.model_copy(update={"concurrent": min(resources.concurrent, count)}),
+        resources=resources.at_most(count),
         trials=count,
         steps=steps,
         store_gigabytes=checked_store(store_gigabytes),
@@ -191,9 +191,11 @@ def plan_resources(
             raise InputError(f"--gpus-per-trial {gpus_per_trial:g}: this machine has no GPU")
         if cpus_per_trial > local_cpus():
             raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
-    fits = max(1, local_cpus() // cpus_per_trial)
-    at_once = min(concurrent, fits) if concurrent and address is None else concurrent or fits
-    return Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=at_once)
+    resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
+    if address is None:
+        fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
+        resources = resources.model_copy(update={"concurrent": min(concurrent or fits, fits)})
+    return resources
 
 
 def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:

@@ -13,6 +13,7 @@ from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
+from tausearch.cluster import concurrency
 from tausearch.files import RunDirectory
 from tausearch.observer import Listener, Observer
 from tausearch.record import TrialSummary
@@ -90,7 +91,7 @@ def run_trials(
             search_alg=searcher,
             scheduler=TuneScheduler(source, metric),
             num_samples=spec.trials,  # at most: the source says when there are no more
-            max_concurrent_trials=spec.resources.concurrent,
+            max_concurrent_trials=concurrency(spec.resources),
             reuse_actors=True,
             trial_dirname_creator=_folder_name,
         ),

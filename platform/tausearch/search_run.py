@@ -81,7 +81,7 @@ def search(
         trials: How many configurations; by default 12, or the whole grid.
         algorithm: "tpe", "gp", "random" or "grid".
         scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
-        concurrent: Trials at a time; by default as many as fit this machine's CPUs.
+        concurrent: Trials at a time; by default as many as fit this machine, or the cluster as it is at the start.
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: Of the algorithm, of every trial, and of the validation split.

@@ -50,11 +50,15 @@ class Protocol(Strict):
 
 
 class Resources(Strict):
-    """What one trial gets, and how many run at a time."""
+    """What one trial gets, and how many run at a time: None for as many as the cluster fits when the run starts."""
 
     cpus_per_trial: int = Field(1, ge=1)
     gpus_per_trial: float = Field(0, ge=0)
-    concurrent: int = Field(2, ge=1)
+    concurrent: Annotated[int, Field(ge=1)] | None = None
+
+    def at_most(self, trials: int) -> Resources:
+        """Return the same for a run of so many trials: more at a time there cannot be."""
+        return self.model_copy(update={"concurrent": self.concurrent and min(self.concurrent, trials)})
 
 
 class RunSpec(Strict):
