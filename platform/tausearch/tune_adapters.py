@@ -83,6 +83,9 @@ class TuneScheduler(FIFOScheduler):
             trial.set_config({**trial.config, "gpu_share": 1.0})
             trial.update_resources({**trial.placement_group_factory.required_resources, "GPU": 1})
             trial.max_failures = trial.run_metadata.num_failures
+            # Processes that Tune keeps for trials to come would hold on to shares of the GPU that is wanted whole.
+            tune_controller._reuse_actors = False
+            tune_controller._cleanup_cached_actors(force_all=True)
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Pass a task's result on and return the decision."""
