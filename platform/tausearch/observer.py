@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ray import tune
+from ray.exceptions import RayActorError
 
 from tausearch.record import Record, TrialSummary, final_value, metrics_of
 from tausearch.tune_adapters import status_of
@@ -87,7 +88,7 @@ class Observer(tune.Callback):
             return
         summary = self._summary(trial)
         summary.status = "failed"
-        summary.error = _last_line(trial.error_file)
+        summary.error = _reason(trial)
         self._tell(summary)
 
     def _has_ended(self, trial: Any) -> bool:
@@ -119,6 +120,13 @@ class RecordListener:
     def trial_changed(self, trial: TrialSummary) -> None:
         """See `Listener`."""
         self.record.write(trial)
+
+
+def _reason(trial: Any) -> str:
+    """Say in one line why a trial was given up; what Ray guesses about a process that died fills a page of the log."""
+    if isinstance(trial.get_pickled_error(), RayActorError):
+        return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
+    return _last_line(trial.error_file)
 
 
 def _last_line(error_file: str | None) -> str:

@@ -44,7 +44,7 @@ def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) 
     failed, complete = trials_of(root, "s")
     assert (failed.status, complete.status) == ("failed", "complete")
     assert [row["task"] for row in failed.rows] == [1, 2, 3, 4, 5][: failed.tasks_done] and failed.value is None
-    assert failed.error is not None and "died" in failed.error
+    assert failed.error == "its process died (killed, crashed, short of memory, or with its node); failures: 3"
     said = f"trial 0 failed: {failed.error}"
     assert said in out.read_text() and "[1/2] trial 0 failed" in out.read_text()
     shown = run("status", "s", cwd=tmp_path)
