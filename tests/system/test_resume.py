@@ -8,6 +8,7 @@ import random
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from tausearch.best import load_best
 from tausearch.files import Storage
 from tausearch.record import TrialSummary
 from tausearch.runner import is_driven
+from tausearch.spec import read_spec
 from tausearch.study import FIRST_STOP
 from tests.system.searches import (
     assert_mlflow_has_each_task_once,
@@ -37,7 +39,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TRIALS = 4
 SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
-STOPPED_EARLY = ["search", "digits", "finetune", "--scheduler", "median", "--trials", "8", "--concurrent", "2"]
+MEDIAN_TRIALS = 8
+MEDIAN = ["search", "digits", "finetune", "--scheduler", "median", "--trials", str(MEDIAN_TRIALS), "--concurrent", "2"]
+STOPPED_EARLY = (3, 8)  # rounds that search with TPE and stop trials early; the others are grids
+OWN_RAY = (0, 5)  # rounds with a Ray of their own, which is killed with the driver; the others share a cluster
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,7 @@ def undisturbed(folder: Path, root: Path) -> list[TrialSummary]:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A cluster that outlives its drivers, as on several machines; joining it also takes less than starting Ray."""
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 100 * 2**20})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "object_store_memory": 100 * 2**20})
     try:
         yield cluster.address
     finally:
@@ -80,10 +85,11 @@ def kill_driver(process: subprocess.Popen[bytes], root: Path, name: str, wanted:
     kill_tree(process.pid)
 
 
-def killed_twice(
-    search: list[str], name: str, tasks: int, folder: Path, place: list[str], dice: random.Random
-) -> list[list[TrialSummary]]:
-    """Kill a search of at least so many tasks, then its continuation; returns the table after each, and at the end."""
+def killed_twice(number: int, folder: Path, address: str) -> list[list[TrialSummary]]:
+    """Kill a search, then its continuation, and let the third driver end it; returns the table after each."""
+    name, dice = f"killed-{number}", random.Random(number)
+    place = [] if number in OWN_RAY else ["--address", address]
+    search, tasks = (MEDIAN, MEDIAN_TRIALS * FIRST_STOP) if number in STOPPED_EARLY else (SEARCH, TRIALS * 5)
     root = folder / "tausearch-runs"
     tables: list[list[TrialSummary]] = []
     for command in ([*search, "--name", name], ["resume", name]):
@@ -100,9 +106,9 @@ def lost(earlier: TrialSummary, later: TrialSummary) -> int:
     return sum(row not in later.rows for row in earlier.rows)
 
 
-def assert_nothing_is_lost(root: Path, name: str, tables: list[list[TrialSummary]], count: int) -> None:
+def assert_nothing_is_lost(root: Path, name: str, tables: list[list[TrialSummary]]) -> None:
     """What holds for every search, whatever chooses its trials and whether some are stopped early."""
-    trials = tables[-1]
+    trials, count = tables[-1], read_spec(Storage(root).run(name)).trials
     assert [trial.number for trial in trials] == list(range(count))
     assert len({trial.hyperparameters["lr"] for trial in trials}) == count
     for earlier, later in itertools.pairwise(tables):
@@ -111,33 +117,41 @@ def assert_nothing_is_lost(root: Path, name: str, tables: list[list[TrialSummary
             assert lost(trial, same) <= 1 and same.hyperparameters == trial.hyperparameters
             assert trial.status == "running" or same == trial  # not run again: even its times are the same
     states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
-    study = study_trials(root, name)
-    assert [(found.user_attrs["trial"], found.state) for found in study] == [
-        (trial.number, states[trial.status]) for trial in trials
-    ]
+    found = [(trial.user_attrs["trial"], trial.state) for trial in study_trials(root, name)]
+    assert found == [(trial.number, states[trial.status]) for trial in trials]
     assert_mlflow_has_each_task_once(root, name, trials)
 
 
-@pytest.mark.parametrize("moment", range(10))
-def test_kill_resume_kill_resume(
-    moment: int, folder: Path, root: Path, address: str, request: pytest.FixtureRequest
+def assert_only_whole_trials_win(root: Path, name: str, trials: list[TrialSummary]) -> None:
+    assert all(trial.tasks_done >= FIRST_STOP for trial in trials)
+    assert all((trial.status == "complete") == (trial.tasks_done == 5) for trial in trials)
+    best = load_best(Storage(root).run(name).best_file).selection
+    assert best.value == max(trial.value or 0 for trial in trials if trial.status == "complete")
+
+
+def assert_same_as_undisturbed(
+    root: Path, name: str, trials: list[TrialSummary], undisturbed: list[TrialSummary]
 ) -> None:
-    name, dice = f"killed-{moment}", random.Random(moment)
-    place = [] if moment in (0, 5) else ["--address", address]  # without: a Ray of its own, killed with the driver
-    if moment in (3, 8):
-        tables = killed_twice(STOPPED_EARLY, name, FIRST_STOP * 8, folder, place, dice)
-        assert_nothing_is_lost(root, name, tables, 8)
-        assert {(t.status, t.tasks_done == 5) for t in tables[-1]} <= {("complete", True), ("pruned", False)}
-        assert all(trial.tasks_done >= FIRST_STOP for trial in tables[-1])
-        best = load_best(Storage(root).run(name).best_file)
-        assert best.selection.value == max(t.value or 0 for t in tables[-1] if t.status == "complete")
-        return
-    undisturbed: list[TrialSummary] = request.getfixturevalue("undisturbed")
-    tables = killed_twice(SEARCH, name, 5 * TRIALS, folder, place, dice)
-    assert_nothing_is_lost(root, name, tables, TRIALS)
-    assert without_time(tables[-1]) == without_time(undisturbed)
+    assert without_time(trials) == without_time(undisturbed)
     calm, again = (load_best(Storage(root).run(each).best_file).selection for each in ("calm", name))
     assert (again.trial, again.value) == (calm.trial, calm.value)
+
+
+@pytest.mark.parametrize("first", range(0, 10, 2))
+def test_kill_resume_kill_resume(
+    first: int, folder: Path, root: Path, address: str, undisturbed: list[TrialSummary]
+) -> None:
+    """Ten rounds, two at a time: a driver that starts, which takes most of the time, uses one core."""
+    rounds = (first, first + 1)
+    with ThreadPoolExecutor(2) as pool:
+        tables = list(pool.map(lambda number: killed_twice(number, folder, address), rounds))
+    for number, found in zip(rounds, tables, strict=True):
+        name = f"killed-{number}"
+        assert_nothing_is_lost(root, name, found)
+        if number in STOPPED_EARLY:
+            assert_only_whole_trials_win(root, name, found[-1])
+        else:
+            assert_same_as_undisturbed(root, name, found[-1], undisturbed)
 
 
 def test_extend(folder: Path, root: Path) -> None:
