@@ -21,7 +21,7 @@ from tests.system.searches import (
 )
 from tests.system.services import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 # Both methods read the same entries of the pre-consolidation store, which the one finds while the other computes them.
 SEARCHES = {
@@ -57,7 +57,7 @@ def test_two_searches_in_one_storage_root_on_one_cluster(address: str, tmp_path:
             for name in SEARCHES
         }
         for name, process in processes.items():
-            assert process.wait(600) == 0, outs[name].read_text()
+            assert process.wait(900) == 0, outs[name].read_text()
     for name in SEARCHES:
         run(*arguments(name, alone), "--address", address, cwd=tmp_path)
         trials = trials_of(together, name)
