@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ray import tune
+from ray.exceptions import RayActorError
 
 from tausearch.record import Record, TrialSummary, final_value, metrics_of
 from tausearch.tune_adapters import status_of
@@ -57,12 +58,19 @@ class Observer(tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial starts, or starts again after its process died."""
-        self._tell(self._summary(trial))
+        if not self._has_ended(trial):
+            self._tell(self._summary(trial))
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """A task is done; one that is repeated after a failure takes the place of its first result."""
+        """A task is done; one that is repeated after a failure takes the place of its first result.
+
+        The end of a trial is noted together with its last task: Tune calls it complete only once its checkpoint is
+        saved, and a driver that dies between the two would leave a trial that runs and has nothing left to run.
+        """
+        if self._has_ended(trial):
+            return
         summary = self._summary(trial)
         if result.get("diverged"):
             summary.error = str(result["diverged"])
@@ -70,22 +78,22 @@ class Observer(tune.Callback):
             row = metrics_of(result)
             summary.rows = [other for other in summary.rows if other["task"] < row["task"]] + [row]
             summary.value = final_value(row)
-        self._tell(summary)
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial ended: finished, stopped early, or diverged."""
-        summary = self._summary(trial)
-        summary.status = status_of(trial.last_result, False, self.final_metric)
+        if result.get("done"):  # Tune sets it for trials that are stopped early, too
+            summary.status = status_of(result, False, self.final_metric)
         self._tell(summary)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time; one that could not write is to be continued."""
-        if self.watch.failed(trial.get_pickled_error()):
+        if self.watch.failed(trial.get_pickled_error()) or self._has_ended(trial):
             return
         summary = self._summary(trial)
         summary.status = "failed"
-        summary.error = _last_line(trial.error_file)
+        summary.error = _reason(trial)
         self._tell(summary)
+
+    def _has_ended(self, trial: Any) -> bool:
+        """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""
+        return self._summary(trial).status != "running"
 
     def _summary(self, trial: Any) -> TrialSummary:
         config = trial.config
@@ -112,6 +120,13 @@ class RecordListener:
     def trial_changed(self, trial: TrialSummary) -> None:
         """See `Listener`."""
         self.record.write(trial)
+
+
+def _reason(trial: Any) -> str:
+    """Say in one line why a trial was given up; what Ray guesses about a process that died fills a page of the log."""
+    if isinstance(trial.get_pickled_error(), RayActorError):
+        return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
+    return _last_line(trial.error_file)
 
 
 def _last_line(error_file: str | None) -> str:

@@ -117,8 +117,14 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
                 style="yellow",
                 soft_wrap=True,
             )
-        if trial.status == "failed":
-            out.print(f"trial {trial.number} failed: {trial.error}", style="red", soft_wrap=True)
+    _show_errors(out, result.trials)
+
+
+def _show_errors(out: Console, trials: Sequence[TrialSummary]) -> None:
+    """Say why trials failed or diverged."""
+    for trial in trials:
+        if trial.status in ("failed", "diverged"):
+            out.print(f"trial {trial.number} {trial.status}: {trial.error}", style="red", soft_wrap=True)
 
 
 def _show_trust(out: Console, correlations: Mapping[int, float]) -> None:
@@ -185,6 +191,7 @@ def show_status(found: RunStatus) -> None:
     out.print(f"{found.spec.name}: {found.state}; {counts}")
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
     _show_trust(out, found.rank_correlations)
+    _show_errors(out, found.trials)
 
 
 def entry_as_dict(entry: Entry) -> dict[str, Any]:

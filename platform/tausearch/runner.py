@@ -35,7 +35,7 @@ def driver_lock(directory: RunDirectory) -> Iterator[None]:
     """
     lock = FileLock(directory.lock_file)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=1)  # seconds: whoever asks `is_driven` holds it for a moment
     except Timeout:
         raise InputError(f"run {directory.name!r} is being driven by another process") from None
     try:

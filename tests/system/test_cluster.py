@@ -19,6 +19,7 @@ from ray.cluster_utils import Cluster
 
 from tausearch.files import Storage
 from tausearch.record import Record, TrialSummary
+from tests.system.searches import train_workers
 from tests.system.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -53,19 +54,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         each.kill()
     process.kill()
     process.wait(30)
-
-
-def train_workers(raylet: int) -> list[psutil.Process]:
-    """Processes of a raylet that run a task of a trial just now."""
-    found = []
-    for child in psutil.Process(raylet).children(recursive=True):
-        try:
-            name = child.cmdline()[0]
-        except (psutil.Error, IndexError):  # it has just ended
-            continue
-        if name.startswith("ray::") and "train" in name:
-            found.append(child)
-    return found
 
 
 def command(cluster: Cluster, *arguments: str) -> list[str]:

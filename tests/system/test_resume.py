@@ -1,52 +1,48 @@
-"""Kill the driver at random moments, resume, and lose nothing: slow, because every round starts Ray twice."""
+"""Kill the driver at random moments, resume, kill again, resume, and lose nothing: slow, it starts 30 drivers."""
 
 from __future__ import annotations
 
+import itertools
 import json
-import os
 import random
-import signal
 import subprocess
-import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from optuna.trial import TrialState
+from ray.cluster_utils import Cluster
 
 from tausearch.best import load_best
 from tausearch.files import Storage
-from tausearch.record import Record, TrialSummary
+from tausearch.record import TrialSummary
+from tausearch.runner import is_driven
+from tausearch.spec import read_spec
+from tausearch.study import FIRST_STOP
+from tests.system.searches import (
+    assert_mlflow_has_each_task_once,
+    kill_tree,
+    run,
+    started,
+    study_trials,
+    tasks_done,
+    train_workers,
+    trials_of,
+    without_time,
+)
+from tests.system.services import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TRIALS = 4
 SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
-GRID = [sys.executable, "-m", "tausearch", *SEARCH]
-
-
-def run(*arguments: str, cwd: Path) -> str:
-    command = [sys.executable, "-m", "tausearch", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def rows_without_time(trial: TrialSummary) -> list[dict[str, float]]:
-    return [{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows]
-
-
-def kill_tree(pid: int) -> None:
-    """kill -9 the driver; the rest of its processes, which would otherwise linger for a minute, follow."""
-    process = psutil.Process(pid)
-    children = process.children(recursive=True)
-    process.kill()
-    process.wait(30)
-    for child in children:
-        try:
-            child.kill()
-        except psutil.NoSuchProcess:
-            continue
+MEDIAN_TRIALS = 8
+MEDIAN = ["search", "digits", "finetune", "--scheduler", "median", "--trials", str(MEDIAN_TRIALS), "--concurrent", "2"]
+STOPPED_EARLY = (3, 8)  # rounds that search with TPE and stop trials early; the others are grids
+OWN_RAY = (0, 5)  # rounds with a Ray of their own, which is killed with the driver; the others share a cluster
 
 
 @pytest.fixture(scope="module")
@@ -55,82 +51,129 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(folder: Path) -> list[TrialSummary]:
+def root(folder: Path) -> Path:
+    return folder / "tausearch-runs"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder: Path, root: Path) -> list[TrialSummary]:
     run(*SEARCH, "--name", "calm", cwd=folder)
-    return Record(Storage(folder / "tausearch-runs").run("calm").record).trials()
+    return trials_of(root, "calm")
 
 
-@pytest.mark.parametrize("moment", range(4))
-def test_kill_and_resume(moment: int, folder: Path, undisturbed: list[TrialSummary]) -> None:
-    name = f"killed-{moment}"
-    directory = Storage(folder / "tausearch-runs").run(name)
-    record, log = Record(directory.record), directory.path.parent / f"{name}.out"
-    with open(log, "w") as out:
-        process = subprocess.Popen([*GRID, "--name", name], cwd=folder, stdout=out, stderr=out, start_new_session=True)
-    wanted = random.Random(moment).randint(1, 5 * TRIALS - 2)  # kill once so many tasks are done
-    deadline = time.monotonic() + 240
-    while sum(trial.tasks_done for trial in record.trials()) < wanted:
-        assert time.monotonic() < deadline and process.poll() is None, log.read_text()
-        time.sleep(0.05)
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A cluster that outlives its drivers, as on several machines; joining it also takes less than starting Ray."""
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "object_store_memory": 100 * 2**20})
+    try:
+        yield cluster.address
+    finally:
+        cluster.shutdown()
+
+
+def kill_driver(process: subprocess.Popen[bytes], root: Path, name: str, wanted: int, dice: random.Random) -> None:
+    """kill -9 a driver that holds its run, some time after so many tasks are done."""
+    directory = Storage(root).run(name)
+
+    def reached() -> bool:
+        assert process.poll() is None, "it ended by itself"
+        return is_driven(directory) and tasks_done(root, name) >= wanted
+
+    wait_until(reached, 500, f"task {wanted} of {name}")
+    time.sleep(dice.choice([0.0, dice.uniform(0, 0.5)]) if wanted else dice.uniform(0, 5))
+    assert process.poll() is None
     kill_tree(process.pid)
-    before = {trial.number: trial for trial in record.trials()}
-    done_before = sum(trial.tasks_done for trial in before.values())
-    run("resume", name, cwd=folder)
-    trials = record.trials()
-    assert [t.number for t in trials] == list(range(TRIALS)) and {t.status for t in trials} == {"complete"}
-    assert [rows_without_time(t) for t in trials] == [rows_without_time(t) for t in undisturbed]
-    for trial in trials:
-        earlier = before.get(trial.number)
-        if earlier is not None and earlier.status == "complete":
-            assert trial.rows == earlier.rows  # not run again: even its times are the same
-    repeated = sum(
-        earlier.rows[i] != trials[n].rows[i] for n, earlier in before.items() for i in range(earlier.tasks_done)
-    )
-    running = sum(trial.status == "running" for trial in before.values())
-    assert repeated <= running, f"{repeated} of {done_before} tasks were run again"
-    calm = load_best(directory.path.parent / "calm" / "best.yaml")
-    again = load_best(directory.best_file)
-    assert (again.selection.trial, again.selection.value) == (calm.selection.trial, calm.selection.value)
-    assert_mlflow_has_each_task_once(directory.path.parent, name, trials)
 
 
-def assert_mlflow_has_each_task_once(root: Path, name: str, trials: list[TrialSummary]) -> None:
-    from mlflow import MlflowClient
+def killed_twice(number: int, folder: Path, address: str) -> list[list[TrialSummary]]:
+    """Kill a search, then its continuation, and let the third driver end it; returns the table after each."""
+    name, dice = f"killed-{number}", random.Random(number)
+    place = [] if number in OWN_RAY else ["--address", address]
+    search, tasks = (MEDIAN, MEDIAN_TRIALS * FIRST_STOP) if number in STOPPED_EARLY else (SEARCH, TRIALS * 5)
+    root = folder / "tausearch-runs"
+    tables: list[list[TrialSummary]] = []
+    for command in ([*search, "--name", name], ["resume", name]):
+        done = tasks_done(root, name)
+        with started(*command, *place, cwd=folder, out=folder / f"{name}.txt") as process:
+            kill_driver(process, root, name, dice.randint(done, max(done, tasks)), dice)
+        tables.append(trials_of(root, name))
+    run("resume", name, *place, cwd=folder)
+    return [*tables, trials_of(root, name)]
 
-    client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
-    experiment = client.get_experiment_by_name("digits").experiment_id
-    parents = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
-    assert len(parents) == 1
-    children = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parents[0].info.run_id}'")
-    assert sorted(int(run.data.tags["trial"]) for run in children) == [trial.number for trial in trials]
-    for child in children:
-        steps = [m.step for m in client.get_metric_history(child.info.run_id, "val/average_accuracy")]
-        assert steps == [1, 2, 3, 4, 5] and child.info.status == "FINISHED"
-    assert sum("chosen" in child.data.tags for child in children) == 1
+
+def lost(earlier: TrialSummary, later: TrialSummary) -> int:
+    """How many finished tasks were run again: even one that comes to the same numbers takes another time."""
+    return sum(row not in later.rows for row in earlier.rows)
 
 
-def test_extend(folder: Path) -> None:
+def assert_nothing_is_lost(root: Path, name: str, tables: list[list[TrialSummary]]) -> None:
+    """What holds for every search, whatever chooses its trials and whether some are stopped early."""
+    trials, count = tables[-1], read_spec(Storage(root).run(name)).trials
+    assert [trial.number for trial in trials] == list(range(count))
+    assert len({trial.hyperparameters["lr"] for trial in trials}) == count
+    for earlier, later in itertools.pairwise(tables):
+        for trial in earlier:
+            same = next(other for other in later if other.number == trial.number)
+            assert lost(trial, same) <= 1 and same.hyperparameters == trial.hyperparameters
+            assert trial.status == "running" or same == trial  # not run again: even its times are the same
+    states = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED}
+    found = [(trial.user_attrs["trial"], trial.state) for trial in study_trials(root, name)]
+    assert found == [(trial.number, states[trial.status]) for trial in trials]
+    assert_mlflow_has_each_task_once(root, name, trials)
+
+
+def assert_only_whole_trials_win(root: Path, name: str, trials: list[TrialSummary]) -> None:
+    assert all(trial.tasks_done >= FIRST_STOP for trial in trials)
+    assert all((trial.status == "complete") == (trial.tasks_done == 5) for trial in trials)
+    best = load_best(Storage(root).run(name).best_file).selection
+    assert best.value == max(trial.value or 0 for trial in trials if trial.status == "complete")
+
+
+def assert_same_as_undisturbed(
+    root: Path, name: str, trials: list[TrialSummary], undisturbed: list[TrialSummary]
+) -> None:
+    assert without_time(trials) == without_time(undisturbed)
+    calm, again = (load_best(Storage(root).run(each).best_file).selection for each in ("calm", name))
+    assert (again.trial, again.value) == (calm.trial, calm.value)
+
+
+@pytest.mark.parametrize("first", range(0, 10, 2))
+def test_kill_resume_kill_resume(
+    first: int, folder: Path, root: Path, address: str, undisturbed: list[TrialSummary]
+) -> None:
+    """Ten rounds, two at a time: a driver that starts, which takes most of the time, uses one core."""
+    rounds = (first, first + 1)
+    with ThreadPoolExecutor(2) as pool:
+        tables = list(pool.map(lambda number: killed_twice(number, folder, address), rounds))
+    for number, found in zip(rounds, tables, strict=True):
+        name = f"killed-{number}"
+        assert_nothing_is_lost(root, name, found)
+        if number in STOPPED_EARLY:
+            assert_only_whole_trials_win(root, name, found[-1])
+        else:
+            assert_same_as_undisturbed(root, name, found[-1], undisturbed)
+
+
+def test_extend(folder: Path, root: Path) -> None:
     run("search", "digits", "finetune", "--trials", "1", "--name", "short", cwd=folder)
     run("extend", "short", "--trials", "3", cwd=folder)
-    trials = Record(Storage(folder / "tausearch-runs").run("short").record).trials()
+    trials = trials_of(root, "short")
     assert [trial.status for trial in trials] == ["complete"] * 3
     assert len({trial.hyperparameters["lr"] for trial in trials}) == 3
     again = json.loads(run("resume", "short", "--json", cwd=folder))  # nothing is left to do, and stdout is JSON alone
     assert [trial["value"] for trial in again["trials"]] == [trial.value for trial in trials]
 
 
-def test_a_killed_worker_goes_on_from_its_last_task(folder: Path, undisturbed: list[TrialSummary]) -> None:
+def test_a_killed_worker_goes_on_from_its_last_task(folder: Path, root: Path, undisturbed: list[TrialSummary]) -> None:
     name = "worker"
-    record = Record(Storage(folder / "tausearch-runs").run(name).record)
-    process = subprocess.Popen([*GRID, "--name", name], cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True)
-    deadline = time.monotonic() + 240
-    while not any(trial.tasks_done >= 2 for trial in record.trials()):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
-    children = psutil.Process(process.pid).children(recursive=True)
-    workers = [child for child in children if "ray::" in " ".join(child.cmdline()) and "train" in child.cmdline()[0]]
-    assert workers
-    os.kill(workers[0].pid, signal.SIGKILL)
-    assert process.wait(300) == 0
-    trials = record.trials()
-    assert [rows_without_time(t) for t in trials] == [rows_without_time(t) for t in undisturbed]
+    workers: list[psutil.Process] = []
+    with started(*SEARCH, "--name", name, cwd=folder, out=folder / f"{name}.txt") as process:
+
+        def in_the_middle() -> bool:
+            workers[:] = train_workers(process.pid)
+            return bool(workers) and any(trial.tasks_done >= 2 for trial in trials_of(root, name))
+
+        wait_until(in_the_middle, 500, "a trial in the middle")
+        workers[0].kill()
+        assert process.wait(500) == 0
+    assert without_time(trials_of(root, name)) == without_time(undisturbed)
