@@ -41,7 +41,7 @@ class OptunaSource:
     """
 
     def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
-        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"])
+        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], len(history))
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
         points = grid_points(spec.space) if spec.algorithm == "grid" else [dict(spec.start)]

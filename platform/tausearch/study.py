@@ -58,14 +58,15 @@ class SearchStudy:
     Args:
         spec: Space, algorithm, scheduler, seed.
         history: Trials that have ended already.
+        started: How many have started in all, when a search is continued.
     """
 
-    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
+    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), started: int = 0) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
         # A sampler that starts again from the same seed would propose its first points a second time.
-        seed = derive_seed(spec.seed, "continued", len(history)) % 2**32 if history else spec.seed
+        seed = derive_seed(spec.seed, "continued", started) % 2**32 if started else spec.seed
         self.optuna = optuna.create_study(
             direction="maximize",
             sampler=_sampler(spec.algorithm, seed),

@@ -124,18 +124,19 @@ class TestContinued:
         assert second is not None and second[0] == 3
         assert third is None
 
-    def test_it_proposes_no_point_twice(self, spec: RunSpec) -> None:
-        spec = with_(spec, algorithm="random", trials=8)
+    @pytest.mark.parametrize("ended", [0, 1, 4])
+    @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
+    def test_it_proposes_no_point_twice(self, spec: RunSpec, algorithm: str, ended: int) -> None:
+        spec = with_(spec, algorithm=algorithm, trials=8)
         fresh = OptunaSource(spec)
-        points = [fresh.next() for _ in range(4)]
         history = [
-            make_trial(number, value=50.0, hyperparameters={**point, "lr_pre": 0.1})
-            for number, point in filter(None, points)
+            make_trial(number, value=50.0 if number < ended else None, hyperparameters={**point, "lr_pre": 0.1})
+            for number, point in filter(None, (fresh.next() for _ in range(4)))
         ]
-        continued = OptunaSource(spec, history)
-        more = [continued.next() for _ in range(5)]
-        assert [p and p[0] for p in more] == [4, 5, 6, 7, None]
-        everything = [tuple(p[1].values()) for p in [*points, *more] if p]
+        more = list(iter(OptunaSource(spec, history).next, None))
+        assert [number for number, _ in more] == [*range(ended, 4), *range(4, 8)]
+        everything = [(t.hyperparameters["alpha"], t.hyperparameters["lr"]) for t in history]
+        everything += [(point["alpha"], point["lr"]) for number, point in more if number >= 4]
         assert len(set(everything)) == 8
 
     def test_a_grid_goes_on_where_it_was(self, spec: RunSpec) -> None:
