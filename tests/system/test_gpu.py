@@ -23,7 +23,7 @@ from tausearch.watch import StorageWatch
 from trainables.device import CONTEXT_BYTES, claim, fence
 from trainables.trial import TrialConfig
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 TASKS = 3
 
 
