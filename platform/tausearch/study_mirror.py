@@ -49,7 +49,7 @@ class StudyMirror:
         self._write([trial] if trial.status != "running" else [])
 
     def conclude(self) -> None:
-        """See that the file is there and whole though no trial changed: an earlier driver died as the last one ended."""
+        """See that the file is whole though no trial changed: an earlier driver died as the last one ended."""
         self._write([])
 
     def _write(self, ended: Sequence[TrialSummary]) -> None:
