@@ -221,11 +221,13 @@ def _run(
         checkpoint = newest_checkpoint(directory, number) if number in unfinished else None
         return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
 
-    def conclude(trials: list[TrialSummary]) -> Conclusion:
-        return conclude_search(spec, directory, trials)
-
     source = OptunaSource(spec, history)
     mirror = StudyMirror(directory.study_file, spec.name, source.study.as_optuna, history)
+
+    def conclude(trials: list[TrialSummary]) -> Conclusion:
+        mirror.conclude()
+        return conclude_search(spec, directory, trials)
+
     run = drive(
         spec,
         storage,

@@ -46,11 +46,18 @@ class StudyMirror:
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """See `Listener`."""
+        self._write([trial] if trial.status != "running" else [])
+
+    def conclude(self) -> None:
+        """See that the file is whole though no trial changed: an earlier driver died as the last one ended."""
+        self._write([])
+
+    def _write(self, ended: Sequence[TrialSummary]) -> None:
         if self._failed:
             return
         try:
             self._study = self._study or self._create()
-            if trial.status != "running":
+            for trial in ended:
                 self._add(self._study, trial)
         except Exception as error:  # a full disk, a lock that somebody else holds: whatever Optuna raises
             self._failed = True

@@ -46,9 +46,17 @@ def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: RunSpec, t
     assert sorted(read(spec, file)) == [0, 1, 2]
 
 
+def test_a_driver_that_died_as_the_last_trial_ended(spec: RunSpec, tmp_path: Path) -> None:
+    file, history = tmp_path / "study.journal", [make_trial(0, value=70.0), make_trial(1, value=60.0)]
+    mirror(spec, file, []).trial_changed(history[0])  # the other is in the record, but no longer here
+    mirror(spec, file, history).conclude()  # nothing is left to run, so no trial changes
+    assert sorted(read(spec, file)) == [0, 1]
+
+
 def test_a_failure_stops_nothing(spec: RunSpec, tmp_path: Path) -> None:
     file = tmp_path / "study.journal"
     (file / "in the way").mkdir(parents=True)
     broken = mirror(spec, file, [])
     broken.trial_changed(make_trial(0, value=1.0))
     broken.trial_changed(make_trial(1, value=1.0))
+    broken.conclude()
