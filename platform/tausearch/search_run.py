@@ -23,6 +23,7 @@ from tausearch.planning import create, plan, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
 from tausearch.runner import is_driven, newest_checkpoint
+from tausearch.spaces import running_method
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from tausearch.study import SearchStudy
 from tausearch.study_mirror import StudyMirror
@@ -106,6 +107,7 @@ def search(
         InputError: Before any work, if an argument is wrong.
         SpaceError: Before any work, if the search space is wrong.
     """
+    running_method(method)  # first: whoever names a method that does not run need not fetch a dataset to learn it
     opened = open_benchmark(benchmark, data_root)
     spec, storage_, directory = plan(
         benchmark=opened,
