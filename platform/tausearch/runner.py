@@ -120,7 +120,12 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
 
     A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
     """
-    folders = directory.ray.glob(f"attempt-*/{_trial_folder(number)}/checkpoint_*")
+    name = _trial_folder(number)
+    # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
+    folders = [
+        *directory.ray.glob(f"attempt-*/{name}/checkpoint_*"),
+        *directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*"),
+    ]
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
         if is_checkpoint(folder):
             return folder
