@@ -132,6 +132,9 @@ def _next_attempt(directory: RunDirectory) -> str:
 
     Ray keeps a working copy of it under its name and the second in which it was made. Two drivers that shared one would
     find the folders of their trials taken and give them other names, under which no checkpoint is looked for.
+
+    Returns:
+        `attempt-<number>-<random>`.
     """
     done = len(list(directory.ray.glob("attempt-*"))) if directory.ray.exists() else 0
     return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"
