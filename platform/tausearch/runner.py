@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,5 +134,13 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
 
 
 def _next_attempt(directory: RunDirectory) -> str:
+    """Name a driver's own folder, differently from all others' on the same cluster.
+
+    Ray keeps a working copy of it under its name and the second in which it was made. Two drivers that shared one would
+    find the folders of their trials taken and give them other names, under which no checkpoint is looked for.
+
+    Returns:
+        `attempt-<number>-<random>`.
+    """
     done = len(list(directory.ray.glob("attempt-*"))) if directory.ray.exists() else 0
-    return f"attempt-{done + 1}"
+    return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"
