@@ -14,7 +14,7 @@ from tausearch.files import Storage
 from tausearch.spec import read_spec
 from tests.tausearch.final_runs import make_final_run
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def tausearch(*arguments: str, cwd: Path) -> str:

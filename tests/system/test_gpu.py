@@ -49,6 +49,7 @@ def fake_gpu() -> Iterator[None]:
     ray.shutdown()
 
 
+@pytest.mark.slow  # four processes and two more
 def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_path: Path) -> None:
     protocol = Protocol(
         tasks=TASKS, epochs=1, batch_size=1, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
