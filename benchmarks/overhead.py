@@ -13,16 +13,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from search_spaces import Scalar
-from tausearch.algorithms import OptunaSource
 from tausearch.benchmarks import open_benchmark
 from tausearch.cluster import local_cpus
-from tausearch.drive import drive
 from tausearch.planning import create, plan
 from tausearch.record import TrialSummary
-from tausearch.search_run import BestListener, conclude_search
+from tausearch.search_run import run_search
 from trainables.backbones import Backbone
-from trainables.trial import TrialConfig
 
 TRIALS = 16
 
@@ -81,20 +77,8 @@ def run() -> list[dict[str, Any]]:
         )
         create(spec, directory)
 
-        def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-            return spec.trial(number, hyperparameters, 0, store=root.store, artifacts=None)
-
         start = time.monotonic()
-        drive(
-            spec,
-            root,
-            directory,
-            OptunaSource(spec),
-            make_config,
-            lambda trials: conclude_search(spec, directory, trials),
-            address=None,
-            listeners=[BestListener(spec, directory, []), clock],
-        )
+        run_search(spec, root, directory, listeners=[clock])
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
     total = slots * (end - start)

@@ -17,15 +17,11 @@ import ray
 from ray.cluster_utils import Cluster
 
 from benchmarks.analytic import AnalyticTrial
-from search_spaces import Scalar
-from tausearch.algorithms import OptunaSource
-from tausearch.drive import drive
 from tausearch.files import open_storage
 from tausearch.planning import create
 from tausearch.record import TrialSummary
-from tausearch.search_run import BestListener, conclude_search
+from tausearch.search_run import run_search
 from tausearch.spec import Protocol, Resources, RunSpec
-from trainables.trial import TrialConfig
 
 TRIALS, TASKS, CONCURRENT = 1000, AnalyticTrial.tasks, 16
 
@@ -69,9 +65,6 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
     """Run one search and return its figures."""
     spec, meter = _spec(trials, algorithm), Meter()
 
-    def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        return spec.trial(number, hyperparameters, 0, store=root.store, artifacts=None)
-
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": CONCURRENT})
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -79,16 +72,8 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
             directory = root.run(spec.name)
             create(spec, directory)
             start = time.monotonic()
-            result = drive(
-                spec,
-                root,
-                directory,
-                OptunaSource(spec),
-                make_config,
-                lambda trials: conclude_search(spec, directory, trials),
-                address=cluster.address,
-                listeners=[BestListener(spec, directory, []), meter],
-                trainable=AnalyticTrial,
+            result = run_search(
+                spec, root, directory, address=cluster.address, listeners=[meter], trainable=AnalyticTrial
             )
             seconds = time.monotonic() - start
     finally:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from ray.tune import Trainable
+
 from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource, best_trial
 from tausearch.benchmarks import open_benchmark
@@ -18,6 +20,7 @@ from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.figures import draw_search
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.insight import importances, rank_correlations
+from tausearch.observer import Listener
 from tausearch.pilot import with_measured_share
 from tausearch.planning import create, plan, plan_resources
 from tausearch.quiet import Stream
@@ -30,7 +33,7 @@ from tausearch.study_mirror import StudyMirror
 from tausearch.watch import require_space
 from trainables.backbones import Backbone
 from trainables.errors import InputError
-from trainables.trial import TrialConfig
+from trainables.trial import Trial, TrialConfig
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +137,7 @@ def search(
         print(line, file=sys.stdout if progress_to == "stdout" else sys.stderr, flush=True)
     spec = spec.model_copy(update={"tracking_uri": tracking_uri})
     create(spec, directory)
-    return _run(spec, storage_, directory, address, time_budget, progress_to)
+    return run_search(spec, storage_, directory, address=address, time_budget=time_budget, progress_to=progress_to)
 
 
 def resume(
@@ -192,7 +195,7 @@ def resume(
     if tracking_uri is not None:
         spec = spec.model_copy(update={"tracking_uri": tracking_uri})
     spec.save(directory)
-    return _run(spec, root, directory, address, time_budget, progress_to)
+    return run_search(spec, root, directory, address=address, time_budget=time_budget, progress_to=progress_to)
 
 
 def _require_unchanged(spec: RunSpec) -> None:
@@ -207,14 +210,32 @@ def _require_unchanged(spec: RunSpec) -> None:
             raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")
 
 
-def _run(
+def run_search(
     spec: RunSpec,
     storage: Storage,
     directory: RunDirectory,
-    address: str | None,
-    time_budget: float | None,
-    progress_to: Stream,
+    *,
+    address: str | None = None,
+    time_budget: float | None = None,
+    progress_to: Stream = "stdout",
+    listeners: Sequence[Listener] = (),
+    trainable: type[Trainable] = Trial,
 ) -> SearchResult:
+    """Run a search that has been planned and created, from wherever its record says that it is.
+
+    Args:
+        spec: What was asked for; saved already.
+        storage: Its root.
+        directory: Its run directory, which exists.
+        address: Of a running Ray cluster, or None.
+        time_budget: Seconds after which the search is stopped.
+        progress_to: Where progress is shown: "stdout" or "stderr".
+        listeners: Told of every change after the record, the best file and the study file.
+        trainable: What a trial runs; another one measures the platform alone.
+
+    Returns:
+        All trials and the best configuration.
+    """
     history = Record(directory.record).trials()
     unfinished = {trial.number for trial in history if trial.status == "running"}
 
@@ -239,9 +260,10 @@ def _run(
         conclude,
         address=address,
         history=history,
-        listeners=[BestListener(spec, directory, history), mirror],
+        listeners=[BestListener(spec, directory, history), mirror, *listeners],
         time_budget=time_budget,
         progress_to=progress_to,
+        trainable=trainable,
     )
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)

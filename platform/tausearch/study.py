@@ -121,23 +121,25 @@ class SearchStudy:
 
     def replay_rows(self, trial: TrialSummary) -> None:
         """Report the tasks of a trial that the record knows; what was decided then is not decided again."""
-        for row in trial.rows:
-            self.report(trial.number, int(row["task"]), row[f"{self.spec.prefix}/average_accuracy"])
-        if trial.status == "diverged":
-            self.report(trial.number, trial.tasks_done + 1, WORST)
+        for step, value in self._reports(trial).items():
+            self.report(trial.number, step, value)
 
     def as_optuna(self, trial: TrialSummary) -> FrozenTrial:
         """Return Optuna's form of a trial that ended."""
-        values = {int(row["task"]): row[f"{self.spec.prefix}/average_accuracy"] for row in trial.rows}
-        if trial.status == "diverged":
-            values[trial.tasks_done + 1] = WORST
         return optuna.trial.create_trial(
             state=_STATES[trial.status],
             value=trial.value if trial.status == "complete" else None,
             params=self.point(trial),
             distributions=self.space,
-            intermediate_values=values,
+            intermediate_values=self._reports(trial),
         )
+
+    def _reports(self, trial: TrialSummary) -> dict[int, float]:
+        """Return what a trial reports: task to accuracy; the task at which one diverged counts as the worst."""
+        values = {int(row["task"]): row[f"{self.spec.prefix}/average_accuracy"] for row in trial.rows}
+        if trial.status == "diverged":
+            values[trial.tasks_done + 1] = WORST
+        return values
 
     def point(self, trial: TrialSummary) -> dict[str, float | int | str | bool]:
         """Return the searched hyperparameters of a trial."""

@@ -7,14 +7,12 @@ import json
 import random
 import subprocess
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 from optuna.trial import TrialState
-from ray.cluster_utils import Cluster
 
 from tausearch.best import load_best
 from tausearch.files import Storage
@@ -59,16 +57,6 @@ def root(folder: Path) -> Path:
 def undisturbed(folder: Path, root: Path) -> list[TrialSummary]:
     run(*SEARCH, "--name", "calm", cwd=folder)
     return trials_of(root, "calm")
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A cluster that outlives its drivers, as on several machines; joining it also takes less than starting Ray."""
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "object_store_memory": 100 * 2**20})
-    try:
-        yield cluster.address
-    finally:
-        cluster.shutdown()
 
 
 def kill_driver(process: subprocess.Popen[bytes], root: Path, name: str, wanted: int, dice: random.Random) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from ray.cluster_utils import Cluster
 
 from tausearch.files import Storage
 from tausearch.runner import is_driven
@@ -34,15 +32,6 @@ TRIALS = 2
 def arguments(name: str, storage: Path) -> list[str]:
     options = ["--algorithm", "grid", "--trials", str(TRIALS), "--name", name, "--storage", str(storage)]
     return ["search", "digits", *SEARCHES[name], *options]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "object_store_memory": 100 * 2**20})
-    try:
-        yield cluster.address
-    finally:
-        cluster.shutdown()
 
 
 def test_two_searches_in_one_storage_root_on_one_cluster(address: str, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -95,16 +95,14 @@ class RandomResizedCrop:
         """
         if generator is None:
             raise ValueError("RandomResizedCrop needs a generator, got None")
-        flips = torch.rand(len(images), generator=generator) < 0.5
-        crops = []
-        for image, flip in zip(images, flips, strict=True):
-            image = _with_channels(image, self.normalise)
+
+        def crop(image: Tensor) -> Tensor:
             top, left, height, width = _crop_box(image.shape[1], image.shape[2], generator)
-            crop = vision.resized_crop(
+            return vision.resized_crop(
                 image, top, left, height, width, [self.size, self.size], InterpolationMode.BICUBIC, antialias=True
             )
-            crops.append(crop.flip(2) if flip else crop)
-        return self.normalise(torch.stack(crops))
+
+        return _cropped_and_flipped(images, crop, self.normalise, generator)
 
 
 @dataclass(frozen=True)
@@ -130,15 +128,14 @@ class ResizeRandomCrop:
         """
         if generator is None:
             raise ValueError("ResizeRandomCrop needs a generator, got None")
-        flips = torch.rand(len(images), generator=generator) < 0.5
-        crops = []
-        for image, flip in zip(images, flips, strict=True):
-            image = _resized(_with_channels(image, self.normalise), self.resize, self.keep_ratio, "bicubic")
+
+        def crop(image: Tensor) -> Tensor:
+            image = _resized(image, self.resize, self.keep_ratio, "bicubic")
             top = int(torch.randint(image.shape[1] - self.size + 1, (), generator=generator))
             left = int(torch.randint(image.shape[2] - self.size + 1, (), generator=generator))
-            crop = image[:, top : top + self.size, left : left + self.size]
-            crops.append(crop.flip(2) if flip else crop)
-        return self.normalise(torch.stack(crops))
+            return image[:, top : top + self.size, left : left + self.size]
+
+        return _cropped_and_flipped(images, crop, self.normalise, generator)
 
 
 @dataclass(frozen=True)
@@ -181,6 +178,15 @@ def _one_size(images: Batch) -> Tensor:
     if not isinstance(images, Tensor):
         raise ValueError("needs images of one size, got several sizes")
     return images
+
+
+def _cropped_and_flipped(
+    images: Batch, crop: Callable[[Tensor], Tensor], normalise: Normalise, generator: torch.Generator
+) -> Tensor:
+    """Crop each image, flip half of them, normalise: `(b, c', size, size)`. All flips are drawn before any crop."""
+    flips = torch.rand(len(images), generator=generator) < 0.5
+    crops = [crop(_with_channels(image, normalise)) for image in images]
+    return normalise(torch.stack([each.flip(2) if flip else each for each, flip in zip(crops, flips, strict=True)]))
 
 
 def _with_channels(images: Tensor, normalise: Normalise) -> Tensor:
