@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tests.conftest import make_tiny_vit
 from trainables.backbones import tuned_layers
+from trainables.backbones.class_token import read_class_token_only
 from trainables.preconsolidation import fisher as fisher_module
 from trainables.preconsolidation.curvature import seeds
 from trainables.preconsolidation.fisher import Fisher, head_fisher, layer_fisher
@@ -43,9 +44,12 @@ def brute_force(model: nn.Module, parameters: list[Tensor], images: Tensor, head
     return sums
 
 
+@pytest.mark.parametrize("short", [False, True], ids=["whole", "class token"])
 @pytest.mark.parametrize("split", [[12], [1] * 12, [5, 7], [3, 4, 5]])
-def test_equals_brute_force_whatever_the_batches(split: list[int], images: Tensor, head: Head) -> None:
+def test_equals_brute_force_whatever_the_batches(split: list[int], short: bool, images: Tensor, head: Head) -> None:
     model = make_tiny_vit()
+    if short:
+        read_class_token_only(model)
     layers = tuned_layers(model)
     fisher, examples = exact(model, head, images.split(split))
     expected = brute_force(model, [layer.weight for layer in layers.values()], images, head)
@@ -112,6 +116,14 @@ def test_few_passes_are_unbiased_against_brute_force(images: Tensor, head: Head)
         torch.testing.assert_close(got.detach(), expected.detach(), rtol=1e-10, atol=1e-12)  # C - 1 passes are exact
 
 
+def test_layers_that_see_one_token_are_exact_in_one_pass(images: Tensor, head: Head) -> None:
+    model = make_tiny_vit()
+    read_class_token_only(model)
+    few, true = exact(model, head, [images], passes=1)[0], exact(model, head, [images])[0]
+    equal = {name for name in true if torch.allclose(few[name], true[name], rtol=1e-10, atol=1e-12)}
+    assert equal == {f"blocks.1.{name}.weight" for name in ("attn.proj", "mlp.fc1", "mlp.fc2")}
+
+
 @pytest.mark.parametrize(
     ("scale", "largest"), [(5.0, 0.01), (1.0, 0.03), (0.05, 0.03)], ids=["peaked", "between", "flat"]
 )
@@ -130,7 +142,7 @@ def test_error_of_eight_passes_at_100_classes(scale: float, largest: float, gene
 def test_chunks_that_bound_memory_change_nothing(images: Tensor, head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_tiny_vit()
     whole, _ = exact(model, head, [images])
-    monkeypatch.setattr(fisher_module, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(fisher_module, "CHUNK_BYTES", {"cpu": 1})
     for name, value in exact(model, head, [images])[0].items():
         torch.testing.assert_close(value, whole[name], rtol=1e-10, atol=1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import io
 from functools import partial
@@ -11,13 +12,17 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from timm.models.vision_transformer import Block
 from torch import Tensor
 
+from tests.conftest import make_tiny_vit
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
+from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
 from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.data.transforms import Normalise, RandomShift
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method, register
+from trainables.randomness import make_generator
 from trainables.sequence import IncrementalSequence
 
 ITA = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.003}
@@ -229,6 +234,25 @@ class TestBackbone:
             Backbone(EMBEDDED, wrong).load()
         with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
             Backbone("vit_huge").load()
+
+    def test_class_token_block_equals_the_whole_block(self) -> None:
+        whole = make_tiny_vit(qk_norm=True, init_values=0.5)
+        short = copy.deepcopy(whole)
+        read_class_token_only(short)
+        assert isinstance(short.blocks[-1], ClassTokenBlock)
+        assert list(short.state_dict()) == list(whole.state_dict())
+        images = torch.randn(3, 1, 8, 8, generator=make_generator(0, "x"), dtype=torch.float64)
+        wanted, got = whole(images), short(images)
+        torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
+        for features in (wanted, got):
+            features.sin().sum().backward()
+        for a, b in zip(short.parameters(), whole.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
+
+    def test_a_model_that_pools_its_tokens_keeps_its_last_block(self) -> None:
+        model = make_tiny_vit(global_pool="avg")
+        read_class_token_only(model)
+        assert type(model.blocks[-1]) is Block
 
     def test_a_timm_vit_takes_a_local_file(self, tmp_path: Path) -> None:
         import timm

@@ -23,7 +23,8 @@ from trainables.task_vectors import (
 KINDS: dict[str, Callable[..., TaskVectors]] = {
     "full": FullTaskVectors,
     "ia3": IA3TaskVectors,
-    "lora": lambda model: LoRATaskVectors(model, rank=2),
+    "lora": lambda model: LoRATaskVectors(model, rank=2),  # every weight is built: see `_LoRALinear`
+    "thin lora": lambda model: LoRATaskVectors(model, rank=1),  # factors, but for qkv
 }
 
 

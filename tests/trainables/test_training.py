@@ -6,11 +6,12 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from trainables.methods._penalty import CLIP, HeadPenalty, coupled_step, decoupled_step
 from trainables.methods._training import cosine
-from trainables.preconsolidation.probing import alignment_loss
+from trainables.preconsolidation.probing import alignment_gradient
 from trainables.randomness import derive_seed, make_generator
 
 
@@ -63,9 +64,17 @@ def test_head_penalty_gradient_equals_autograd() -> None:
         torch.testing.assert_close(got, want)
 
 
-def test_alignment_loss_ignores_the_scale_of_the_logits() -> None:
-    logits, labels = torch.randn(6, 4, generator=make_generator(0, "x")), torch.arange(6) % 4
-    torch.testing.assert_close(alignment_loss(logits, labels), alignment_loss(7 * logits, labels))
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])
+def test_alignment_gradient_is_that_of_the_temperature_normalised_loss(scale: float) -> None:
+    logits = (scale * torch.randn(6, 4, generator=make_generator(0, "x"), dtype=torch.float64)).requires_grad_()
+    labels = torch.arange(6) % 4
+    norms = logits.norm(dim=1, keepdim=True) + 1e-7
+    expected = torch.autograd.grad(F.cross_entropy(logits / (0.1 * norms), labels), logits)[0]
+    torch.testing.assert_close(alignment_gradient(logits.detach(), labels), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_alignment_gradient_of_logits_that_are_all_zero_is_finite() -> None:
+    assert alignment_gradient(torch.zeros(2, 3), torch.tensor([0, 1])).isfinite().all()
 
 
 def test_seeds_are_stable_and_independent() -> None:

@@ -15,6 +15,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from trainables.backbones import glyph_vit
+from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.inputs import InputSpec
 from trainables.errors import InputError
 
@@ -51,6 +52,7 @@ class Backbone:
                 _load_weights(model, self.weights or glyph_vit.WEIGHTS)
             else:
                 model = _load_timm(self.name, self.weights)
+        read_class_token_only(model)
         return model.eval()
 
     @property

@@ -157,7 +157,7 @@ class ComposableLearner:
     def train_task(self, task: Task) -> dict[str, float]:
         """Fine-tune tau_t and the head with AdamW on the local cross-entropy."""
         parameters = [*self.vectors.parameters(), *self.heads.current]
-        optimizer = torch.optim.AdamW(parameters, lr=self.rule.config.lr, weight_decay=0.0, foreach=True)
+        optimizer = torch.optim.AdamW(parameters, lr=self.rule.config.lr, weight_decay=0.0, fused=True)
 
         def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
             loss = local_loss(self.context, self.vectors.model, self.heads, x, y - task.classes.start)
@@ -188,6 +188,8 @@ class ComposableLearner:
             pairs += self._layer_penalty.gradients(self.vectors)
         if self._head_penalty is not None:
             pairs += self._head_penalty.gradients(self.heads.current)
+        if not pairs:
+            return
         if self.coupled:
             coupled_step(pairs)
         else:

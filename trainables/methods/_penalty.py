@@ -92,18 +92,30 @@ def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float) -> N
 
     Source: the paper, section Implementation details (Optimization); the step size c_e is the authors' code's.
     """
-    for parameter, gradient in pairs:
-        parameter.sub_(_clipped(gradient), alpha=factor)
+    parameters, gradients = _unzipped(pairs)
+    torch._foreach_sub_(parameters, _clipped(gradients), alpha=factor)
 
 
 @torch.no_grad()
 def coupled_step(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
     """Add the regulariser's gradients to the loss's, and clip the sums; the optimiser takes the step."""
-    for parameter, gradient in pairs:
-        assert parameter.grad is not None
-        parameter.grad.copy_(_clipped(parameter.grad + gradient))
+    parameters, gradients = _unzipped(pairs)
+    sums = list(torch._foreach_add(_gradients_of(parameters), gradients))
+    for parameter, gradient in zip(parameters, _clipped(sums), strict=True):
+        parameter.grad = gradient
 
 
-def _clipped(gradient: Tensor) -> Tensor:
-    norm = gradient.norm()
-    return gradient * (CLIP / (norm + 1e-6)).clamp(max=1.0)
+def _unzipped(pairs: list[tuple[nn.Parameter, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
+    return [parameter for parameter, _ in pairs], [gradient for _, gradient in pairs]
+
+
+def _gradients_of(parameters: list[Tensor]) -> list[Tensor]:
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    assert len(gradients) == len(parameters)
+    return gradients
+
+
+def _clipped(gradients: list[Tensor]) -> list[Tensor]:
+    """Scale each tensor whose norm is above `CLIP` down to it; a few kernels for all of them, no look at the norms."""
+    norms = torch.stack(torch._foreach_norm(gradients))
+    return list(torch._foreach_mul(gradients, list((CLIP / (norms + 1e-6)).clamp(max=1.0).unbind())))

@@ -66,7 +66,7 @@ class Finetune:
         """Train every weight of the ViT and the task's head."""
         parameters = [*self.model.parameters(), *self.heads.current]
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
-        optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, foreach=True)
+        optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
 
         def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
             loss = local_loss(self.context, self.model, self.heads, x, y - task.classes.start)

@@ -5,6 +5,7 @@ The classifier of theta_0 is h0: weight `(C, d)`, bias `(C,)`, its rows in class
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 import torch
@@ -18,6 +19,7 @@ ALIGNMENT_BATCH = 128
 ALIGNMENT_EPOCHS = (10, 5)  # first task; more for each task after it
 ALIGNMENT_LR = 0.01
 TEMPERATURE = 0.1
+NORM_FLOOR = 1e-7
 
 Head = tuple[Tensor, Tensor]
 
@@ -47,24 +49,41 @@ def linear_probe(
     optimizer = torch.optim.SGD([weight, bias], lr=lr)
     for _ in range(epochs):
         for features, labels in draw_features():
-            _step(optimizer, F.cross_entropy(F.linear(features, weight, bias), labels))
+            optimizer.zero_grad(set_to_none=True)
+            F.cross_entropy(F.linear(features, weight, bias), labels).backward()
+            optimizer.step()
     return weight.detach(), bias.detach()
 
 
-def alignment_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the cross-entropy of logits divided by 0.1 times their own norm: `(b, C)`, `(b,)` to a scalar.
+def alignment_gradient(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the gradient, by the logits, of the mean cross-entropy of logits divided by 0.1 times their own norm.
 
-    Source: Zhang et al. 2023 (SLCA), https://arxiv.org/abs/2303.05118, as the authors' code has it: the norm is taken
-    over the logits of all classes, and the logits are used unnormalised afterwards.
+    With z = l / (0.1 |l|) and g = softmax(z) - y, it is (g - (g . l) l / |l|^2) / (0.1 |l| b).
+
+    Args:
+        logits: l `(b, C)`, of all classes.
+        labels: `(b,)`.
+
+    Returns:
+        `(b, C)`.
+
+    Source: the loss is of Zhang et al. 2023 (SLCA), https://arxiv.org/abs/2303.05118, as the authors' code has it: the
+    norm is taken over the logits of all classes, plus 1e-7, and the logits are used unnormalised afterwards.
     """
-    norms = logits.norm(dim=1, keepdim=True) + 1e-7
-    return F.cross_entropy(logits / (TEMPERATURE * norms), labels)
+    lengths = torch.linalg.vector_norm(logits, dim=1, keepdim=True)
+    norms = lengths + NORM_FLOOR
+    scaled = logits / norms
+    gradient = (scaled / TEMPERATURE).softmax(1)
+    gradient[torch.arange(len(labels), device=labels.device), labels] -= 1
+    along = (gradient * scaled).sum(1, keepdim=True)
+    gradient.addcmul_(along, logits / lengths.clamp_min(NORM_FLOOR), value=-1)
+    return gradient / (TEMPERATURE * len(labels) * norms)
 
 
 def align(
     head: Head, mixtures: list[Mixture], task: int, per_class: int, device: torch.device, generator: torch.Generator
 ) -> Head:
-    """Fine-tune all rows on features drawn from the mixtures of all classes seen so far.
+    """Fine-tune all rows on features drawn from the mixtures of all classes seen so far, by plain SGD.
 
     Args:
         head: All rows, `(C, d)` and `(C,)`; row c belongs to `mixtures[c]`.
@@ -78,25 +97,20 @@ def align(
         The aligned rows.
     """
     epochs = ALIGNMENT_EPOCHS[0] + ALIGNMENT_EPOCHS[1] * (task - 1)
-    weight, bias = (part.clone().to(device).requires_grad_() for part in head)
-    optimizer = torch.optim.SGD([weight, bias], lr=ALIGNMENT_LR)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
-    for _ in range(epochs):
+    weight, bias = (part.clone().to(device) for part in head)
+    for epoch in range(epochs):
+        lr = ALIGNMENT_LR * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         features, labels = sample_features(mixtures, per_class, generator)
-        for rows in torch.randperm(len(labels), generator=generator).split(ALIGNMENT_BATCH):
-            logits = F.linear(features[rows].to(device), weight, bias)
-            _step(optimizer, alignment_loss(logits, labels[rows].to(device)))
-        schedule.step()
-    return weight.detach().cpu(), bias.detach().cpu()
+        order = torch.randperm(len(labels), generator=generator)
+        features, labels = features[order].to(device), labels[order].to(device)
+        for x, y in zip(features.split(ALIGNMENT_BATCH), labels.split(ALIGNMENT_BATCH), strict=True):
+            gradient = alignment_gradient(F.linear(x, weight, bias), y)
+            weight.addmm_(gradient.T, x, alpha=-lr)
+            bias.sub_(gradient.sum(0), alpha=lr)
+    return weight.cpu(), bias.cpu()
 
 
 def sample_features(mixtures: list[Mixture], per_class: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw features of every class: `(C * per_class, d)` and labels, classes in order."""
     features = torch.cat([mixture.sample(per_class, generator) for mixture in mixtures])
     return features, torch.arange(len(mixtures)).repeat_interleave(per_class)
-
-
-def _step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    optimizer.step()
