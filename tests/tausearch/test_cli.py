@@ -189,7 +189,7 @@ def test_compare_without_final_runs(
 
 
 def test_seeds_take_several_values() -> None:
-    from tausearch.cli import _join_seeds
+    from tausearch.cli.main import _join_seeds
 
     assert _join_seeds(["train", "f", "--seeds", "0", "1", "--json"]) == ["train", "f", "--seeds", "0 1", "--json"]
     assert _join_seeds(["train", "f"]) == ["train", "f"]

@@ -7,21 +7,14 @@ from typing import Annotated
 
 import typer
 
+from tausearch.cli.options import DataRootOption, JsonOption, PartialOption, VariantOption
+
 data_app = typer.Typer(
     help="List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it.",
     rich_markup_mode=None,
 )
 
-DataRootOption = Annotated[
-    str | None,
-    typer.Option(
-        "--data-root", help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or parquet:PATH.")]
-VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
-PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
 
 
 @data_app.callback(invoke_without_command=True)

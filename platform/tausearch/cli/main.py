@@ -1,0 +1,42 @@
+"""The application: its commands, and what every error becomes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tausearch.cli import driving, reading  # noqa: F401  # their commands register themselves, in this order
+from tausearch.cli.data import data_app
+from tausearch.cli.options import app
+
+app.add_typer(data_app, name="data")
+
+
+def main() -> None:
+    """Run the command line; every error that the user can mend is one line and exit code 2."""
+    sys.argv[1:] = _join_seeds(sys.argv[1:])
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
+    try:
+        app(standalone_mode=True)
+    except RuntimeError as error:
+        if type(error).__name__ != "StorageError":
+            raise
+        print(f"tausearch: {error}", file=sys.stderr)
+        sys.exit(1)
+    except ValueError as error:
+        if not {"InputError", "SpaceError"} & {kind.__name__ for kind in type(error).__mro__}:
+            raise
+        print(f"tausearch: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _join_seeds(arguments: list[str]) -> list[str]:
+    """Let `--seeds 0 1 2` take several values, which the option parser does not."""
+    if "--seeds" not in arguments:
+        return arguments
+    start = arguments.index("--seeds") + 1
+    end = start
+    while end < len(arguments) and arguments[end].lstrip("-").isdigit():
+        end += 1
+    return [*arguments[:start], " ".join(arguments[start:end]), *arguments[end:]] if end > start else arguments

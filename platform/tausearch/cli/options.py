@@ -1,0 +1,49 @@
+"""Options that several commands have, and the application that they belong to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Find the hyperparameters with which a composable incremental learner does best.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as fit].")]
+CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
+GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
+GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
+NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
+TrackingOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MLFLOW_TRACKING_URI",
+        help="MLflow tracking URI [default: the run's own if it is continued, else SQLite in the storage folder].",
+    ),
+]
+AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
+SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
+StoreSizeOption = Annotated[
+    float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
+]
+NoStoreOption = Annotated[bool, typer.Option("--no-store", help="Compute everything in every trial.")]
+TimeBudgetOption = Annotated[
+    str | None, typer.Option(help="Stop after this long, such as 90m or 12h; resume continues [default: no limit].")
+]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
+DataRootOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data-root", help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."
+    ),
+]
+VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
+PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]

@@ -1,0 +1,197 @@
+"""The commands that read what runs left: status, compare, export, spaces, store, sync, ui."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tausearch.cli.options import (
+    JsonOption,
+    SetOption,
+    SpaceOption,
+    StorageOption,
+    TrackingOption,
+    app,
+)
+from tausearch.files import DEFAULT_STORAGE, open_storage
+from trainables.errors import InputError
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="Run to show; all runs without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Show what runs, what is done, and the best so far."""
+    from tausearch import report  # noqa: PLC0415  # see search
+    from tausearch.status import all_statuses
+    from tausearch.status import status as read_status
+
+    root = open_storage(storage, write=False)
+    if name is None:
+        statuses = all_statuses(root)
+        if json:
+            report.print_json([found.as_dict() for found in statuses])
+        else:
+            report.show_statuses(statuses)
+        return
+    found = read_status(root.run(name))
+    if json:
+        correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
+        table = report.trials_as_dicts(found.trials)
+        report.print_json({**found.as_dict(), "rank_correlation": correlations, "table": table})
+    else:
+        report.show_status(found)
+
+
+@app.command()
+def compare(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Benchmarks [default: all with a final run].")] = None,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="Tuned here, judged there: a matrix per method.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Put final runs beside the paper's results: a table and a picture."""
+    from tausearch.compare import command  # noqa: PLC0415  # see search
+
+    chosen = {"json": json, "csv": csv, "markdown": markdown, "latex": latex}
+    forms: list[command.Form] = [form for form in command.FORMS if chosen.get(form)] or ["table"]
+    if len(forms) > 1:
+        raise InputError(f"--{' and --'.join(forms)}: choose one of them")
+    if transfer and figure is not None:
+        raise InputError("--figure: draws methods by benchmark, so it does not go with --transfer")
+    root = open_storage(storage, write=False)
+    if transfer:
+        command.show_transfer(root, benchmarks or [], forms[0])
+    else:
+        command.show_comparison(root, benchmarks or [], forms[0], figure)
+
+
+@app.command()
+def export(
+    benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
+    method: Annotated[str, typer.Argument(help="Method.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
+    adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
+    from tausearch import report  # noqa: PLC0415  # see search
+    from tausearch.export import export_adapters, export_best
+    from trainables.data import reference
+
+    root, ref = open_storage(storage, write=False), reference(benchmark)
+    target = output or Path(f"{ref.slug}-{method}.best.yaml")
+    best = export_best(root, str(ref), method, target)
+    written = {"best_file": str(target)}
+    if adapters is not None:
+        written["adapters"] = str(export_adapters(root, best, adapters))
+    if json:
+        report.print_json(written)
+    else:
+        for kind, path in written.items():
+            print(f"{kind.replace('_', ' ')}: {path}")
+
+
+@app.command()
+def spaces(
+    method: Annotated[str | None, typer.Argument(help="Method; all methods without it.")] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark whose values to show.")] = "digits",
+    space: SpaceOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the search spaces: exactly what a search would use."""
+    from search_spaces import METHODS_WITH_SPACE, parse_assignment  # noqa: PLC0415  # see search
+    from tausearch import report
+    from tausearch.spaces import space_of
+    from trainables.data import reference
+
+    benchmark = reference(benchmark).name
+    overrides = dict(parse_assignment(text) for text in set_ or [])
+    resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
+    if json:
+        plain = [report.space_as_dict(found) for found in resolved]
+        report.print_json(plain[0] if method else plain)
+    elif method:
+        report.show_space(resolved[0])
+    else:
+        report.show_spaces(resolved)
+
+
+@app.command()
+def store(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """List the pre-consolidation store, what trials share, or clear it."""
+    from tausearch import report  # noqa: PLC0415  # see search
+    from trainables.preconsolidation.store import Store
+
+    folder = open_storage(storage, write=False).store
+    shared = Store(folder) if folder.is_dir() else None
+    removed = shared.shrink(0) if shared and clear else []
+    entries = shared.entries() if shared else []
+    if json:
+        report.print_json({"removed": len(removed), "entries": [report.entry_as_dict(entry) for entry in entries]})
+    else:
+        report.show_store(entries, removed if clear else None)
+
+
+@app.command()
+def sync(
+    name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
+    from dataclasses import asdict  # noqa: PLC0415  # see search
+
+    from tausearch import report
+    from tausearch.runner import is_driven
+    from tausearch.sync import sync as bring_up_to_date
+
+    root = open_storage(storage, write=False)
+    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
+    done = []
+    for directory in chosen:
+        done.append(bring_up_to_date(root, directory, tracking_uri))
+        if not json:
+            each = done[-1]
+            print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
+    if json:
+        report.print_json([asdict(each) for each in done])
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
+    storage: StorageOption = DEFAULT_STORAGE,
+) -> None:
+    """Open MLflow's pages on loopback, until Ctrl-C."""
+    root = open_storage(storage, write=False)
+    if not (root.root / "mlflow.db").exists():
+        raise InputError(f"--storage {root.root}: has no runs yet")
+    # Without the parameter MLflow opens on its pages for language models, which show no runs.
+    page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
+    print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
+    os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
+    mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
+    os.execv(sys.executable, [*mlflow, *stores])
