@@ -68,7 +68,8 @@ class Storage:
         """Return all run directories, oldest first."""
         if not self.root.is_dir():
             return []
-        found = [RunDirectory(path) for path in self.root.iterdir() if (path / "run.yaml").is_file()]
+        folders = (path for path in self.root.iterdir() if not path.name.startswith("."))  # hidden: in the making
+        found = [run for run in map(RunDirectory, folders) if run.spec_file.is_file()]
         return sorted(found, key=lambda run: (run.spec_file.stat().st_mtime, run.name))
 
     def free_name(self, stem: str) -> str:

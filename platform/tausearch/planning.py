@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -101,18 +103,21 @@ def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, 
 
 
 def create(spec: RunSpec, directory: RunDirectory) -> None:
-    """Make the run directory and write down what was asked for.
+    """Make the run directory, with what was asked for in it: both or, if the process is killed, neither.
 
     Raises:
         InputError: If another process has just taken the name, or the folder cannot be made.
     """
+    unfinished = RunDirectory(directory.path.with_name(f".{directory.name}.{os.getpid()}.tmp"))
     try:
-        directory.path.mkdir(parents=True)
-    except FileExistsError:
-        raise InputError(_taken(directory)) from None
+        unfinished.path.mkdir(parents=True, exist_ok=True)
+        spec.save(unfinished)
+        unfinished.path.rename(directory.path)
     except OSError as error:
+        shutil.rmtree(unfinished.path, ignore_errors=True)
+        if directory.spec_file.exists():
+            raise InputError(_taken(directory)) from None
         raise InputError(f"run directory {directory.path}: cannot be made ({error.strerror})") from error
-    spec.save(directory)
 
 
 def _taken(directory: RunDirectory) -> str:
