@@ -108,7 +108,7 @@ class ComposableLearner:
     def __init__(
         self, context: Context, rule: Rule, parametrise: Callable[[Any], TaskVectors], *, coupled: bool
     ) -> None:
-        backbone = context.backbone.load().to(context.device)
+        backbone = context.backbone.load(context.device)
         self.context = context
         self.rule = rule
         self.coupled = coupled

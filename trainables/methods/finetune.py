@@ -54,7 +54,7 @@ class Finetune:
         self.context = context
         self.config = config
         self.capabilities = capabilities
-        self.model = context.backbone.load().to(context.device)
+        self.model = context.backbone.load(context.device)
         self.heads = Heads(self.model.num_features, context.device)
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:

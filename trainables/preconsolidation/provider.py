@@ -80,7 +80,7 @@ class Preconsolidator:
     @cached_property
     def _theta_0(self) -> VisionTransformer:
         """Loaded at the first miss: a trial that finds everything in the store has no use for it."""
-        return self.backbone.load().to(self.device)
+        return self.backbone.load(self.device)
 
     def _about(self, t: int) -> dict[str, str]:
         return {

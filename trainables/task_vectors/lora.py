@@ -38,7 +38,7 @@ class _LoRALinear(LoraLinear):
         a, b = self.lora_A[_ADAPTER].weight, self.lora_B[_ADAPTER].weight
         if self.disable_adapters or base.weight.numel() >= BUILT_BELOW * 3 * (a.numel() + b.numel()):
             return super().forward(x, *args, **kwargs)
-        return F.linear(x, base.weight + self.scaling[_ADAPTER] * (b @ a), base.bias)
+        return F.linear(x, torch.addmm(base.weight, b, a, alpha=self.scaling[_ADAPTER]), base.bias)
 
 
 class LoRATaskVectors:
@@ -64,6 +64,9 @@ class LoRATaskVectors:
             self.model: nn.Module = get_peft_model(model, config)
         self.layers: dict[str, LoraLinear] = {
             f"{name}.weight": self.model.get_submodule(f"base_model.model.{name}") for name in targets
+        }
+        self._factors: dict[str, list[nn.Parameter]] = {
+            name: [layer.lora_A[_ADAPTER].weight, layer.lora_B[_ADAPTER].weight] for name, layer in self.layers.items()
         }
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
@@ -98,8 +101,7 @@ class LoRATaskVectors:
 
     def parameters_of(self, name: str) -> list[nn.Parameter]:
         """See `TaskVectors`."""
-        layer = self.layers[name]
-        return [layer.lora_A[_ADAPTER].weight, layer.lora_B[_ADAPTER].weight]
+        return self._factors[name]
 
     def dense(self, name: str) -> Tensor:
         """See `TaskVectors`."""
