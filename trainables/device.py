@@ -25,6 +25,7 @@ def claim(gpu_share: float) -> torch.device:
         if not torch.cuda.is_initialized():
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
         return torch.device("cpu")
+    torch.backends.cudnn.allow_tf32 = False  # the patch embedding is a convolution: fp32 means float32 there, too
     if gpu_share < 1:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(fence(gpu_share, total))

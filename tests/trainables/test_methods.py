@@ -257,8 +257,10 @@ class TestBackbone:
     def test_a_timm_vit_takes_a_local_file(self, tmp_path: Path) -> None:
         import timm
 
-        model = timm.create_model("vit_tiny_patch16_224", num_classes=0)
-        save_file(model.state_dict(), tmp_path / "tiny.safetensors")
+        whole = timm.create_model("vit_tiny_patch16_224", num_classes=10)  # as on the hub, with its classifier
+        save_file(whole.state_dict(), tmp_path / "tiny.safetensors")
+        whole.reset_classifier(0)
+        model = whole
         loaded = Backbone("vit_tiny_patch16_224", tmp_path / "tiny.safetensors").load()
         assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
         with pytest.raises(InputError, match="needs a timm VisionTransformer"):

@@ -18,18 +18,20 @@ from trainables.task_vectors import (
     IA3TaskVectors,
     LoRATaskVectors,
     TaskVectors,
+    lora,
 )
 
 KINDS: dict[str, Callable[..., TaskVectors]] = {
     "full": FullTaskVectors,
     "ia3": IA3TaskVectors,
-    "lora": lambda model: LoRATaskVectors(model, rank=2),  # every weight is built: see `_LoRALinear`
-    "thin lora": lambda model: LoRATaskVectors(model, rank=1),  # factors, but for qkv
+    "lora, built": lambda model: LoRATaskVectors(model, rank=2),
+    "lora, factors": lambda model: LoRATaskVectors(model, rank=2),
 }
 
 
 @pytest.fixture(params=KINDS)
-def vectors(request: pytest.FixtureRequest) -> TaskVectors:
+def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TaskVectors:
+    monkeypatch.setattr(lora, "BUILT_BELOW", 0 if request.param == "lora, factors" else 1e9)
     made = KINDS[request.param](make_tiny_vit())
     made.model.to(torch.float64)
     return made
@@ -56,6 +58,13 @@ def test_starts_at_theta_0(vectors: TaskVectors, images: Tensor, generator: torc
     assert len(vectors.theta_0) == 8  # four weights in each of two blocks
     assert all(not vectors.dense(name).any() for name in vectors.theta_0)
     torch.testing.assert_close(vectors.model(images), explicit({}, images))
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+def test_parameters_are_where_the_backbone_is(make: Callable[..., TaskVectors]) -> None:
+    on_meta = make(make_tiny_vit().to("meta"))
+    tensors = [*on_meta.model.state_dict().values(), *on_meta.parameters(), *on_meta.theta_0.values()]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.25])

@@ -112,8 +112,9 @@ def _attend_plainly(model: VisionTransformer) -> None:
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
+    """Load a safetensors file; the classifier of the pre-training, which files from the hub have, is left out."""
     try:
-        state = load_file(path)
+        state = {name: value for name, value in load_file(path).items() if not name.startswith("head.")}
     except (OSError, SafetensorError) as error:
         raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
     wanted = model.state_dict()

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from trainables.data.transforms import Batch, Transform
+from trainables.data.transforms import Batch, Transform, moved
 
 
 class StoredImages(Protocol):
@@ -112,8 +112,8 @@ class ImageSet:
         batches = order.split(batch_size)
         on_gpu = torch.device(device).type != "cpu"
         for chosen, images in zip(batches, _read(self.images, batches, ahead=on_gpu), strict=True):
-            moved = images.to(device) if isinstance(images, Tensor) else [image.to(device) for image in images]
-            yield self.transform(moved, generator), self.labels[chosen].to(device)
+            there = moved(images, device) if isinstance(images, Tensor) else [moved(image, device) for image in images]
+            yield self.transform(there, generator), moved(self.labels[chosen], device)
 
 
 def concatenate(sets: Sequence[ImageSet]) -> ImageSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Protocol
 
 import torch
@@ -18,6 +19,11 @@ from trainables.backbones import InputSpec
 Interpolation = Literal["bicubic", "bilinear"]
 Batch = Tensor | Sequence[Tensor]
 """uint8 images: `(b, c, h, w)` where they have one size, else `(c, h, w)` each."""
+
+
+def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor from the CPU to a device without waiting for what the device is doing."""
+    return tensor if torch.device(device).type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 class Transform(Protocol):
@@ -38,8 +44,13 @@ class Normalise:
     def __call__(self, images: Batch, generator: torch.Generator | None = None) -> Tensor:
         """See `Transform`."""
         images = _one_size(images)
-        mean, std = (torch.tensor(part, device=images.device).view(-1, 1, 1) for part in (self.mean, self.std))
+        mean, std = (_per_channel(part, images.device) for part in (self.mean, self.std))
         return images.float().div_(255).sub_(mean).div_(std)
+
+
+@lru_cache(maxsize=64)
+def _per_channel(values: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device).view(-1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ class RandomShift:
         b, _, h, w = images.shape
         k = self.pixels
         padded = F.pad(images.float(), (k, k, k, k), mode="replicate").to(images.dtype)
-        offsets = torch.randint(2 * k + 1, (2, b), generator=generator).to(images.device)
+        offsets = moved(torch.randint(2 * k + 1, (2, b), generator=generator), images.device)
         rows = offsets[0][:, None] + torch.arange(h, device=images.device)  # [b, h]
         columns = offsets[1][:, None] + torch.arange(w, device=images.device)  # [b, w]
         index = torch.arange(b, device=images.device)

@@ -209,8 +209,7 @@ class ComposableLearner:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits of the composed model over all classes seen so far; heads are concatenated, never averaged."""
-        with self.context.autocast():
-            return self.heads.logits(self.vectors.model(images))
+        return self.heads.logits(self.context.features(self.vectors.model, images))
 
     @torch.no_grad()
     def save_artifacts(self, folder: Path, task: Task) -> None:

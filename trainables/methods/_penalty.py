@@ -65,7 +65,7 @@ class LayerPenalty:
 
 
 class HeadPenalty:
-    """The regulariser of the current head: scale * (alpha_cls F + alpha_cls_prior) * (h_t - h0_t), weight and bias.
+    """The regulariser of the current head: (alpha_cls F + alpha_cls_prior) * (h_t - h0_t), weight and bias.
 
     Args:
         anchor: h0_t, the rows of the pre-training head as they were at task t.
@@ -116,6 +116,6 @@ def _gradients_of(parameters: list[Tensor]) -> list[Tensor]:
 
 
 def _clipped(gradients: list[Tensor]) -> list[Tensor]:
-    """Scale each tensor whose norm is above `CLIP` down to it; a few kernels for all of them, no look at the norms."""
+    """Scale each tensor whose norm is above `CLIP` down to it, without a look at the norms."""
     norms = torch.stack(torch._foreach_norm(gradients))
     return list(torch._foreach_mul(gradients, list((CLIP / (norms + 1e-6)).clamp(max=1.0).unbind())))

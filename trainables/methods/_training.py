@@ -69,11 +69,9 @@ def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: T
         y: Labels relative to the task, `(b,)`.
 
     Returns:
-        Mean over the batch, taken in float32 whatever the precision of the forward pass.
+        Mean over the batch.
     """
-    with context.autocast():
-        logits = heads.local_logits(model(x))
-    return F.cross_entropy(logits.float() if context.precision == "bf16" else logits, y)
+    return F.cross_entropy(heads.local_logits(context.features(model, x)), y)
 
 
 def require_finite(parameters: list[torch.nn.Parameter], context: Context, task: int, examples: int) -> None:

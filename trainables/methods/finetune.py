@@ -87,8 +87,7 @@ class Finetune:
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
-        with self.context.autocast():
-            return self.heads.logits(self.model(images))
+        return self.heads.logits(self.context.features(self.model, images))
 
     def save_artifacts(self, folder: Path, task: Task) -> None:
         """Write nothing: there is one model, and the checkpoint holds it."""

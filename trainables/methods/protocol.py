@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables.backbones import Backbone
 from trainables.data import Task
@@ -54,9 +54,22 @@ class Context:
     device: torch.device
     precision: Precision = "fp32"
 
-    def autocast(self) -> torch.autocast:
-        """Return the context in which forward passes run: bf16 if the precision says so, else nothing changes."""
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16")
+    def features(self, model: nn.Module, images: Tensor) -> Tensor:
+        """Run the backbone, under bf16 autocast if the precision says so.
+
+        Heads stay out of it: logits with the eight bits of bf16 would tie, and ties go to the older class.
+
+        Args:
+            model: `(b, c, h, w)` to `(b, d)`.
+            images: `(b, c, h, w)`.
+
+        Returns:
+            `(b, d)`, in the precision of the heads.
+        """
+        if self.precision == "fp32":
+            return model(images)
+        with torch.autocast(self.device.type, dtype=torch.bfloat16):
+            return model(images).float()
 
 
 class Method(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -108,6 +109,7 @@ class Preconsolidator:
                 "seed": self.seed,
                 "device": self.device.type,
                 "threads": torch.get_num_threads(),  # the order of float additions depends on it
+                "libraries": {name: version(name) for name in ("torch", "timm", "scikit-learn")},
                 "task": t,
             }
         )

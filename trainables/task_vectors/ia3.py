@@ -20,7 +20,7 @@ class IA3Linear(DenseTauLinear):
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__(layer)
         self.register_buffer("theta_0", layer.weight.detach())
-        self.factor = nn.Parameter(torch.ones(len(self.base), dtype=self.base.dtype))
+        self.factor = nn.Parameter(torch.ones_like(self.base[:, 0]))
 
     def tau(self) -> Tensor:
         """Return the dense tau `(out, in)`."""
