@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tausearch.spec import Resources
+from tausearch.spec import Resources, RunSpec
 from trainables.errors import InputError
 
 # Read by Ray when it is imported or started. Working folders stay the user's, results are ours to keep, and nobody is
@@ -35,12 +35,25 @@ def fit_at_once(resources: Resources, cpus: float, gpus: float) -> int:
     return max(1, fits)
 
 
-def concurrency(resources: Resources) -> int:
-    """Return how many trials to run at a time on the Ray that this process is connected to."""
+def at_once(spec: RunSpec, cpus: float, gpus: float) -> int:
+    """Return how many trials of a run to have at a time: what was asked for, else what so many CPUs and GPUs fit.
+
+    An algorithm that learns from trials that have ended is asked for a quarter of them at a time at most, unless more
+    was asked for: with all of them at once it would be a random search.
+    """
+    if spec.resources.concurrent is not None:
+        return spec.resources.concurrent
+    fits = min(fit_at_once(spec.resources, cpus, gpus), spec.trials)
+    learns = spec.purpose == "search" and spec.algorithm in ("tpe", "gp")
+    return min(fits, max(2, spec.trials // 4)) if learns else fits
+
+
+def at_once_here(spec: RunSpec) -> int:
+    """Return the same for the Ray that this process is connected to, as it is now: nodes join and are lost."""
     import ray  # noqa: PLC0415  # after the environment is set
 
     has = ray.cluster_resources()
-    return resources.concurrent or fit_at_once(resources, has.get("CPU", 1), has.get("GPU", 0))
+    return at_once(spec, has.get("CPU", 1), has.get("GPU", 0))
 
 
 def require_reachable(address: str) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 from ray.tune import Trainable
 
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
-from tausearch.cluster import ray_session
+from tausearch.cluster import at_once, local_cpus, ray_session
 from tausearch.files import RunDirectory, Storage
 from tausearch.interrupt import interruptible
 from tausearch.observer import Listener, RecordListener
@@ -20,11 +20,10 @@ from tausearch.preflight import require_fit_nodes
 from tausearch.progress import ProgressDisplay
 from tausearch.quiet import Stream, chatter_to
 from tausearch.record import Record, TrialSummary
-from tausearch.runner import driver_lock, run_trials
+from tausearch.runner import run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
 from tausearch.watch import StorageError, StorageWatch
-from trainables.errors import InputError
 from trainables.trial import Trial, TrialConfig
 
 
@@ -87,6 +86,8 @@ def drive(
 ) -> RunResult:
     """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
 
+    The caller holds the run's `driver_lock`, so that what it has read of the run is still so.
+
     Args:
         spec: What was asked for; saved already.
         storage: Its root.
@@ -105,7 +106,7 @@ def drive(
         All trials as the record has them.
 
     Raises:
-        InputError: If another process drives this run, or the cluster cannot run it.
+        InputError: If the cluster cannot run it.
         StorageError: If the storage became full or went away; the run can be continued.
         OSError: If something else could not be read or written.
     """
@@ -113,10 +114,9 @@ def drive(
     record = Record(directory.record, constants, tasks=spec.protocol.tasks, prefix=spec.prefix)
     with ExitStack() as stack:
         interrupt = stack.enter_context(interruptible(time_budget))
-        stack.enter_context(driver_lock(directory))
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, screen))
-        progress.say(_headline(spec, directory, len(history)))
+        progress.say(_headline(spec, directory, len(history), on_cluster=address is not None))
         tracker = Tracker(spec, storage, spec.tracking_uri)
         for trial in history:
             progress.trial_changed(trial)
@@ -136,14 +136,10 @@ def drive(
                 everyone = [RecordListener(record), *listeners, tracker, progress]
                 run_trials(spec, directory, source, make_config, everyone, history, on_step, watch, trainable)
         except KeyboardInterrupt:
-            interrupt.requested = True
+            interrupt.requested = interrupt.requested or not interrupt.must_stop
         except OSError as error:
             if not watch.failed(error):
                 raise
-        except InputError:  # the cluster cannot run it: nothing was started, so nothing stays behind
-            if not directory.record.exists():
-                shutil.rmtree(directory.path)
-            raise
         interrupt.protected = True
         if watch.problem is not None:
             tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
@@ -160,12 +156,15 @@ def drive(
     )
 
 
-def _headline(spec: RunSpec, directory: RunDirectory, known: int) -> str:
+def _headline(spec: RunSpec, directory: RunDirectory, known: int, *, on_cluster: bool) -> str:
     what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {' '.join(map(str, spec.seeds))}"
     how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
-    at_once = "as many as the cluster fits" if spec.resources.concurrent is None else spec.resources.concurrent
+    if on_cluster and spec.resources.concurrent is None:
+        number = "as many as the cluster fits"
+    else:
+        number = str(min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials))
     continued = f" (continued: {known} have started)" if known else ""
     return (
-        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {at_once} at a time{how}{continued}\n"
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {number} at a time{how}{continued}\n"
         f"log of Ray, Optuna and MLflow: {directory.log_file}"
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from search_spaces import Scalar
 from tausearch.algorithms import FixedSource
@@ -15,7 +16,7 @@ from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
-from tausearch.planning import checked_store, create, new_run, plan_resources
+from tausearch.planning import checked_store, created, new_run, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
 from tausearch.spaces import running_method
@@ -66,7 +67,7 @@ def train(
         benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
         overrides: Hyperparameters that take the place of the best file's, for an ablation.
         name: Of the run; by default the next free `<benchmark>-<method>-final-<number>`.
-        concurrent: Seeds at a time; by default as many as fit this machine, or the cluster as it is at the start.
+        concurrent: Seeds at a time; by default as many as fit this machine or the cluster.
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
@@ -96,7 +97,6 @@ def train(
     )
     changes = {"store_gigabytes": checked_store(store_gigabytes), "tracking_uri": tracking_uri}
     spec = spec.model_copy(update=changes)
-    create(spec, directory)
 
     def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
         return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
@@ -105,16 +105,8 @@ def train(
         return conclude_final(spec, directory, trials)
 
     source = FixedSource((number, {}) for number in range(len(seeds)))
-    run = drive(
-        spec,
-        root,
-        directory,
-        source,
-        make_config,
-        conclude,
-        address=address,
-        progress_to=progress_to,
-    )
+    with created(spec, directory):
+        run = drive(spec, root, directory, source, make_config, conclude, address=address, progress_to=progress_to)
     return FinalResult(**vars(run), summary=summarise(run.trials), results_file=directory.results_file)
 
 
@@ -150,12 +142,13 @@ def _plan(
     root, directory = new_run(storage, name, f"{opened.ref.slug}-{best.method}-final")
     spec = RunSpec(
         name=directory.name,
+        id=uuid4().hex,
         purpose="final",
         benchmark=str(opened.ref),
         data_root=opened.data_root,
         method=best.method,
         protocol=protocol,
-        resources=resources.at_most(len(seeds)),
+        resources=resources,
         trials=len(seeds),
         steps=1 if entry.capabilities.joint else opened.source.num_tasks,
         fixed=hyperparameters,

@@ -55,9 +55,20 @@ class Interrupt:
         if self.requested:
             raise KeyboardInterrupt
 
+    @property
+    def must_stop(self) -> bool:
+        """Whether Tune is to be stopped."""
+        return self.requested or self.out_of_time or self.stopped
+
     def stop_tune(self) -> None:
-        """Let Tune, whose event loop calls this, stop after its current event: it does so on SIGUSR1."""
-        if self.requested or self.out_of_time or self.stopped:
+        """Let Tune, whose event loop calls this, stop after its current event: it does so on SIGUSR1.
+
+        Raises:
+            KeyboardInterrupt: Outside the main thread instead, where Tune has no handler and the signal would kill.
+        """
+        if self.must_stop:
+            if threading.current_thread() is not threading.main_thread():
+                raise KeyboardInterrupt
             os.kill(os.getpid(), signal.SIGUSR1)
 
 

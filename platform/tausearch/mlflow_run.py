@@ -29,6 +29,7 @@ _MLFLOW_STATUS: dict[Status, str] = {
 }
 PARENT_TAG = "mlflow.parentRunId"
 RUN_TAG = "tausearch.run"
+ID_TAG = "tausearch.id"
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 MATRIX_FILE = "accuracy_matrix.png"
@@ -66,11 +67,13 @@ class MlflowRun:
 
     Attributes:
         written: Number of tasks that this object has written.
+        changes: Number of changes to nested runs that MLflow has taken from it.
     """
 
     def __init__(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self.spec = spec
         self.written = 0
+        self.changes = 0
         self._client, self._experiment = open_store(storage, uri, spec.benchmark)
         self._parent = self._find_parent()
         self._nested = self._find_nested()
@@ -83,6 +86,7 @@ class MlflowRun:
             params = {} if run.described else {**trial.hyperparameters, "seed": trial.seed}
             self._log(run.id, self._points(run, trial, rows), params, {_TASKS_TAG: str(trial.tasks_done)})
             run.described, run.tasks = True, run.tasks + len(rows)
+            self.changes += 1
             self.written += len(rows)
         status = _MLFLOW_STATUS[trial.status]
         if trial.status == "running":
@@ -130,7 +134,8 @@ class MlflowRun:
         Returns:
             MLflow's run, as it was found.
         """
-        found = self._search(f"tags.`{RUN_TAG}` = '{self.spec.name}'")
+        tag, value = (ID_TAG, self.spec.id) if self.spec.id else (RUN_TAG, self.spec.name)
+        found = self._search(f"tags.`{tag}` = '{value}'")
         if len(found) > 1:
             found.sort(key=lambda run: -len(self._search(f"tags.`{PARENT_TAG}` = '{run.info.run_id}'")))
             self._delete(found[1:])
@@ -138,7 +143,8 @@ class MlflowRun:
             parent = found[0]
             self._client.update_run(parent.info.run_id, status="RUNNING")
         else:
-            tags = {"method": self.spec.method, "kind": self.spec.purpose, RUN_TAG: self.spec.name, **self._origin()}
+            names = {RUN_TAG: self.spec.name, ID_TAG: self.spec.id}
+            tags = {"method": self.spec.method, "kind": self.spec.purpose, **names, **self._origin()}
             parent = self._client.create_run(self._experiment, run_name=self.spec.name, tags=tags)
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
@@ -172,6 +178,7 @@ class MlflowRun:
         name = f"{self.spec.name}/trial-{trial.number}"
         run = self._client.create_run(self._experiment, run_name=name, tags=tags, start_time=start)
         self._nested[trial.number] = _nested(run)
+        self.changes += 1
         return self._nested[trial.number]
 
     def _points(self, run: _Nested, trial: TrialSummary, rows: Sequence[Mapping[str, float]]) -> list[_Point]:
@@ -196,6 +203,7 @@ class MlflowRun:
         else:
             self._client.set_terminated(run.id, status=status)
         run.status = status
+        self.changes += 1
 
     def _tag_chosen(self, number: int | None) -> None:
         for other, run in self._nested.items():

@@ -32,6 +32,7 @@ class Observer(tune.Callback):
         history: Trials that are known already, when a run is continued.
         on_step: Called whenever Tune goes round its event loop.
         watch: Is told of what could not be written.
+        on_end: Called with the number of a trial that has ended, once Tune is done with it.
     """
 
     def __init__(
@@ -41,12 +42,15 @@ class Observer(tune.Callback):
         history: Iterable[TrialSummary],
         on_step: Callable[[], None],
         watch: StorageWatch,
+        on_end: Callable[[int], None] = lambda number: None,
     ) -> None:
         self.listeners = list(listeners)
         self.final_metric = final_metric
         self.trials = {trial.number: trial for trial in history}
         self.on_step = on_step
         self.watch = watch
+        self.on_end = on_end
+        self._ended: list[int] = []  # since Tune last looked for an event
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""
@@ -54,6 +58,8 @@ class Observer(tune.Callback):
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Tune looks for the next event."""
+        while self._ended:
+            self.on_end(self._ended.pop())
         self.on_step()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
@@ -82,6 +88,11 @@ class Observer(tune.Callback):
             summary.status = status_of(result, False, self.final_metric)
         self._tell(summary)
 
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial is over and its last checkpoint saved."""
+        if self._has_ended(trial):
+            self._ended.append(trial.config["trial"])
+
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time; one that could not write is to be continued."""
         if self.watch.failed(trial.get_pickled_error()) or self._has_ended(trial):
@@ -90,6 +101,7 @@ class Observer(tune.Callback):
         summary.status = "failed"
         summary.error = _reason(trial)
         self._tell(summary)
+        self._ended.append(summary.number)
 
     def _has_ended(self, trial: Any) -> bool:
         """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tausearch.cluster import local_cpus, ray_session
-from tausearch.spec import Resources, RunSpec
+from tausearch.spec import RunSpec
 from trainables.device import CONTEXT_BYTES
 from trainables.errors import InputError
 from trainables.trial import TrialConfig, build_sequence
@@ -42,22 +42,25 @@ def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None)
         The spec with 1/k, and a line that says what was measured.
 
     Raises:
-        InputError: If the cluster has no GPU.
+        InputError: If the cluster has no GPU, or the pilot fails.
     """
     import ray  # noqa: PLC0415  # after cluster.py has set its environment
 
     resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
     with ray_session(resources, address):
         task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
-        peak, total = ray.get(task.remote(config.as_dict()))
+        try:
+            peak, total = ray.get(task.remote(config.as_dict()))
+        except ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise InputError(f"--gpus-per-trial auto: the pilot trial failed ({reason})") from error
         have = ray.cluster_resources()
         gpus = int(have.get("GPU", 1))
         cpus = int(have.get("CPU", local_cpus())) // gpus
     if peak == 0:
         raise InputError("--gpus-per-trial auto: the pilot trial used no GPU memory, so there is nothing to measure")
     k = propose(peak, total, cpus, spec.resources.cpus_per_trial)
-    concurrent = min(k * gpus, spec.trials)
-    chosen = Resources(cpus_per_trial=resources.cpus_per_trial, gpus_per_trial=1 / k, concurrent=concurrent)
+    chosen = resources.model_copy(update={"gpus_per_trial": 1 / k})
     line = f"pilot: {peak / 2**30:.2f} of {total / 2**30:.1f} GiB at most, so {k} trials per GPU"
     return spec.model_copy(update={"resources": chosen}), line
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import torch
 
@@ -15,6 +17,7 @@ from search_spaces import Scalar
 from tausearch.benchmarks import OpenBenchmark
 from tausearch.cluster import fit_at_once, local_cpus, require_reachable
 from tausearch.files import RunDirectory, Storage, open_storage
+from tausearch.lock import driver_lock
 from tausearch.spaces import running_method, space_of
 from tausearch.spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, protocol_of
 from tausearch.study import FIRST_STOP
@@ -69,12 +72,13 @@ def plan(
     benchmark.require("search", seed, backbone.input)
     spec = RunSpec(
         name=directory.name,
+        id=uuid4().hex,
         purpose="search",
         benchmark=str(benchmark.ref),
         data_root=benchmark.data_root,
         method=method,
         protocol=protocol,
-        resources=resources.at_most(count),
+        resources=resources,
         trials=count,
         steps=steps,
         store_gigabytes=checked_store(store_gigabytes),
@@ -100,6 +104,25 @@ def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, 
     if directory.path.exists():
         raise InputError(_taken(directory))
     return root, directory
+
+
+@contextmanager
+def created(spec: RunSpec, directory: RunDirectory) -> Iterator[None]:
+    """Make the run directory and hold it while the run is driven.
+
+    A run that the cluster cannot take leaves nothing behind: no trial was started.
+
+    Raises:
+        InputError: See `create`; or whatever the block raises.
+    """
+    create(spec, directory)
+    with driver_lock(directory):
+        try:
+            yield
+        except InputError:
+            if not directory.record.exists():
+                shutil.rmtree(directory.path)
+            raise
 
 
 def create(spec: RunSpec, directory: RunDirectory) -> None:
@@ -197,9 +220,9 @@ def plan_resources(
         if cpus_per_trial > local_cpus():
             raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
     resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
-    if address is None:
+    if address is None and concurrent is not None:
         fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
-        resources = resources.model_copy(update={"concurrent": min(concurrent or fits, fits)})
+        resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
     return resources
 
 

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
-from tausearch.cluster import concurrency
+from tausearch.cluster import at_once_here
 from tausearch.files import RunDirectory
 from tausearch.observer import Listener, Observer
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
 from tausearch.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.watch import StorageWatch
-from trainables.errors import InputError
 from trainables.trial import Trial, TrialConfig, is_checkpoint
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
-
-
-@contextmanager
-def driver_lock(directory: RunDirectory) -> Iterator[None]:
-    """Hold the run directory, so that there is one driver at a time; the lock falls with the process.
-
-    Raises:
-        InputError: If another process drives this run.
-    """
-    lock = FileLock(directory.lock_file)
-    try:
-        lock.acquire(timeout=1)  # seconds: whoever asks `is_driven` holds it for a moment
-    except Timeout:
-        raise InputError(f"run {directory.name!r} is being driven by another process") from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def is_driven(directory: RunDirectory) -> bool:
-    """Whether a living process drives this run."""
-    if not directory.lock_file.exists():
-        return False
-    try:
-        with FileLock(directory.lock_file, timeout=0):
-            return False
-    except Timeout:
-        return True
 
 
 def run_trials(
@@ -62,7 +31,7 @@ def run_trials(
     source: TrialSource,
     make_config: Callable[[int, dict[str, Scalar]], TrialConfig],
     listeners: Iterable[Listener],
-    history: Iterable[TrialSummary],
+    history: Sequence[TrialSummary],
     on_step: Callable[[], None],
     watch: StorageWatch,
     trainable: type[tune.Trainable] = Trial,
@@ -85,21 +54,26 @@ def run_trials(
     def as_dict(number: int, hyperparameters: dict[str, Scalar]) -> dict[str, Any]:
         return make_config(number, hyperparameters).as_dict()
 
-    searcher = TuneSearcher(source, as_dict, metric, final_metric)
+    def forget(number: int) -> None:
+        remove_checkpoints(directory, number)
+
+    for trial in history:
+        if trial.status != "running":  # a driver was killed before it could
+            forget(trial.number)
+    searcher = TuneSearcher(source, as_dict, metric, final_metric, lambda: at_once_here(spec))
     tuner = tune.Tuner(
         tune.with_resources(trainable, {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}),
         tune_config=TuneConfig(
             search_alg=searcher,
             scheduler=TuneScheduler(source, metric),
             num_samples=spec.trials,  # at most: the source says when there are no more
-            max_concurrent_trials=concurrency(spec.resources),
             reuse_actors=True,
             trial_dirname_creator=_folder_name,
         ),
         run_config=RunConfig(
             name=_next_attempt(directory),
             storage_path=str(directory.ray),
-            callbacks=[Observer(listeners, final_metric, history, on_step, watch)],
+            callbacks=[Observer(listeners, final_metric, history, on_step, watch, forget)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1, num_to_keep=2),
             verbose=0,
@@ -121,16 +95,23 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
 
     A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
     """
-    name = _trial_folder(number)
-    # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
-    folders = [
-        *directory.ray.glob(f"attempt-*/{name}/checkpoint_*"),
-        *directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*"),
-    ]
-    for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
+    for folder in sorted(_checkpoints(directory, number), key=lambda path: path.stat().st_mtime, reverse=True):
         if is_checkpoint(folder):
             return folder
     return None
+
+
+def remove_checkpoints(directory: RunDirectory, number: int) -> None:
+    """Remove the checkpoints of a trial that has ended: nobody continues it, and a search has many."""
+    for folder in list(_checkpoints(directory, number)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
+    name = _trial_folder(number)
+    yield from directory.ray.glob(f"attempt-*/{name}/checkpoint_*")
+    # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
+    yield from directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*")
 
 
 def _next_attempt(directory: RunDirectory) -> str:

@@ -20,12 +20,13 @@ from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.figures import draw_search
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.insight import importances, rank_correlations
+from tausearch.lock import driver_lock
 from tausearch.observer import Listener
 from tausearch.pilot import with_measured_share
-from tausearch.planning import create, plan, plan_resources
+from tausearch.planning import created, plan, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary
-from tausearch.runner import is_driven, newest_checkpoint
+from tausearch.runner import newest_checkpoint
 from tausearch.spaces import running_method
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from tausearch.study import SearchStudy
@@ -85,7 +86,8 @@ def search(
         trials: How many configurations; by default 12, or the whole grid.
         algorithm: "tpe", "gp", "random" or "grid".
         scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
-        concurrent: Trials at a time; by default as many as fit this machine, or the cluster as it is at the start.
+        concurrent: Trials at a time; by default as many as fit this machine or the cluster, a quarter of the trials
+            at most where the algorithm learns from them.
         cpus_per_trial: CPU threads of a trial.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: Of the algorithm, of every trial, and of the validation split.
@@ -125,7 +127,7 @@ def search(
         name=name,
         space=space,
         overrides=overrides,
-        backbone=Backbone(backbone or opened.source.backbone, None if weights is None else Path(weights)),
+        backbone=Backbone(backbone or opened.source.backbone, None if weights is None else Path(weights).absolute()),
         precision=precision,
         store_gigabytes=store_gigabytes,
         storage=storage,
@@ -136,8 +138,8 @@ def search(
         spec, line = with_measured_share(spec, pilot, address)
         print(line, file=sys.stdout if progress_to == "stdout" else sys.stderr, flush=True)
     spec = spec.model_copy(update={"tracking_uri": tracking_uri})
-    create(spec, directory)
-    return run_search(spec, storage_, directory, address=address, time_budget=time_budget, progress_to=progress_to)
+    with created(spec, directory):
+        return run_search(spec, storage_, directory, address=address, time_budget=time_budget, progress_to=progress_to)
 
 
 def resume(
@@ -174,13 +176,32 @@ def resume(
     root = open_storage(storage, write=True)
     require_space(root.root)
     directory = root.run(name)
-    spec = read_spec(directory)
+    if read_spec(directory).purpose != "search":
+        raise InputError(f"run {name!r} is a final run; only searches can be continued")
+    with driver_lock(directory):
+        spec = _continued(read_spec(directory), trials, concurrent, data_root, tracking_uri, address)
+        spec.save(directory)
+        return run_search(spec, root, directory, address=address, time_budget=time_budget, progress_to=progress_to)
+
+
+def _continued(
+    spec: RunSpec,
+    trials: int | None,
+    concurrent: int | None,
+    data_root: str | Path | None,
+    tracking_uri: str | None,
+    address: str | None,
+) -> RunSpec:
+    """Check that a search can go on, and as what.
+
+    Returns:
+        What it is to be from now on.
+
+    Raises:
+        InputError: If not.
+    """
     if data_root is not None:
         spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, data_root).data_root})
-    if spec.purpose != "search":
-        raise InputError(f"run {name!r} is a final run; only searches can be continued")
-    if is_driven(directory):
-        raise InputError(f"run {name!r} is being driven by another process")
     _require_unchanged(spec)
     if trials is not None:
         if trials < spec.trials:
@@ -188,14 +209,12 @@ def resume(
         grid_size = math.prod(len(dimension.grid) for dimension in spec.space.values())
         if spec.algorithm == "grid" and trials > grid_size:
             raise InputError(f"--trials {trials}: the grid has {grid_size} points")
+        if not spec.space and trials > spec.trials:
+            raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
         spec = spec.model_copy(update={"trials": trials})
-    if concurrent is not None:
-        resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, concurrent, address)
-        spec = spec.model_copy(update={"resources": resources})
-    if tracking_uri is not None:
-        spec = spec.model_copy(update={"tracking_uri": tracking_uri})
-    spec.save(directory)
-    return run_search(spec, root, directory, address=address, time_budget=time_budget, progress_to=progress_to)
+    wanted = concurrent or spec.resources.concurrent
+    resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, address)
+    return spec.model_copy(update={"resources": resources, "tracking_uri": tracking_uri or spec.tracking_uri})
 
 
 def _require_unchanged(spec: RunSpec) -> None:

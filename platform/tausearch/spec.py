@@ -50,15 +50,11 @@ class Protocol(Strict):
 
 
 class Resources(Strict):
-    """What one trial gets, and how many run at a time: None for as many as the cluster fits when the run starts."""
+    """What one trial gets, and how many were asked to run at a time: None for what `cluster.at_once` says."""
 
     cpus_per_trial: int = Field(1, ge=1)
     gpus_per_trial: float = Field(0, ge=0)
     concurrent: Annotated[int, Field(ge=1)] | None = None
-
-    def at_most(self, trials: int) -> Resources:
-        """Return the same for a run of so many trials: more at a time there cannot be."""
-        return self.model_copy(update={"concurrent": self.concurrent and min(self.concurrent, trials)})
 
 
 class RunSpec(Strict):
@@ -66,6 +62,7 @@ class RunSpec(Strict):
 
     Attributes:
         name: Of the run directory.
+        id: Tells it from every other run; names are unique in one storage root only, and a tracking server serves many.
         purpose: "search" or "final".
         benchmark: What it is called; see `trainables.data.BenchmarkRef`.
         method: Name.
@@ -90,6 +87,7 @@ class RunSpec(Strict):
     """
 
     name: str
+    id: str = ""  # runs from before there were any have none
     purpose: Purpose
     benchmark: str
     method: str

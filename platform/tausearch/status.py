@@ -10,8 +10,8 @@ from tausearch.algorithms import best_trial
 from tausearch.best import BestFile, choose, load_best
 from tausearch.files import RunDirectory, Storage
 from tausearch.insight import rank_correlations
+from tausearch.lock import is_driven
 from tausearch.record import STATUSES, Record, TrialSummary
-from tausearch.runner import is_driven
 from tausearch.spaces import running_method
 from tausearch.spec import RunSpec, read_spec
 from trainables.errors import InputError

@@ -75,6 +75,7 @@ class SearchStudy:
         )
         self.running: dict[int, optuna.Trial] = {}
         self._reported: set[tuple[int, int]] = set()
+        self._stopped: set[int] = set()
         for trial in history:
             self.replay(trial)
 
@@ -88,12 +89,13 @@ class SearchStudy:
         self.optuna.enqueue_trial(hyperparameters)
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Take note of an accuracy after a task; says whether the trial should stop. A second time changes nothing."""
-        if (number, step) in self._reported:
-            return False
-        self._reported.add((number, step))
-        self.running[number].report(value, step)
-        return self.running[number].should_prune()
+        """Take note of an accuracy after a task; says whether the trial should stop. A second time says the same."""
+        if (number, step) not in self._reported:
+            self._reported.add((number, step))
+            self.running[number].report(value, step)
+            if self.running[number].should_prune():
+                self._stopped.add(number)
+        return number in self._stopped  # also where its process died before it could be stopped
 
     def tell(self, number: int, status: Status, value: float | None) -> None:
         """Take note of how a trial ended.
@@ -123,6 +125,7 @@ class SearchStudy:
         """Report the tasks of a trial that the record knows; what was decided then is not decided again."""
         for step, value in self._reports(trial).items():
             self.report(trial.number, step, value)
+        self._stopped.discard(trial.number)
 
     def as_optuna(self, trial: TrialSummary) -> FrozenTrial:
         """Return Optuna's form of a trial that ended."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from tausearch.drive import Conclusion
 from tausearch.files import RunDirectory, Storage
 from tausearch.final_run import conclude_final
+from tausearch.lock import driver_lock
 from tausearch.mlflow_run import MlflowRun
 from tausearch.record import Record, TrialSummary
-from tausearch.runner import driver_lock
 from tausearch.search_run import conclude_search
 from tausearch.spec import RunSpec, read_spec
 from trainables.errors import InputError

@@ -9,6 +9,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from tausearch.files import Storage
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5.0  # from a failure to the next attempt
-PATIENCE_SECONDS = 10.0  # without success, after which the end of a run waits no longer for a server that fails
+PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run waits no longer for a server that fails
 SILENCE_SECONDS = 60.0  # the same for one that does not even fail
 
 
@@ -46,8 +47,11 @@ class Tracker:
         self._trials: dict[int, TrialSummary] = {}  # as they are now
         self._changed: set[int] = set()  # MLflow does not know yet
         self._end: tuple[str, Conclusion] | None = None
+        self._given_up = False
         self._wake = threading.Condition()
-        self._last_success = time.monotonic()
+        self._away = True  # at the last attempt to reach it
+        self._failures: Counter[int] = Counter()  # per trial; one that MLflow refuses holds up no other
+        self._last_progress = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
 
     @property
@@ -74,15 +78,19 @@ class Tracker:
         start = time.monotonic()
         with self._wake:
             self._end = (status, conclusion)
-            self._last_success = time.monotonic()
+            self._last_progress = time.monotonic()
             self._wake.notify()
         self._start()
         while self._thread.is_alive():
             self._thread.join(0.1)
-            silent = time.monotonic() - self._last_success
+            silent = time.monotonic() - self._last_progress
             patience = SILENCE_SECONDS if self._error is None else PATIENCE_SECONDS
             if silent > patience or time.monotonic() - start > longest:
                 self._error = self._error or "no answer"
+                with self._wake:
+                    self._given_up = True
+                    self._wake.notify()
+                self._thread.join(1.0)
                 return
 
     def _start(self) -> None:
@@ -91,7 +99,7 @@ class Tracker:
 
     def _work(self) -> None:
         run: MlflowRun | None = None
-        while True:
+        while not self._given_up:
             try:
                 run = run or self._connect()
                 self._write(run)
@@ -108,8 +116,11 @@ class Tracker:
             self._pause()
 
     def _connect(self) -> MlflowRun:
+        was_away, self._away = self._away, True
         run = MlflowRun(self.spec, self.storage, self.uri)
-        self._last_success = time.monotonic()
+        self._away = False
+        if was_away:
+            self._last_progress = time.monotonic()
         with self._wake:
             self._changed = set(self._trials)  # costs nothing where MLflow has it
         return run
@@ -117,11 +128,18 @@ class Tracker:
     def _write(self, run: MlflowRun) -> None:
         while self._changed:
             with self._wake:
-                number = min(self._changed)
+                number = min(self._changed, key=lambda each: (self._failures[each], each))
                 trial = self._trials[number]
                 self._changed.discard(number)
-            run.write(trial)
-            self._last_success = time.monotonic()
+            known = run.changes
+            try:
+                run.write(trial)
+            except Exception:
+                self._failures[number] += 1
+                raise
+            finally:
+                if run.changes > known:  # what was there already is no progress: a write may fail for ever
+                    self._last_progress = time.monotonic()
         self._error = None
 
     def _note(self, error: Exception) -> None:
@@ -138,6 +156,6 @@ class Tracker:
             if self._error is None:
                 self._wake.wait_for(lambda: self._changed or self._end is not None)
             elif self._end is not None:  # somebody waits
-                self._wake.wait(1.0)
+                self._wake.wait_for(lambda: self._given_up, 1.0)
             else:
                 self._wake.wait_for(lambda: self._end is not None, RETRY_SECONDS)

@@ -6,7 +6,9 @@ reported NaN running for ever. Tune's own schedulers are not used because their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +19,8 @@ from ray.tune.search import Searcher
 from tausearch.algorithms import TrialSource
 from tausearch.record import Status
 
+LIMIT_SECONDS = 1.0  # for which an answer to "how many at a time" holds
+
 
 class TuneSearcher(Searcher):
     """Lets Tune take its trials from a `TrialSource`, and tells it how they end.
@@ -26,17 +30,26 @@ class TuneSearcher(Searcher):
         make_config: Number and hyperparameters to the config that Tune passes to the worker.
         metric: Reported after every task, larger is better.
         final_metric: Reported after the last task alone.
+        at_once: Says how many trials there may be at a time; asked again and again, because a cluster grows.
     """
 
-    def __init__(self, source: TrialSource, make_config: Any, metric: str, final_metric: str) -> None:
+    def __init__(
+        self, source: TrialSource, make_config: Any, metric: str, final_metric: str, at_once: Callable[[], int]
+    ) -> None:
         super().__init__(metric=metric, mode="max")
         self.source = source
         self.make_config = make_config
         self.final_metric = final_metric
-        self.numbers: dict[str, int] = {}
+        self.at_once = at_once
+        self.numbers: dict[str, int] = {}  # of trials that have not ended
+        self._limit, self._asked = 0, -math.inf
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Return the config of the next trial, or that there is none."""
+        """Return the config of the next trial, None for "not now", or that there are no more."""
+        if time.monotonic() - self._asked > LIMIT_SECONDS:
+            self._limit, self._asked = self.at_once(), time.monotonic()
+        if len(self.numbers) >= self._limit:
+            return None
         suggestion = self.source.next()
         if suggestion is None:
             return Searcher.FINISHED
@@ -45,7 +58,7 @@ class TuneSearcher(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Pass the end of a trial on; its last result, which no scheduler sees, counts as a report too."""
-        number = self.numbers[trial_id]
+        number = self.numbers.pop(trial_id)
         if result and "task" in result and not error:
             self.source.report(number, int(result["task"]), float(result[self.metric]))
         self.source.finish(

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.analytic import AnalyticTrial
 from tausearch.algorithms import FixedSource
-from tausearch.cluster import concurrency, fit_at_once
+from tausearch.cluster import fit_at_once
 from tausearch.files import RunDirectory
 from tausearch.observer import RecordListener
 from tausearch.pilot import propose
@@ -90,11 +90,10 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     assert shares == [[0.25] * 3, [0.25, 1.0, 1.0], [0.25], [0.25] * 3]  # task 1 is not run again
 
 
-def test_as_many_run_at_a_time_as_cpus_and_gpus_fit(fake_gpu: None) -> None:
+def test_as_many_run_at_a_time_as_cpus_and_gpus_fit() -> None:
     assert fit_at_once(Resources(cpus_per_trial=2), cpus=5, gpus=0) == 2
     assert fit_at_once(Resources(gpus_per_trial=0.25), cpus=64, gpus=2) == 8
     assert fit_at_once(Resources(gpus_per_trial=0.25), cpus=3, gpus=2) == 3
-    assert concurrency(Resources(gpus_per_trial=0.5)) == 2 and concurrency(Resources(concurrent=3)) == 3
 
 
 def test_pilot_proposes_what_memory_and_cpus_allow() -> None:

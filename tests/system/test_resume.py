@@ -16,8 +16,8 @@ from optuna.trial import TrialState
 
 from tausearch.best import load_best
 from tausearch.files import Storage
+from tausearch.lock import is_driven
 from tausearch.record import TrialSummary
-from tausearch.runner import is_driven
 from tausearch.spec import read_spec
 from tausearch.study import FIRST_STOP
 from tests.system.searches import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.files import Storage
-from tausearch.runner import is_driven
+from tausearch.lock import is_driven
 from tests.system.searches import (
     assert_mlflow_has_each_task_once,
     run,

@@ -7,9 +7,12 @@ from types import SimpleNamespace
 import optuna
 import pytest
 
+from tausearch import tune_adapters
 from tausearch.algorithms import FixedSource, OptunaSource, best_trial, grid_points
+from tausearch.cluster import at_once
 from tausearch.record import Status
-from tausearch.spec import RunSpec
+from tausearch.spec import Resources, RunSpec
+from tausearch.study import SearchStudy
 from tausearch.tune_adapters import TuneScheduler, TuneSearcher
 from tests.tausearch.conftest import make_trial
 
@@ -76,7 +79,7 @@ def test_what_optuna_is_told(spec: RunSpec, status: Status, state: str) -> None:
 
 def test_a_trial_stopped_early_never_wins(spec: RunSpec) -> None:
     source = OptunaSource(spec)
-    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, AVERAGE, FINAL)
+    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, AVERAGE, FINAL, lambda: 9)
     for trial_id in ("early", "whole", "diverged"):
         assert searcher.suggest(trial_id)
     searcher.on_trial_complete("early", {"task": 1, AVERAGE: 99.0})
@@ -163,7 +166,7 @@ def with_tasks(spec: RunSpec, scheduler: str, **changes: object) -> RunSpec:
 
 def run_trial(source: OptunaSource, accuracies: list[float]) -> int:
     """Run the next trial through Tune's adapters as far as it may go; returns the number of tasks that it did."""
-    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, AVERAGE, FINAL)
+    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, AVERAGE, FINAL, lambda: 9)
     scheduler = TuneScheduler(source, AVERAGE)
     config = searcher.suggest("id")
     assert isinstance(config, dict)
@@ -231,3 +234,37 @@ class TestScheduler:
         source.finish(0, "diverged", None)
         told = source.study.optuna.trials[0]
         assert told.state.name == "COMPLETE" and told.value == 0.0
+
+
+def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunSpec) -> None:
+    def wanted(**changes: object) -> int:
+        return at_once(spec.model_copy(update=changes), cpus=64, gpus=0)
+
+    assert wanted(trials=12) == 3 and wanted(trials=12, algorithm="gp") == 3
+    assert wanted(trials=4) == 2 and wanted(trials=1) == 1
+    assert wanted(trials=12, algorithm="random") == 12 and wanted(trials=12, algorithm="grid") == 12
+    assert wanted(trials=400) == 64
+    assert wanted(trials=12, resources=Resources(concurrent=9)) == 9
+    assert wanted(trials=3, purpose="final") == 3
+
+
+def test_a_cluster_that_grows_is_asked_again(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune_adapters, "LIMIT_SECONDS", 0.0)
+    room = [1]
+    source = OptunaSource(spec)
+    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, AVERAGE, FINAL, lambda: room[0])
+    assert searcher.suggest("a") == {"trial": 0} and searcher.suggest("b") is None
+    room[0] = 2
+    assert searcher.suggest("b") == {"trial": 1} and searcher.suggest("c") is None
+    searcher.on_trial_complete("a", {"task": 3, AVERAGE: 50.0, FINAL: 50.0})
+    assert searcher.suggest("c") == {"trial": 2}
+
+
+def test_a_trial_that_was_to_stop_is_told_so_again(spec: RunSpec) -> None:
+    study = SearchStudy(spec.model_copy(update={"scheduler": "asha", "steps": 6, "trials": 12}))
+    stopped = []
+    for number in range(6):
+        study.ask(number)
+        stopped.append(any([study.report(number, step, 90.0 - 10 * number) for step in (1, 2, 3)]))
+    number = stopped.index(True)
+    assert study.report(number, 3, 90.0 - 10 * number)  # its process died before Tune could stop it

@@ -9,8 +9,8 @@ import pytest
 from tausearch.best import choose, load_best
 from tausearch.export import export_adapters, export_best
 from tausearch.files import RunDirectory, Storage, open_storage
+from tausearch.lock import driver_lock
 from tausearch.record import Record, TrialSummary
-from tausearch.runner import driver_lock
 from tausearch.search_run import BestListener, conclude_search
 from tausearch.spec import RunSpec
 from tausearch.status import all_statuses, status

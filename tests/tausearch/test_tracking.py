@@ -143,3 +143,38 @@ def test_runs_and_points_that_arrived_twice_are_there_once(spec: RunSpec, tmp_pa
 def _runs(client: MlflowClient, query: str) -> list[Run]:
     experiment = client.get_experiment_by_name("digits")
     return list(client.search_runs([experiment.experiment_id], query))
+
+
+def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(tracking, "PATIENCE_SECONDS", 3.0)
+    storage = open_storage(tmp_path, write=True)
+    storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
+    tracker = Tracker(spec, storage)
+    tracker.trial_changed(make_trial(0, value=1.0))
+    tracker.trial_changed(make_trial(1, tasks=2))
+    start = time.monotonic()
+    tracker.close("FINISHED", Conclusion())
+    assert time.monotonic() - start < 40 and tracker.error is not None
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
+    tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs}
+    assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"
+
+
+def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: RunSpec, tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'shared.db'}"
+    for who, tasks in (("ada", 3), ("bob", 1)):
+        storage = open_storage(tmp_path / who, write=True)
+        for _ in range(2):  # the second is the one that continues
+            tracker = Tracker(spec.model_copy(update={"id": who}), storage, uri)
+            tracker.trial_changed(make_trial(0, tasks=tasks))
+            tracker.close("KILLED", Conclusion())
+            assert tracker.error is None
+    client = MlflowClient(tracking_uri=uri)
+    experiment = [client.get_experiment_by_name("digits").experiment_id]
+    assert len(_runs(client, f"tags.`{RUN_TAG}` = '{spec.name}'")) == 2
+    nested = [run for run in client.search_runs(experiment) if PARENT_TAG in run.data.tags]
+    assert sorted(run.data.tags["tasks"] for run in nested) == ["1", "3"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -19,6 +20,7 @@ from tausearch.cli.options import (
     JsonOption,
     NameOption,
     NoStoreOption,
+    OwnTrackingOption,
     PartialOption,
     SetOption,
     SpaceOption,
@@ -88,7 +90,7 @@ def search(
         scheduler=scheduler,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=_share(gpus_per_trial),
+        gpus_per_trial="auto" if gpus_per_trial == "auto" else _share(gpus_per_trial),
         seed=seed,
         name=name,
         space=space,
@@ -114,7 +116,7 @@ def resume(
     time_budget: TimeBudgetOption = None,
     data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
-    tracking_uri: TrackingOption = None,
+    tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -130,7 +132,7 @@ def extend(
     time_budget: TimeBudgetOption = None,
     data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
-    tracking_uri: TrackingOption = None,
+    tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -148,7 +150,7 @@ def train(
     set_: SetOption = None,
     concurrent: ConcurrentOption = None,
     cpus_per_trial: CpusOption = 1,
-    gpus_per_trial: GpusOption = 0.0,
+    gpus_per_trial: GpusOption = "0",
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
     no_store: NoStoreOption = False,
     name: NameOption = None,
@@ -172,7 +174,7 @@ def train(
         name=name,
         concurrent=concurrent,
         cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
+        gpus_per_trial=_share(gpus_per_trial),
         store_gigabytes=0 if no_store else store_size,
         data_root=data_root,
         storage=storage,
@@ -199,13 +201,11 @@ def _seconds(duration: str | None) -> float | None:
     return None if duration is None else parse_duration(duration)
 
 
-def _share(text: str) -> float | Literal["auto"]:
-    if text == "auto":
-        return "auto"
+def _share(text: str) -> float:
     try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--gpus-per-trial must be a number or auto, got {text!r}") from None
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {text!r}") from None
 
 
 def _class_order(text: str) -> int | None:

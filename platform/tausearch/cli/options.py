@@ -17,17 +17,20 @@ app = typer.Typer(
 
 StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConcurrentOption = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as fit].")]
+ConcurrentOption = Annotated[
+    int | None,
+    typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
+]
 CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
-GpusOption = Annotated[float, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
+GpusOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
 GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
 NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
 TrackingOption = Annotated[
     str | None,
-    typer.Option(
-        envvar="MLFLOW_TRACKING_URI",
-        help="MLflow tracking URI [default: the run's own if it is continued, else SQLite in the storage folder].",
-    ),
+    typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow tracking URI [default: SQLite in the storage folder]."),
+]
+OwnTrackingOption = Annotated[
+    str | None, typer.Option("--tracking-uri", help="MLflow tracking URI [default: where the run was tracked so far].")
 ]
 AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
 SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]

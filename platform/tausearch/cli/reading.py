@@ -11,10 +11,10 @@ import typer
 
 from tausearch.cli.options import (
     JsonOption,
+    OwnTrackingOption,
     SetOption,
     SpaceOption,
     StorageOption,
-    TrackingOption,
     app,
 )
 from tausearch.files import DEFAULT_STORAGE, open_storage
@@ -157,14 +157,14 @@ def store(
 def sync(
     name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
-    tracking_uri: TrackingOption = None,
+    tracking_uri: OwnTrackingOption = None,
     json: JsonOption = False,
 ) -> None:
     """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
     from dataclasses import asdict  # noqa: PLC0415  # see search
 
     from tausearch import report
-    from tausearch.runner import is_driven
+    from tausearch.lock import is_driven
     from tausearch.sync import sync as bring_up_to_date
 
     root = open_storage(storage, write=False)
