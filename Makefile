@@ -4,7 +4,10 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STORAGE ?= ./tausearch-runs
 
-.PHONY: setup demo test test-slow check bench clean
+# Those that start no Ray share the cores; each takes one.
+FAST_TESTS = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m "not slow and not system"
+
+.PHONY: setup demo test test-slow lint check bench clean
 
 setup: $(VENV)/.installed
 
@@ -19,16 +22,19 @@ demo: setup
 	$(BIN)/tausearch search digits ita-lora --storage $(STORAGE)
 
 test: setup
-	$(BIN)/python -m pytest -m "not slow"
+	$(FAST_TESTS)
+	$(BIN)/python -m pytest -m "system and not slow"
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
 
-check: setup
+lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m "not slow and not system"
+
+check: lint
+	$(FAST_TESTS)
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -31,8 +31,8 @@ class TrialSource(Protocol):
 class OptunaSource:
     """Trials chosen by an Optuna study that is rebuilt from the record.
 
-    The search's starting point comes first. A grid is the list of its points, handed to the study in order, so that
-    every algorithm leaves the same kind of history.
+    The search's starting point comes first; of a grid, if it is one of its points. A grid is the list of its points,
+    handed to the study in order, so that every algorithm leaves the same kind of history.
 
     Args:
         spec: Space, algorithm, scheduler, seed, number of trials.
@@ -44,7 +44,9 @@ class OptunaSource:
         self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], len(history))
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
-        points = grid_points(spec.space) if spec.algorithm == "grid" else [dict(spec.start)]
+        points = [dict(spec.start)]
+        if spec.algorithm == "grid":
+            points = sorted(grid_points(spec.space), key=lambda point: point != spec.start)  # the rest as it was
         tried = [self.study.point(trial) for trial in history]
         for trial in self.unfinished:
             self.study.enqueue(self.study.point(trial))

@@ -24,6 +24,7 @@ from tausearch.runner import run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
 from tausearch.watch import StorageError, StorageWatch
+from trainables.data import BenchmarkRef
 from trainables.trial import Trial, TrialConfig
 
 
@@ -131,7 +132,7 @@ def drive(
             with ray_session(spec.resources, address):
                 interrupt.check()
                 if address is not None:
-                    require_fit_nodes(spec.resources, directory.path)
+                    require_fit_nodes(spec.resources, directory.path, _read_by_trials(spec))
                     interrupt.check()
                 everyone = [RecordListener(record), *listeners, tracker, progress]
                 run_trials(spec, directory, source, make_config, everyone, history, on_step, watch, trainable)
@@ -154,6 +155,12 @@ def drive(
     return RunResult(
         directory.name, directory.path, trials, interrupted, out_of_time, directory.log_file, tracker.uri, tracker.error
     )
+
+
+def _read_by_trials(spec: RunSpec) -> list[str]:
+    """Return the files and folders outside the storage that trials read, where there are any."""
+    paths = (spec.protocol.weights, spec.data_root, BenchmarkRef.parse(spec.benchmark).path)
+    return [path for path in paths if path is not None]
 
 
 def _headline(spec: RunSpec, directory: RunDirectory, known: int, *, on_cluster: bool) -> str:

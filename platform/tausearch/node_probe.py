@@ -10,7 +10,9 @@ import time
 SETTLE_SECONDS = 10.0  # network file systems may show a new file late
 
 
-def probe_node(folder: str, token: str, mine: str, packages: list[str], module: str) -> dict[str, str]:
+def probe_node(
+    folder: str, token: str, mine: str, packages: list[str], module: str, needed: list[str]
+) -> dict[str, str]:
     """Report versions, import what trials need, read the driver's file and write one back.
 
     Args:
@@ -19,16 +21,19 @@ def probe_node(folder: str, token: str, mine: str, packages: list[str], module: 
         mine: Name of the file to write, and its content.
         packages: Whose versions to report, "" where one is not installed.
         module: To import.
+        needed: Files and folders that must be there.
 
     Returns:
-        Package to version, "python" among them; "import" and "storage": what went wrong, "" if nothing.
+        Package to version, "python" among them; "import" and "storage": what went wrong, "" if nothing; "missing": the
+        first of `needed` that is not there, "" if all are.
     """
     import importlib  # noqa: PLC0415  # here, so that the function carries all it needs
     import importlib.metadata
     import platform
     from pathlib import Path
 
-    report = {"python": platform.python_version(), "import": "", "storage": ""}
+    missing = next((path for path in needed if not Path(path).exists()), "")
+    report = {"python": platform.python_version(), "import": "", "storage": "", "missing": missing}
     for package in packages:
         try:
             report[package] = importlib.metadata.version(package)

@@ -58,9 +58,12 @@ class Observer(tune.Callback):
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Tune looks for the next event."""
-        while self._ended:
-            self.on_end(self._ended.pop())
+        self._let_go()
         self.on_step()
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Tune is done."""
+        self._let_go()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial starts, or starts again after its process died."""
@@ -102,6 +105,10 @@ class Observer(tune.Callback):
         summary.error = _reason(trial)
         self._tell(summary)
         self._ended.append(summary.number)
+
+    def _let_go(self) -> None:
+        while self._ended:
+            self.on_end(self._ended.pop())
 
     def _has_ended(self, trial: Any) -> bool:
         """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,15 @@ _ANSWER_SECONDS = 180.0  # torch and timm from a cold network disk
 ray.cloudpickle.register_pickle_by_value(node_probe)  # a node without our package shall say so itself
 
 
-def require_fit_nodes(resources: Resources, folder: Path) -> None:
-    """Make sure that every node can run trials: versions, storage, package, resources.
+def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] = ()) -> None:
+    """Make sure that every node can run trials: versions, storage, package, data, resources.
 
     A node that was started with no CPUs gets no trials, so nothing is asked of it.
 
     Args:
         resources: Of a trial.
         folder: The run directory.
+        needed: Other files and folders that trials read.
 
     Raises:
         InputError: Naming every node that cannot, and why.
@@ -41,7 +43,7 @@ def require_fit_nodes(resources: Resources, folder: Path) -> None:
     token = f".preflight-{uuid4().hex[:12]}"
     (folder / token).write_text(token)
     try:
-        reports = _ask(nodes, folder, token)
+        reports = _ask(nodes, folder, token, list(needed))
         problems = [problem for node in nodes if (problem := _problem(node, reports, resources, folder, token))]
     finally:
         for file in folder.glob(f"{token}*"):
@@ -50,14 +52,14 @@ def require_fit_nodes(resources: Resources, folder: Path) -> None:
         raise InputError("\n".join(problems))
 
 
-def _ask(nodes: list[dict[str, Any]], folder: Path, token: str) -> dict[str, Any]:
+def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str]) -> dict[str, Any]:
     """Run the probe on all nodes at once; returns node id to report, or to the error, or nothing without an answer."""
     probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
     for node in nodes:
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         call = probe.options(scheduling_strategy=here)
-        asked[call.remote(str(folder), token, _answer_file(token, node), PACKAGES, _TRIAL)] = node["NodeID"]
+        asked[call.remote(str(folder), token, _answer_file(token, node), PACKAGES, _TRIAL, needed)] = node["NodeID"]
     answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS)
     reports: dict[str, Any] = {}
     for answer in answered:
@@ -88,6 +90,8 @@ def _problem(
         return f"{name}: does not see the run directory {folder} ({report['storage']}); --storage must be shared"
     if not _sees(folder / _answer_file(token, node)):
         return f"{name}: writes to another {folder} than this machine; --storage must be shared"
+    if report["missing"]:
+        return f"{name}: does not see {report['missing']}, which trials read; put it at the same path on every node"
     for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
         has = node["Resources"].get(kind, 0)
         if has < wanted:

@@ -101,7 +101,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
             f"final run   {_command()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
             soft_wrap=True,
         )
-    out.print(f"MLflow      {_command()} ui{storage_option}", soft_wrap=True)
+    out.print(f"MLflow      {_pages(spec, storage_option)}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if (result.path / "figures").exists():
         out.print(f"figures     {result.path / 'figures'}", soft_wrap=True)
@@ -150,8 +150,13 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
-    out.print(f"MLflow        {_command()} ui{storage_option}", soft_wrap=True)
+    out.print(f"MLflow        {_pages(spec, storage_option)}", soft_wrap=True)
     _show_tracking_error(out, result, storage_option)
+
+
+def _pages(spec: RunSpec, storage_option: str) -> str:
+    """Say where a person finds MLflow's pages of a run: on its server, or with a command."""
+    return f"{_command()} ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
 
 
 def _show_tracking_error(out: Console, result: RunResult, storage_option: str) -> None:

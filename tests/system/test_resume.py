@@ -162,6 +162,9 @@ def test_a_killed_worker_goes_on_from_its_last_task(folder: Path, root: Path, un
             return bool(workers) and any(trial.tasks_done >= 2 for trial in trials_of(root, name))
 
         wait_until(in_the_middle, 500, "a trial in the middle")
+        before = trials_of(root, name)
         workers[0].kill()
         assert process.wait(500) == 0
-    assert without_time(trials_of(root, name)) == without_time(undisturbed)
+    after = trials_of(root, name)
+    assert without_time(after) == without_time(undisturbed)
+    assert all(lost(earlier, after[earlier.number]) <= 1 for earlier in before)

@@ -45,11 +45,13 @@ def test_same_seed_same_points_and_the_start_first(spec: RunSpec, algorithm: str
     assert all(value in spec.space[name] for point in first for name, value in point.items())
 
 
-def test_grid_tries_every_point_once_in_order(spec: RunSpec) -> None:
+def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: RunSpec) -> None:
     spec = with_(spec, algorithm="grid", trials=6)
-    points = play(spec, OptunaSource(spec))
-    assert points == grid_points(spec.space)
+    points, every = play(spec, OptunaSource(spec)), grid_points(spec.space)
+    assert points == [spec.start, *(point for point in every if point != spec.start)] and spec.start in every[1:]
     assert len({tuple(point.values()) for point in points}) == 6
+    elsewhere = with_(spec, start={"alpha": 0.7, "lr": 0.03})
+    assert play(elsewhere, OptunaSource(elsewhere)) == every
 
 
 def test_tpe_beats_random_on_an_easy_surface(spec: RunSpec) -> None:
