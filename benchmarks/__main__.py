@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, probe, scale, sharing, stages
+from benchmarks import arithmetic, fisher, growth, overhead, packing, probe, scale, sharing, stages
 
 BENCHMARKS = {
     "probe": probe.run,
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "scale": scale.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
+    "packing": packing.run,
     "growth": growth.run,
 }
 

@@ -34,7 +34,7 @@ def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
     """Return the share of the machine's matrix rate that one method's steps reach."""
     gpu = device == "cuda"
     batch, dtype = (128, torch.bfloat16) if gpu else (32, torch.float32)
-    learner, task = _prepared(method, weights, device, batch, 20 if gpu else 1)
+    learner, task = prepared(method, weights, device, batch, 20 if gpu else 1)
     with FlopCounterMode(display=False) as counter:  # warms up, too
         learner.train_task(task)
     seconds, rates = [], []
@@ -54,7 +54,8 @@ def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
     }
 
 
-def _prepared(name: str, weights: Path, device: str, batch: int, steps: int) -> tuple[Any, Task]:
+def prepared(name: str, weights: Path, device: str, batch: int, steps: int) -> tuple[Any, Task]:
+    """Return a method that has begun a task of so many batches of noise, and the task; one epoch."""
     config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
     entry = get_method(name)
     precision = "bf16" if device == "cuda" else "fp32"

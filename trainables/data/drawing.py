@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import matplotlib
 import torch
 import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
@@ -47,6 +46,8 @@ def render(characters: str, faces: tuple[str, ...]) -> Tensor:
     Raises:
         ValueError: If a face has no ink for a character.
     """
+    import matplotlib  # noqa: PLC0415  # takes a second, which trials on other images need not spend
+
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     fonts = [ImageFont.truetype(str(folder / f"{face}.ttf"), _FONT_SIZE) for face in faces]
     canvases = torch.zeros(len(characters), len(faces), _CANVAS, _CANVAS, dtype=torch.uint8)
