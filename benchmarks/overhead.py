@@ -15,7 +15,7 @@ from typing import Any
 
 from tausearch.benchmarks import open_benchmark
 from tausearch.cluster import local_cpus
-from tausearch.planning import create, plan
+from tausearch.planning import created, plan
 from tausearch.record import TrialSummary
 from tausearch.search_run import run_search
 from trainables.backbones import Backbone
@@ -75,10 +75,9 @@ def run() -> list[dict[str, Any]]:
             storage=Path(folder),
             address=None,
         )
-        create(spec, directory)
-
         start = time.monotonic()
-        run_search(spec, root, directory, listeners=[clock])
+        with created(spec, directory):
+            run_search(spec, root, directory, listeners=[clock])
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
     total = slots * (end - start)

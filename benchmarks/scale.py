@@ -18,7 +18,7 @@ from ray.cluster_utils import Cluster
 
 from benchmarks.analytic import AnalyticTrial
 from tausearch.files import open_storage
-from tausearch.planning import create
+from tausearch.planning import created
 from tausearch.record import TrialSummary
 from tausearch.search_run import run_search
 from tausearch.spec import Protocol, Resources, RunSpec
@@ -70,11 +70,11 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             root = open_storage(Path(folder), write=True)
             directory = root.run(spec.name)
-            create(spec, directory)
             start = time.monotonic()
-            result = run_search(
-                spec, root, directory, address=cluster.address, listeners=[meter], trainable=AnalyticTrial
-            )
+            with created(spec, directory):
+                result = run_search(
+                    spec, root, directory, address=cluster.address, listeners=[meter], trainable=AnalyticTrial
+                )
             seconds = time.monotonic() - start
     finally:
         ray.shutdown()

@@ -138,7 +138,8 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     lost = cluster.add_node(**NODE)
     record = Record(Storage(tmp_path / "tausearch-runs").run("s").record)
     # Trials much longer than the start of a process, or Tune gives one that waits for a process to one that is free.
-    search = command(cluster, "search", "glyphs", "finetune", "--trials", str(count), "--concurrent", "2")
+    # As many at a time as the cluster has CPUs for, now with the one node and now with the other.
+    search = command(cluster, "search", "glyphs", "finetune", "--trials", str(count), "--algorithm", "random")
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen([*search, "--name", "s"], cwd=tmp_path, stdout=out, stderr=out)
 
