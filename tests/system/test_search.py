@@ -181,7 +181,9 @@ def test_ctrl_c_leaves_a_readable_run_and_no_process(folder: Path) -> None:
     assert found["trials"]["pending"] >= 48 and sum(found["trials"].values()) == 50
 
 
-@pytest.mark.parametrize("moment", ["log.txt", "ray", "driver.lock"])
+@pytest.mark.parametrize(
+    "moment", ["ray", *(pytest.param(file, marks=pytest.mark.slow) for file in ("log.txt", "driver.lock"))]
+)
 def test_ctrl_c_at_the_start_is_one_line_and_130(moment: str, folder: Path) -> None:
     name = f"early-{moment.replace('.', '-')}"
     command = [sys.executable, "-m", "tausearch", "search", "digits", "joint", "--trials", "4", "--name", name]

@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as vision
@@ -74,12 +73,12 @@ class RandomShift:
         images = _one_size(images)
         b, _, h, w = images.shape
         k = self.pixels
-        padded = F.pad(images.float(), (k, k, k, k), mode="replicate").to(images.dtype)
         offsets = moved(torch.randint(2 * k + 1, (2, b), generator=generator), images.device)
-        rows = offsets[0][:, None] + torch.arange(h, device=images.device)  # [b, h]
-        columns = offsets[1][:, None] + torch.arange(w, device=images.device)  # [b, w]
+        # Beyond the border the border itself is read.
+        rows = (offsets[0][:, None] + torch.arange(-k, h - k, device=images.device)).clamp_(0, h - 1)  # [b, h]
+        columns = (offsets[1][:, None] + torch.arange(-k, w - k, device=images.device)).clamp_(0, w - 1)  # [b, w]
         index = torch.arange(b, device=images.device)
-        shifted = padded[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, h, w, c]
+        shifted = images[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, h, w, c]
         return self.normalise(shifted.permute(0, 3, 1, 2))
 
 
