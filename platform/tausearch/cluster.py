@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -71,6 +72,23 @@ def require_reachable(address: str) -> None:
         raise InputError(f"--address {address}: no Ray cluster answers there ({error.strerror or error})") from error
 
 
+def _leave() -> None:
+    """Disconnect from Ray.
+
+    Tune leaves handles of actors and objects behind in reference cycles. If the collector finds one of them, from
+    another thread, in the middle of Ray's shutdown, Ray ends the whole process ("accesses the Ray's worker after it is
+    shutdown"). So they are collected before, and none is while it shuts down.
+    """
+    import ray  # noqa: PLC0415  # after the environment is set
+
+    gc.collect()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        gc.enable()
+
+
 @contextmanager
 def ray_session(resources: Resources, address: str | None = None) -> Iterator[None]:
     """Start a Ray of our own, or join the one at `address`, for as long as the block runs.
@@ -103,4 +121,4 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
                 raise InputError(f"a trial needs {wanted:g} {kind}, the cluster has {has.get(kind, 0):g} in all")
         yield
     finally:
-        ray.shutdown()
+        _leave()
