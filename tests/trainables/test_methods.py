@@ -230,8 +230,18 @@ class TestBackbone:
         with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read as safetensors"):
             Backbone(EMBEDDED, wrong).load()
         save_file({"a": torch.zeros(1)}, wrong)
-        with pytest.raises(InputError, match="do not fit the backbone, first at 'a'"):
+        with pytest.raises(InputError, match="do not fit the backbone: 'a' is not a part of it"):
             Backbone(EMBEDDED, wrong).load()
+        state = Backbone().load().state_dict()
+        state["blocks.0.mlp.fc1.bias"] = torch.full((256,), torch.nan)
+        save_file(state, wrong)
+        with pytest.raises(InputError, match="'blocks.0.mlp.fc1.bias' holds values that are not finite"):
+            Backbone(EMBEDDED, wrong).load()
+        save_file(state | {"blocks.0.mlp.fc1.bias": torch.zeros(3)}, wrong)
+        with pytest.raises(InputError, match=r"'blocks.0.mlp.fc1.bias' is \(3,\), must be \(256,\)"):
+            Backbone(EMBEDDED, wrong).load()
+        with pytest.raises(InputError, match="'resnet10t' is a ResNet, needs a timm VisionTransformer"):
+            Backbone("resnet10t").load()  # said before anything is fetched
         with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
             Backbone("vit_huge").load()
 

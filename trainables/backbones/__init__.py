@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -117,20 +118,38 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         state = {name: value for name, value in load_file(path).items() if not name.startswith("head.")}
     except (OSError, SafetensorError) as error:
         raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
-    wanted = model.state_dict()
-    wrong = sorted(wanted.keys() ^ state.keys()) or sorted(n for n in wanted if wanted[n].shape != state[n].shape)
-    if wrong:
-        raise InputError(f"weights {path}: do not fit the backbone, first at {wrong[0]!r}")
+    problem = _misfit(model.state_dict(), state)
+    if problem:
+        raise InputError(f"weights {path}: do not fit the backbone: {problem}")
     model.load_state_dict(state)
+
+
+def _misfit(wanted: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> str | None:
+    """Say what is wrong with the first tensor that is."""
+    for name in sorted(wanted.keys() | state.keys()):
+        if name not in state:
+            return f"{name!r} is missing"
+        if name not in wanted:
+            return f"{name!r} is not a part of it"
+        if wanted[name].shape != state[name].shape:
+            return f"{name!r} is {tuple(state[name].shape)}, must be {tuple(wanted[name].shape)}"
+        if not state[name].isfinite().all():
+            return f"{name!r} holds values that are not finite"
+    return None
 
 
 def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
     if not timm.is_model(name):
         raise InputError(f"unknown backbone {name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
+    with torch.device("meta"):  # its kind, before anything is fetched
+        model = timm.create_model(name, pretrained=False, num_classes=0)
+    if not isinstance(model, VisionTransformer):
+        raise InputError(f"backbone {name!r} is a {type(model).__name__}, needs a timm VisionTransformer")
     if weights is not None:
         model = timm.create_model(name, pretrained=False, num_classes=0)
         _load_weights(model, weights)
     else:
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries; the line below says how it ended
         try:
             model = timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:  # the hub's client raises many kinds; each means "no weights"
@@ -138,6 +157,4 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
             raise InputError(
                 f"backbone {name!r}: its weights cannot be fetched ({first_line}); give a local file with --weights"
             ) from error
-    if not isinstance(model, VisionTransformer):
-        raise InputError(f"backbone {name!r} is a {type(model).__name__}, needs a timm VisionTransformer")
     return model
