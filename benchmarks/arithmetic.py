@@ -9,7 +9,8 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,15 @@ def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def random_weights() -> Iterator[Path]:
+    """A file of random weights of ViT-B/16 for as long as the block runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "weights.safetensors"
+        save_file(timm.create_model(NAME, pretrained=False, num_classes=0).state_dict(), weights)
+        yield weights
+
+
 def prepared(name: str, weights: Path, device: str, batch: int, steps: int) -> tuple[Any, Task]:
     """Return a method that has begun a task of so many batches of noise, and the task; one epoch."""
     config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
@@ -92,8 +102,6 @@ def _seconds(work: Callable[[], Any], device: str) -> float:
 
 def run() -> list[dict[str, Any]]:
     """Measure on the CPU with all its threads, and on a GPU where there is one."""
-    with tempfile.TemporaryDirectory() as folder:
-        weights = Path(folder) / "weights.safetensors"
-        save_file(timm.create_model(NAME, pretrained=False, num_classes=0).state_dict(), weights)
+    with random_weights() as weights:
         devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
         return [measure(method, weights, device) for device in devices for method in METHODS]

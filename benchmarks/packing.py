@@ -6,17 +6,14 @@ bf16; where there is none there is nothing to measure.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
 import torch.multiprocessing as mp
-from safetensors.torch import save_file
 
-from benchmarks.arithmetic import NAME, prepared
+from benchmarks.arithmetic import prepared, random_weights
 from trainables.device import claim
 
 SHARES = (1, 2, 4)
@@ -59,9 +56,7 @@ def run() -> list[dict[str, Any]]:
     """Measure 1, 2 and 4 trials on one card."""
     if not torch.cuda.is_available():
         return [{"trials on one GPU": "none: this machine has no GPU"}]
-    with tempfile.TemporaryDirectory() as folder:
-        weights = Path(folder) / "weights.safetensors"
-        save_file(timm.create_model(NAME, pretrained=False, num_classes=0).state_dict(), weights)
+    with random_weights() as weights:
         found = {k: measure(k, weights) for k in SHARES}
     return [
         {"trials on one GPU": k, "images per second": rate, "over one trial's": rate / found[1]}
