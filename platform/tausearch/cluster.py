@@ -19,6 +19,7 @@ _ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # `runner` has its own
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # `TuneSearcher` says how many; with Tune's 1, processes start one by one
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # Tune's own snapshots are never read
 }
 
