@@ -139,7 +139,8 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     record = Record(Storage(tmp_path / "tausearch-runs").run("s").record)
     # Trials much longer than the start of a process, or Tune gives one that waits for a process to one that is free.
     # As many at a time as the cluster has CPUs for, now with the one node and now with the other.
-    search = command(cluster, "search", "glyphs", "finetune", "--trials", str(count), "--algorithm", "random")
+    long = ("glyphs", "ita-ia3", "--no-store", "--trials", str(count), "--algorithm", "random")
+    search = command(cluster, "search", *long)
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen([*search, "--name", "s"], cwd=tmp_path, stdout=out, stderr=out)
 
