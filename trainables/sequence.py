@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from trainables.backbones import Backbone
+from trainables.config import Precision
 from trainables.data import Benchmark, Task
 from trainables.methods import Context, get_method
-from trainables.methods.protocol import Precision
 from trainables.metrics import average_accuracy, forgetting
 from trainables.preconsolidation import Preconsolidator
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,60 +13,13 @@ from ray import tune
 from threadpoolctl import threadpool_limits
 
 from trainables.backbones import Backbone, InputSpec
-from trainables.data import Benchmark, Purpose, build_benchmark, get_source
+from trainables.config import Purpose, TrialConfig
+from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
-from trainables.methods.protocol import Precision
 from trainables.sequence import IncrementalSequence
 
 _STATE = "state.pt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrialConfig:
-    """Everything a trial is a function of, and where it runs.
-
-    Attributes:
-        trial: Number of the trial in its search, from 0.
-        benchmark: What it is called; see `BenchmarkRef`.
-        purpose: "search" or "final".
-        split_seed: Of the validation split.
-        method: Name.
-        hyperparameters: Of the method.
-        seed: Of the trial.
-        backbone: Name of the backbone.
-        weights: Local weights file, or None.
-        precision: "fp32" or "bf16".
-        gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
-        data_root: Folder of the published datasets, or None.
-        threads: CPU threads; part of what a trial's numbers depend on.
-        store: Directory of the pre-consolidation store, or None.
-        store_bytes: Bound on its size, or None.
-        artifacts: Folder for task vectors, or None.
-        resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.
-    """
-
-    trial: int
-    benchmark: str
-    purpose: Purpose
-    split_seed: int
-    method: str
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    backbone: str
-    weights: str | None = None
-    precision: Precision = "fp32"
-    gpu_share: float = 0
-    data_root: str | None = None
-    threads: int = 1
-    store: str | None = None
-    store_bytes: int | None = None
-    artifacts: str | None = None
-    resume_from: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that Tune passes to a worker."""
-        return asdict(self)
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:

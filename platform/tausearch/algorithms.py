@@ -99,12 +99,3 @@ def grid_points(space: Mapping[str, Dimension]) -> list[dict[str, Scalar]]:
     """Return every point of the grid, the last hyperparameter varying fastest."""
     values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
     return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
-
-
-def best_trial(trials: Iterable[TrialSummary]) -> TrialSummary | None:
-    """Return the trial with the highest final accuracy; only trials that finished the last task compete.
-
-    Ties go to the earlier trial.
-    """
-    finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
-    return max(finished, key=lambda trial: (trial.value, -trial.number), default=None)

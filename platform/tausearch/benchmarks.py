@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tausearch.steps import Steps
 from trainables.backbones import InputSpec
-from trainables.data import BenchmarkRef, BenchmarkSource, Purpose, build_benchmark, get_source
+from trainables.config import Purpose
+from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.benchmark import Part
 from trainables.data.dataset import data_root as root_of

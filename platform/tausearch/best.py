@@ -13,10 +13,11 @@ from pydantic import BaseModel, ValidationError
 from search_spaces import Scalar
 from search_spaces.schema import Strict
 from search_spaces.values import ScalarField
-from tausearch.files import replace_text
+from tausearch.files import Storage, replace_text
 from tausearch.record import TrialSummary
 from tausearch.spaces import running_method
 from tausearch.spec import Protocol, RunSpec
+from tausearch.status import all_statuses
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.methods import get_method
@@ -121,6 +122,29 @@ def load_best(path: str | Path) -> BestFile:
     except InputError as error:
         raise InputError(f"best file {path}: {error}") from error
     return best
+
+
+def best_of_all(storage: Storage, benchmark: str, method: str) -> BestFile:
+    """Return the best configuration of all searches of a benchmark and method, from their records.
+
+    Raises:
+        InputError: If the method does not run, or no search of them has a finished trial.
+    """
+    running_method(method)
+    searches = [
+        found
+        for found in all_statuses(storage)
+        if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
+    ]
+    finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
+    if not finished:
+        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
+    found = max(finished, key=lambda pair: pair[0])[1]
+    directory = storage.run(found.spec.name)
+    if directory.best_file.exists():
+        return load_best(directory.best_file)
+    assert found.best is not None
+    return choose(found.spec, found.best, found.counts["complete"])
 
 
 def _require_complete(best: BestFile) -> None:

@@ -24,8 +24,9 @@ from tausearch.runner import run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
 from tausearch.watch import StorageError, StorageWatch
+from trainables.config import TrialConfig
 from trainables.data import BenchmarkRef
-from trainables.trial import Trial, TrialConfig
+from trainables.trial import Trial
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tausearch.best import BestFile
+from tausearch.best import BestFile, best_of_all
 from tausearch.files import Storage
-from tausearch.status import RunStatus, all_statuses, best_of_all
+from tausearch.status import RunStatus, all_statuses
 from trainables.errors import InputError
 
 

@@ -22,8 +22,8 @@ from tausearch.record import TrialSummary
 from tausearch.spaces import running_method
 from tausearch.spec import Protocol, RunSpec, protocol_of
 from trainables.backbones import Backbone
+from trainables.config import TrialConfig
 from trainables.errors import InputError
-from trainables.trial import TrialConfig
 
 METRICS = ("test/final_accuracy", "test/forgetting")
 DEFAULT_SEEDS = (0, 1, 2)

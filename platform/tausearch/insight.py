@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-
-import optuna
-from scipy.stats import spearmanr
+from typing import TYPE_CHECKING
 
 from tausearch.record import TrialSummary
+
+if TYPE_CHECKING:
+    import optuna
 
 ENOUGH = 4  # finished trials below which a rank correlation or an importance says nothing
 
@@ -31,6 +32,8 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, prefix: str) -
     finished = [trial for trial in trials if trial.status == "complete" and trial.tasks_done == steps]
     if len(finished) < ENOUGH:
         return {}
+    from scipy.stats import spearmanr  # noqa: PLC0415  # takes a second to import
+
     final = [trial.rows[-1][f"{prefix}/average_accuracy"] for trial in finished]
     found = {}
     for k in range(1, steps):
@@ -51,6 +54,8 @@ def importances(study: optuna.Study) -> dict[str, float]:
 
     Source: Hutter et al. 2014, https://proceedings.mlr.press/v32/hutter14.html, as Optuna has it.
     """
+    import optuna  # noqa: PLC0415  # see rank_correlations
+
     finished = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
     if len(finished) < ENOUGH or len({trial.value for trial in finished}) < 2:
         return {}

@@ -6,9 +6,10 @@ from typing import Any
 
 from tausearch.cluster import local_cpus, ray_session
 from tausearch.spec import RunSpec
+from trainables.config import TrialConfig
 from trainables.device import CONTEXT_BYTES
 from trainables.errors import InputError
-from trainables.trial import TrialConfig, build_sequence
+from trainables.trial import build_sequence
 
 HEADROOM = 1.15  # later tasks hold a few more head rows, and allocators fragment
 MOST = 64

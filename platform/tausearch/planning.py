@@ -23,8 +23,8 @@ from tausearch.spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec
 from tausearch.study import FIRST_STOP
 from tausearch.watch import require_space
 from trainables.backbones import Backbone
+from trainables.config import PRECISIONS
 from trainables.errors import InputError
-from trainables.methods.protocol import PRECISIONS
 
 DEFAULT_TRIALS = 12
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

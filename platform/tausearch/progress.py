@@ -14,8 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from tausearch.algorithms import best_trial
-from tausearch.record import TrialSummary
+from tausearch.record import TrialSummary, best_trial
 from tausearch.spec import RunSpec
 
 PLAIN_INTERVAL = 15.0  # seconds between plain lines while no trial ends

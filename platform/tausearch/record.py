@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -160,3 +160,12 @@ def _read(path: Path) -> pa.Table:
 def final_value(row: Mapping[str, float]) -> float | None:
     """Return the final accuracy in a metrics row, whichever part it was measured on; None before the last task."""
     return row.get("val/final_accuracy", row.get("test/final_accuracy"))
+
+
+def best_trial(trials: Iterable[TrialSummary]) -> TrialSummary | None:
+    """Return the trial with the highest final accuracy; only trials that finished the last task compete.
+
+    Ties go to the earlier trial.
+    """
+    finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
+    return max(finished, key=lambda trial: (trial.value, -trial.number), default=None)

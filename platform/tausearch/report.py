@@ -10,23 +10,23 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from search_spaces import Choices, Dimension, Range, ResolvedSpace
-from tausearch.drive import RunResult
-from tausearch.final_run import METRICS, FinalResult
 from tausearch.insight import rank_correlations
 from tausearch.progress import brief, clock
 from tausearch.record import TrialSummary
-from tausearch.search_run import SearchResult
 from tausearch.spec import RunSpec
 from tausearch.status import RunStatus
-from trainables.methods import EULER_LIMIT, METHODS
-from trainables.preconsolidation.store import Entry
+
+if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
+    from tausearch.drive import RunResult
+    from tausearch.final_run import FinalResult
+    from tausearch.search_run import SearchResult
+    from trainables.preconsolidation.store import Entry
 
 WIDE = 160  # columns where the output is not a terminal and has no width of its own
 
@@ -81,7 +81,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
             _percent(forgetting),
             f"{trial.tasks_done}/{spec.steps}",
             clock(trial.seconds),
-            *(_number(trial.hyperparameters.get(name)) for name in names),
+            *(number(trial.hyperparameters.get(name)) for name in names),
             style="bold green" if trial.number == best else "" if trial.status == "complete" else "dim",
         )
     return table
@@ -107,7 +107,15 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         out.print(f"figures     {result.path / 'figures'}", soft_wrap=True)
     _show_trust(out, rank_correlations(result.trials, spec.steps, spec.prefix))
     _show_tracking_error(out, result, storage_option)
-    for trial in result.trials:
+    _show_unstable(out, result.trials)
+    _show_errors(out, result.trials)
+
+
+def _show_unstable(out: Console, trials: Sequence[TrialSummary]) -> None:
+    """Say where decoupled steps of the regulariser were too large for their curvature."""
+    from trainables.methods import EULER_LIMIT  # noqa: PLC0415  # see above
+
+    for trial in trials:
         unstable = [int(row["task"]) for row in trial.rows if row.get("train/euler_factor", 0) >= EULER_LIMIT]
         if unstable:
             worst = max(row.get("train/euler_factor", 0) for row in trial.rows)
@@ -117,7 +125,6 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
                 style="yellow",
                 soft_wrap=True,
             )
-    _show_errors(out, result.trials)
 
 
 def _show_errors(out: Console, trials: Sequence[TrialSummary]) -> None:
@@ -138,12 +145,10 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     """Print the test results of a final run."""
     out = console()
     out.print(trials_table(spec, result.trials, None))
-    for metric in METRICS:
-        if metric in result.summary:
-            part = result.summary[metric]
-            count = int(part["seeds"])
-            spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
-            out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+    for metric, part in result.summary.items():
+        count = int(part["seeds"])
+        spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
+        out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
         out.print(f"tuned on      {spec.tuned_on} (search {spec.source}){elsewhere}", soft_wrap=True)
@@ -224,50 +229,6 @@ def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> Non
     out.print(f"{len(entries)} entries, {decimal(sum(entry.bytes for entry in entries))}")
 
 
-def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
-    """Return the plain form of a space, and whether its method runs."""
-    return {**space.as_dict(), "runs": space.method in METHODS}
-
-
-def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
-    """Print one line per method: whether it runs, and what is searched."""
-    out = console()
-    table = Table(title=f"search spaces on {spaces[0].benchmark}", title_justify="left")
-    for column in ("method", "runs", "searched", "the paper chose"):
-        table.add_column(column, no_wrap=column in ("method", "runs"))
-    for space in spaces:
-        runs = space.method in METHODS
-        searched = ", ".join(f"{name} {_extent(dimension)}" for name, dimension in space.space.items())
-        paper = ", ".join(f"{name} {_number(value)}" for name, value in space.paper.items())
-        table.add_row(space.method, "yes" if runs else "not yet", searched, paper, style="" if runs else "dim")
-    out.print(table)
-    out.print("All of one: tausearch spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
-
-
-def show_space(space: ResolvedSpace) -> None:
-    """Print what a search would use."""
-    out = console()
-    table = Table(title=f"{space.method} on {space.benchmark}", title_justify="left")
-    for column in ("hyperparameter", "searched", "grid", "tried first", "paper"):
-        table.add_column(column)
-    for name, dimension in space.space.items():
-        log = ", log scale" if isinstance(dimension, Range) and dimension.log else ""
-        grid = ", ".join(_number(value) for value in dimension.grid)
-        first = (_number(space.start[name]), _number(space.paper.get(name)))
-        table.add_row(name, f"{_extent(dimension)}{log}", grid, *first)
-    for name, value in space.fixed.items():
-        table.add_row(name, "fixed", "", _number(value), _number(space.paper.get(name)))
-    out.print(table)
-    if space.method not in METHODS:
-        out.print(f"{space.method} does not run yet: search and train refuse it", style="yellow", soft_wrap=True)
-
-
-def _extent(dimension: Dimension) -> str:
-    if isinstance(dimension, Choices):
-        return ", ".join(map(str, dimension.choices))
-    return f"{dimension.low:g} to {dimension.high:g}"
-
-
 def _command() -> str:
     """Return what to type to call the tool again: its name, or its path where the name would not be found."""
     if shutil.which("tausearch"):
@@ -280,5 +241,6 @@ def _percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _number(value: object) -> str:
+def number(value: object) -> str:
+    """Return a value as a cell of a table: three digits of a number, nothing for None."""
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)

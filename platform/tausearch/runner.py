@@ -20,7 +20,8 @@ from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
 from tausearch.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.watch import StorageWatch
-from trainables.trial import Trial, TrialConfig, is_checkpoint
+from trainables.config import TrialConfig
+from trainables.trial import Trial, is_checkpoint
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 

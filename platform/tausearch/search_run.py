@@ -13,7 +13,7 @@ from typing import Literal
 from ray.tune import Trainable
 
 from search_spaces import Scalar
-from tausearch.algorithms import OptunaSource, best_trial
+from tausearch.algorithms import OptunaSource
 from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
@@ -25,7 +25,7 @@ from tausearch.observer import Listener
 from tausearch.pilot import with_measured_share
 from tausearch.planning import created, plan, plan_resources
 from tausearch.quiet import Stream
-from tausearch.record import Record, TrialSummary
+from tausearch.record import Record, TrialSummary, best_trial
 from tausearch.runner import newest_checkpoint
 from tausearch.spaces import running_method
 from tausearch.spec import RunSpec, protocol_of, read_spec
@@ -33,8 +33,9 @@ from tausearch.study import SearchStudy
 from tausearch.study_mirror import StudyMirror
 from tausearch.watch import require_space
 from trainables.backbones import Backbone
+from trainables.config import TrialConfig
 from trainables.errors import InputError
-from trainables.trial import Trial, TrialConfig
+from trainables.trial import Trial
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import Field, ValidationError
@@ -12,12 +12,13 @@ from pydantic import Field, ValidationError
 from search_spaces import Range, ResolvedSpace, Scalar
 from search_spaces.schema import Dimension, Strict
 from tausearch.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
-from trainables.backbones import Backbone
-from trainables.data import BenchmarkSpec, Purpose
+from trainables.config import Precision, Purpose, TrialConfig
 from trainables.errors import InputError
-from trainables.methods import MethodEntry
-from trainables.methods.protocol import Precision
-from trainables.trial import TrialConfig
+
+if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for must not
+    from trainables.backbones import Backbone
+    from trainables.data import BenchmarkSpec
+    from trainables.methods import MethodEntry
 
 Algorithm = Literal["grid", "random", "tpe", "gp"]
 Scheduler = Literal["none", "asha", "median"]

@@ -6,13 +6,10 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from tausearch.algorithms import best_trial
-from tausearch.best import BestFile, choose, load_best
 from tausearch.files import RunDirectory, Storage
 from tausearch.insight import rank_correlations
 from tausearch.lock import is_driven
-from tausearch.record import STATUSES, Record, TrialSummary
-from tausearch.spaces import running_method
+from tausearch.record import STATUSES, Record, TrialSummary, best_trial
 from tausearch.spec import RunSpec, read_spec
 from trainables.errors import InputError
 
@@ -86,26 +83,3 @@ def all_statuses(storage: Storage) -> list[RunStatus]:
         except InputError as error:
             print(f"tausearch: {error}", file=sys.stderr)
     return found
-
-
-def best_of_all(storage: Storage, benchmark: str, method: str) -> BestFile:
-    """Return the best configuration of all searches of a benchmark and method, from their records.
-
-    Raises:
-        InputError: If the method does not run, or no search of them has a finished trial.
-    """
-    running_method(method)
-    searches = [
-        found
-        for found in all_statuses(storage)
-        if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
-    ]
-    finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
-    if not finished:
-        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
-    found = max(finished, key=lambda pair: pair[0])[1]
-    directory = storage.run(found.spec.name)
-    if directory.best_file.exists():
-        return load_best(directory.best_file)
-    assert found.best is not None
-    return choose(found.spec, found.best, found.counts["complete"])

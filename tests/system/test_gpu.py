@@ -20,8 +20,8 @@ from tausearch.record import Record
 from tausearch.runner import run_trials
 from tausearch.spec import Protocol, Resources, RunSpec
 from tausearch.watch import StorageWatch
+from trainables.config import TrialConfig
 from trainables.device import CONTEXT_BYTES, claim, fence
-from trainables.trial import TrialConfig
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 TASKS = 3

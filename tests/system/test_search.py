@@ -24,7 +24,8 @@ from tausearch.files import Storage
 from tausearch.record import Record
 from tausearch.spec import read_spec
 from trainables.backbones import Backbone
-from trainables.trial import TrialConfig, build_sequence
+from trainables.config import TrialConfig
+from trainables.trial import build_sequence
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 

@@ -8,9 +8,9 @@ import optuna
 import pytest
 
 from tausearch import tune_adapters
-from tausearch.algorithms import FixedSource, OptunaSource, best_trial, grid_points
+from tausearch.algorithms import FixedSource, OptunaSource, grid_points
 from tausearch.cluster import at_once
-from tausearch.record import Status
+from tausearch.record import Status, best_trial
 from tausearch.spec import Resources, RunSpec
 from tausearch.study import SearchStudy
 from tausearch.tune_adapters import TuneScheduler, TuneSearcher

@@ -16,10 +16,10 @@ from trainables.task_vectors import (
     Composition,
     FullTaskVectors,
     IA3TaskVectors,
-    LoRATaskVectors,
     TaskVectors,
     lora,
 )
+from trainables.task_vectors.lora import LoRATaskVectors
 
 KINDS: dict[str, Callable[..., TaskVectors]] = {
     "full": FullTaskVectors,

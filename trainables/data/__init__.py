@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Purpose, Task, build_benchmark
+from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Task, build_benchmark
 from trainables.data.embedded import BENCHMARKS
 from trainables.data.images import ImageSet
 from trainables.data.opening import get_source, reference
@@ -20,7 +20,6 @@ __all__ = [
     "BenchmarkSpec",
     "ImageSet",
     "Normalise",
-    "Purpose",
     "RandomShift",
     "Recipe",
     "Task",

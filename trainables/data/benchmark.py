@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone, InputSpec
+from trainables.config import Purpose
 from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
 from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
-Purpose = Literal["search", "final"]
 Part = Literal["train", "test"]
 
 

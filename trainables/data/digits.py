@@ -10,7 +10,6 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from trainables.data.splits import stratified_split
@@ -26,6 +25,8 @@ def load(part: Literal["train", "test"]) -> tuple[Tensor, Tensor]:
     Returns:
         uint8 images `(n, 1, 32, 32)` and int64 labels `(n,)`, in memory of their own: no view reaches the other part.
     """
+    from sklearn.datasets import load_digits  # noqa: PLC0415  # a second, which trials on other images need not wait
+
     data = load_digits()
     labels = torch.tensor(data.target, dtype=torch.int64)
     kept, held_out = stratified_split(labels, TEST_SHARE, _TEST_SEED)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from trainables.backbones import Backbone
+from trainables.config import Precision
 from trainables.data import Task
 from trainables.preconsolidation import Consolidation
-
-Precision = Literal["fp32", "bf16"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ import warnings
 from dataclasses import dataclass
 
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 MAX_ITERATIONS = 500
@@ -61,6 +59,9 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
     """
     if len(features) == 1:  # scikit-learn wants two; one point has no spread to estimate
         return Mixture(torch.ones(1), features.float(), torch.full_like(features.float(), VARIANCE_FLOOR))
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415  # a second, which trials that read need not wait
+    from sklearn.mixture import GaussianMixture  # noqa: PLC0415
+
     k = min(components, len(features))
     model = GaussianMixture(
         k,

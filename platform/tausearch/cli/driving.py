@@ -225,8 +225,7 @@ def _whole_numbers(text: str) -> list[int]:
 
 
 def _best_of(what: list[str], storage: str):  # type: ignore[no-untyped-def]  # BestFile, imported late
-    from tausearch.best import load_best  # noqa: PLC0415  # see search
-    from tausearch.status import best_of_all
+    from tausearch.best import best_of_all, load_best  # noqa: PLC0415  # see search
     from trainables.data import reference
 
     if len(what) == 1:

@@ -117,7 +117,7 @@ def spaces(
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignment  # noqa: PLC0415  # see search
-    from tausearch import report
+    from tausearch import report, space_tables
     from tausearch.spaces import space_of
     from trainables.data import reference
 
@@ -125,12 +125,12 @@ def spaces(
     overrides = dict(parse_assignment(text) for text in set_ or [])
     resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
     if json:
-        plain = [report.space_as_dict(found) for found in resolved]
+        plain = [space_tables.space_as_dict(found) for found in resolved]
         report.print_json(plain[0] if method else plain)
     elif method:
-        report.show_space(resolved[0])
+        space_tables.show_space(resolved[0])
     else:
-        report.show_spaces(resolved)
+        space_tables.show_spaces(resolved)
 
 
 @app.command()
