@@ -56,7 +56,7 @@ def run() -> list[dict[str, Any]]:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         slots = local_cpus()
-        spec, root, directory = plan(
+        spec, root = plan(
             benchmark=open_benchmark("digits", None),
             method="ita-lora",
             trials=TRIALS,
@@ -76,7 +76,7 @@ def run() -> list[dict[str, Any]]:
             address=None,
         )
         start = time.monotonic()
-        with created(spec, directory):
+        with created(spec, root) as (spec, directory):
             run_search(spec, root, directory, listeners=[clock])
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)

@@ -69,9 +69,8 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             root = open_storage(Path(folder), write=True)
-            directory = root.run(spec.name)
             start = time.monotonic()
-            with created(spec, directory):
+            with created(spec, root) as (spec, directory):
                 result = run_search(
                     spec, root, directory, address=cluster.address, listeners=[meter], trainable=AnalyticTrial
                 )

@@ -84,7 +84,7 @@ def train(
     Raises:
         InputError: Before any work, if an argument or the best file's protocol is wrong.
     """
-    spec, root, directory = _plan(
+    spec, root = _plan(
         best,
         seeds,
         benchmark,
@@ -98,14 +98,15 @@ def train(
     changes = {"store_gigabytes": checked_store(store_gigabytes), "tracking_uri": tracking_uri}
     spec = spec.model_copy(update=changes)
 
-    def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
+    with created(spec, root, rename=name is None) as (spec, directory):
 
-    def conclude(trials: list[TrialSummary]) -> Conclusion:
-        return conclude_final(spec, directory, trials)
+        def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
+            return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
 
-    source = FixedSource((number, {}) for number in range(len(seeds)))
-    with created(spec, directory):
+        def conclude(trials: list[TrialSummary]) -> Conclusion:
+            return conclude_final(spec, directory, trials)
+
+        source = FixedSource((number, {}) for number in range(len(seeds)))
         run = drive(spec, root, directory, source, make_config, conclude, address=address, progress_to=progress_to)
     return FinalResult(**vars(run), summary=summarise(run.trials), results_file=directory.results_file)
 
@@ -120,11 +121,11 @@ def _plan(
     storage: str | Path,
     address: str | None,
     resources_wanted: tuple[int, float, int | None],
-) -> tuple[RunSpec, Storage, RunDirectory]:
+) -> tuple[RunSpec, Storage]:
     """Check everything that can be wrong with a final run, and say exactly what it will do; starts nothing.
 
     Returns:
-        Specification, storage, and the run directory, which is not created yet.
+        Specification, and the storage in which it is not created yet.
 
     Raises:
         InputError: If an argument or the best file's protocol is wrong.
@@ -139,9 +140,9 @@ def _plan(
     _require_same_protocol(best, protocol, same_benchmark=str(opened.ref) == best.benchmark)
     opened.require("final", protocol.split_seed, backbone.input)
     resources = plan_resources(*resources_wanted, address)
-    root, directory = new_run(storage, name, f"{opened.ref.slug}-{best.method}-final")
+    root, run_name = new_run(storage, name, f"{opened.ref.slug}-{best.method}-final")
     spec = RunSpec(
-        name=directory.name,
+        name=run_name,
         id=uuid4().hex,
         purpose="final",
         benchmark=str(opened.ref),
@@ -157,7 +158,7 @@ def _plan(
         tuned_on=best.benchmark,
         overrides=dict(overrides),
     )
-    return spec, root, directory
+    return spec, root
 
 
 def summarise(trials: Sequence[TrialSummary]) -> dict[str, dict[str, float]]:

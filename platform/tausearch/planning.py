@@ -50,11 +50,11 @@ def plan(
     store_gigabytes: float,
     storage: str | Path,
     address: str | None,
-) -> tuple[RunSpec, Storage, RunDirectory]:
+) -> tuple[RunSpec, Storage]:
     """Check everything that can be wrong with a search, and say exactly what it will do; starts nothing.
 
     Returns:
-        Specification, storage, and the run directory, which is not created yet.
+        Specification, and the storage in which it is not created yet.
 
     Raises:
         InputError: If an argument is wrong.
@@ -67,11 +67,11 @@ def plan(
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {seed}")
     resources = plan_resources(cpus_per_trial, gpus_per_trial, concurrent, address)
     count = _trial_count(trials, chosen, resolved.grid_size(), bool(resolved.space))
-    root, directory = new_run(storage, name, f"{benchmark.ref.slug}-{method}")
+    root, run_name = new_run(storage, name, f"{benchmark.ref.slug}-{method}")
     protocol = protocol_of(benchmark.source.spec, seed, backbone, _one_of("precision", precision, PRECISIONS))
     benchmark.require("search", seed, backbone.input)
     spec = RunSpec(
-        name=directory.name,
+        name=run_name,
         id=uuid4().hex,
         purpose="search",
         benchmark=str(benchmark.ref),
@@ -89,11 +89,11 @@ def plan(
         start=resolved.start,
         fixed=resolved.fixed,
     )
-    return spec, root, directory
+    return spec, root
 
 
-def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, RunDirectory]:
-    """Return storage and run directory of a new run, which is not created yet.
+def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, str]:
+    """Return the storage and the name of a new run: the one asked for, or the first of `stem-1`, `stem-2`, ... free.
 
     Raises:
         InputError: If the storage cannot be written or is full, or the name is taken or no name for a folder.
@@ -103,34 +103,63 @@ def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, 
     directory = root.run(name or root.free_name(stem))
     if directory.path.exists():
         raise InputError(_taken(directory))
-    return root, directory
+    return root, directory.name
 
 
 @contextmanager
-def created(spec: RunSpec, directory: RunDirectory) -> Iterator[None]:
+def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterator[tuple[RunSpec, RunDirectory]]:
     """Make the run directory and hold it while the run is driven.
 
     A run that the cluster cannot take leaves nothing behind: no trial was started.
 
+    Args:
+        spec: What was asked for.
+        storage: Its root.
+        rename: See `create`.
+
+    Yields:
+        See `create`.
+
     Raises:
         InputError: See `create`; or whatever the block raises.
     """
-    create(spec, directory)
+    spec, directory = create(spec, storage, rename=rename)
     with driver_lock(directory):
         try:
-            yield
+            yield spec, directory
         except InputError:
             if not directory.record.exists():
                 shutil.rmtree(directory.path)
             raise
 
 
-def create(spec: RunSpec, directory: RunDirectory) -> None:
+def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[RunSpec, RunDirectory]:
     """Make the run directory, with what was asked for in it: both or, if the process is killed, neither.
 
+    Args:
+        spec: What was asked for.
+        storage: Its root.
+        rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
+
+    Returns:
+        The specification, under the name that it got, and the run directory.
+
     Raises:
-        InputError: If another process has just taken the name, or the folder cannot be made.
+        InputError: If the name has been taken, or the folder cannot be made.
     """
+    while True:
+        directory = storage.run(spec.name)
+        try:
+            _make(spec, directory)
+        except FileExistsError:
+            if not rename:
+                raise InputError(_taken(directory)) from None
+            spec = spec.model_copy(update={"name": storage.free_name(spec.name.rpartition("-")[0])})
+        else:
+            return spec, directory
+
+
+def _make(spec: RunSpec, directory: RunDirectory) -> None:
     unfinished = RunDirectory(directory.path.with_name(f".{directory.name}.{os.getpid()}.tmp"))
     try:
         unfinished.path.mkdir(parents=True, exist_ok=True)
@@ -138,8 +167,8 @@ def create(spec: RunSpec, directory: RunDirectory) -> None:
         unfinished.path.rename(directory.path)
     except OSError as error:
         shutil.rmtree(unfinished.path, ignore_errors=True)
-        if directory.spec_file.exists():
-            raise InputError(_taken(directory)) from None
+        if directory.path.exists():
+            raise FileExistsError(directory.path) from None
         raise InputError(f"run directory {directory.path}: cannot be made ({error.strerror})") from error
 
 

@@ -115,7 +115,7 @@ def search(
     """
     running_method(method)  # first: whoever names a method that does not run need not fetch a dataset to learn it
     opened = open_benchmark(benchmark, data_root)
-    spec, storage_, directory = plan(
+    spec, root = plan(
         benchmark=opened,
         method=method,
         trials=trials,
@@ -135,12 +135,12 @@ def search(
         address=address,
     )
     if gpus_per_trial == "auto":
-        pilot = spec.trial(0, spec.start, spec.seed, store=storage_.store, artifacts=None)
+        pilot = spec.trial(0, spec.start, spec.seed, store=root.store, artifacts=None)
         spec, line = with_measured_share(spec, pilot, address)
         print(line, file=sys.stdout if progress_to == "stdout" else sys.stderr, flush=True)
     spec = spec.model_copy(update={"tracking_uri": tracking_uri})
-    with created(spec, directory):
-        return run_search(spec, storage_, directory, address=address, time_budget=time_budget, progress_to=progress_to)
+    with created(spec, root, rename=name is None) as (spec, directory):
+        return run_search(spec, root, directory, address=address, time_budget=time_budget, progress_to=progress_to)
 
 
 def resume(

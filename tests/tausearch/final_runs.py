@@ -54,8 +54,7 @@ def make_final_run(
         tuned_on=tuned_on or benchmark,
         overrides=overrides or {},
     )
-    directory = storage.run(name)
-    create(spec, directory)
+    _, directory = create(spec, storage)
     trials = [_trial(number, accuracy) for number, accuracy in enumerate(accuracies)]
     for trial in trials:
         Record(directory.record, prefix="test").write(trial)

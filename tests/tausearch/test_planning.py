@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.files import RunDirectory, Storage
+from tausearch.files import Storage
 from tausearch.planning import create
 from tausearch.spec import RunSpec, read_spec
 from trainables.errors import InputError
@@ -28,15 +28,23 @@ def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
     for owner, step in ((RunSpec, "save"), (Path, "rename")):
         with monkeypatch.context() as patched, pytest.raises(Killed):
             patched.setattr(owner, step, die)
-            create(spec, directory)
+            create(spec, storage)
     assert storage.runs() == [] and not directory.path.exists() and storage.free_name(spec.method).endswith("-1")
-    create(spec, directory)
+    create(spec, storage)
     assert storage.runs() == [directory] and read_spec(directory) == spec
 
 
 def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: RunSpec, tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path / spec.name)
-    create(spec, directory)
+    storage = Storage(tmp_path)
+    create(spec, storage)
     with pytest.raises(InputError, match=f"a run named '{spec.name}' exists"):
-        create(spec, directory)
+        create(spec, storage)
     assert [path.name for path in tmp_path.iterdir()] == [spec.name]
+
+
+def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: RunSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    specs = [create(spec, storage, rename=True)[0] for _ in range(3)]
+    assert [each.name for each in specs] == ["digits-ita-lora-1", "digits-ita-lora-2", "digits-ita-lora-3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [each.name for each in specs]
+    assert [read_spec(run) for run in storage.runs()] == specs
