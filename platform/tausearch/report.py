@@ -87,6 +87,16 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     return table
 
 
+def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
+    """Say what was not searched: values that the user or the space fixed, and the precision if it is not the usual."""
+    settings: dict[str, Any] = dict(spec.fixed)
+    if spec.protocol.precision != "fp32":
+        settings["precision"] = spec.protocol.precision
+    if settings:
+        label = "fixed" if spec.purpose == "search" else "trained with"
+        out.print(f"{label:<{indent}}{brief(settings, list(settings))}", soft_wrap=True)
+
+
 def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:
     """Print what a search found and what to do next."""
     out = console()
@@ -101,6 +111,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
             f"final run   {_command()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
             soft_wrap=True,
         )
+    _show_settings(out, spec, 12)
     out.print(f"MLflow      {_pages(spec, storage_option)}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if (result.path / "figures").exists():
@@ -149,6 +160,7 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         count = int(part["seeds"])
         spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
         out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+    _show_settings(out, spec, 14)
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
         out.print(f"tuned on      {spec.tuned_on} (search {spec.source}){elsewhere}", soft_wrap=True)
@@ -200,6 +212,7 @@ def show_status(found: RunStatus) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     out.print(f"{found.spec.name}: {found.state}; {counts}")
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+    _show_settings(out, found.spec, 14)
     _show_trust(out, found.rank_correlations)
     _show_errors(out, found.trials)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.table import Table
 
@@ -13,8 +14,16 @@ from trainables.methods import METHODS
 
 
 def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
-    """Return the plain form of a space, and whether its method runs."""
-    return {**space.as_dict(), "runs": space.method in METHODS}
+    """Return the plain form of a space, whether its method runs, and what else can be set."""
+    return {**space.as_dict(), "defaults": defaults(space), "runs": space.method in METHODS}
+
+
+def defaults(space: ResolvedSpace) -> dict[str, Any]:
+    """Return the hyperparameters of a method that runs which the space leaves alone, with their defaults."""
+    if space.method not in METHODS:
+        return {}
+    named = {*space.space, *space.fixed}
+    return {each.name: each.default for each in fields(METHODS[space.method].config) if each.name not in named}
 
 
 def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
@@ -36,7 +45,7 @@ def show_space(space: ResolvedSpace) -> None:
     """Print what a search would use."""
     out = console()
     table = Table(title=f"{space.method} on {space.benchmark}", title_justify="left")
-    for column in ("hyperparameter", "searched", "grid", "tried first", "paper"):
+    for column in ("hyperparameter", "searched", "values", "used first", "paper"):
         table.add_column(column)
     for name, dimension in space.space.items():
         log = ", log scale" if isinstance(dimension, Range) and dimension.log else ""
@@ -45,9 +54,17 @@ def show_space(space: ResolvedSpace) -> None:
         table.add_row(name, f"{_extent(dimension)}{log}", grid, *first)
     for name, value in space.fixed.items():
         table.add_row(name, "fixed", "", number(value), number(space.paper.get(name)))
+    for name, value in defaults(space).items():
+        table.add_row(name, "default", _choices(METHODS[space.method].config, name), number(value), "", style="dim")
     out.print(table)
     if space.method not in METHODS:
         out.print(f"{space.method} does not run yet: search and train refuse it", style="yellow", soft_wrap=True)
+
+
+def _choices(config: type, name: str) -> str:
+    """Return the values of a hyperparameter that takes a few words only."""
+    kind = get_type_hints(config)[name]
+    return ", ".join(get_args(kind)) if get_origin(kind) is Literal else ""
 
 
 def _extent(dimension: Dimension) -> str:

@@ -151,12 +151,13 @@ def test_spaces_prints_what_a_search_uses(capsys: pytest.CaptureFixture[str], mo
     code, out, _ = run(["spaces", "ita-lora", "--set", "lr=0.001", "--json"], capsys, monkeypatch)
     content = json.loads(out)
     assert code == 0
-    assert set(content) == {"method", "benchmark", "space", "start", "paper", "fixed", "runs"}
+    assert set(content) == {"method", "benchmark", "space", "start", "paper", "fixed", "defaults", "runs"}
     assert set(content["space"]["alpha"]) >= {"low", "high", "log", "grid"}
     assert content["fixed"]["lr"] == 0.001
     assert content["runs"] is True
+    assert content["defaults"]["regularise"] == "all" and not {"alpha", "lr"} & set(content["defaults"])
     code, out, _ = run(["spaces", "ita-lora"], capsys, monkeypatch)
-    assert code == 0 and "log scale" in out
+    assert code == 0 and "log scale" in out and "all, head, none" in out
 
 
 def test_spaces_lists_all_methods_and_says_which_run(
