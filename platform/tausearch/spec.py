@@ -121,9 +121,9 @@ class RunSpec(Strict):
         replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
 
     def trial(
-        self, number: int, hyperparameters: dict[str, Any], seed: int, *, store: Path, artifacts: Path | None
+        self, number: int, hyperparameters: dict[str, Any], seed: int, *, store: Path | None, artifacts: Path | None
     ) -> TrialConfig:
-        """Return the config of one of its trials."""
+        """Return the config of one of its trials; without a store where there is none, or its size is 0."""
         return TrialConfig(
             trial=number,
             benchmark=self.benchmark,
@@ -138,7 +138,7 @@ class RunSpec(Strict):
             gpu_share=self.resources.gpus_per_trial,
             data_root=self.data_root,
             threads=self.resources.cpus_per_trial,
-            store=str(store) if self.store_gigabytes else None,
+            store=str(store) if store is not None and self.store_gigabytes else None,
             store_bytes=int(self.store_gigabytes * 1e9),
             artifacts=None if artifacts is None else str(artifacts / f"seed_{seed}"),
         )
