@@ -36,7 +36,8 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
         found = client.get_experiment_by_name(benchmark)
         if found is not None:
             return client, str(found.experiment_id)
-        location = storage.mlflow_artifacts.as_uri() if default else None
+        # A server has its own place for pictures; without one MLflow would put them wherever this process was started.
+        location = None if uri.startswith(("http://", "https://")) else storage.mlflow_artifacts.as_uri()
         return client, str(client.create_experiment(benchmark, artifact_location=location))
 
 

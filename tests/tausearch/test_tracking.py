@@ -20,10 +20,12 @@ from tests.tausearch.conftest import make_trial
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 
 
-def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", ["", "mine.db"])
+def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path, own: str) -> None:
     storage = open_storage(tmp_path, write=True)
+    uri = f"sqlite:///{tmp_path / own}" if own else storage.mlflow_uri
     (tmp_path / "best.yaml").write_text("x")
-    tracker = Tracker(spec, storage)
+    tracker = Tracker(spec, storage, uri=uri)
     for tasks in (0, 1, 2):
         tracker.trial_changed(make_trial(0, tasks=tasks))
     best = make_trial(0, value=70.0)
@@ -35,7 +37,7 @@ def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Pa
     files = (tmp_path / "best.yaml", tmp_path / "absent")
     tracker.close("FINISHED", Conclusion(best, {"x": 1.0}, files, ids.append))
     assert tracker.error is None and len(ids) == 1
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("digits")
     runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert len(runs) == 4
@@ -47,6 +49,7 @@ def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Pa
     assert runs[f"{spec.name}/trial-2"].info.status == "KILLED"
     assert runs[spec.name].data.tags["best/alpha"] == "1.0"
     assert [f.path for f in client.list_artifacts(runs[spec.name].info.run_id)] == ["best.yaml"]
+    assert runs[spec.name].info.artifact_uri.startswith(storage.mlflow_artifacts.as_uri())
 
 
 def test_a_dead_server_is_noted_and_delays_nothing(spec: RunSpec, tmp_path: Path) -> None:
