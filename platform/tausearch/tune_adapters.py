@@ -88,21 +88,14 @@ class TuneScheduler(FIFOScheduler):
         super().__init__()
         self.source = source
         self.value_name = metric
-        self._out_of_memory: set[str] = set()  # trials that have had their second chance
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        """Give a trial that ran out of a GPU's memory one more chance, on a whole GPU; its process is gone."""
-        if not is_out_of_memory(trial.get_pickled_error()):
-            return
-        failures = trial.run_metadata.num_failures
-        if trial.trial_id in self._out_of_memory:
-            trial.max_failures = failures - 1
-            return
-        self._out_of_memory.add(trial.trial_id)
-        trial.max_failures = max(trial.max_failures, failures)
-        if trial.config["gpu_share"] < 1:
+        """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
+        share = trial.config.get("gpu_share", 0)
+        if 0 < share < 1 and is_out_of_memory(trial.get_pickled_error()):
             trial.set_config({**trial.config, "gpu_share": 1.0})
             trial.update_resources({**trial.placement_group_factory.required_resources, "GPU": 1})
+            trial.max_failures = trial.run_metadata.num_failures
             # Processes that Tune keeps for trials to come would hold on to shares of the GPU that is wanted whole.
             tune_controller._reuse_actors = False
             tune_controller._cleanup_cached_actors(force_all=True)
