@@ -26,7 +26,7 @@ test: setup
 	$(BIN)/python -m pytest -m "system and not slow"
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --durations 12
 
 lint: setup
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ from ray import tune
 from ray.exceptions import RayActorError
 
 from tausearch.record import Record, TrialSummary, final_value, metrics_of
-from tausearch.tune_adapters import status_of
+from tausearch.tune_adapters import latest_error, status_of
 from tausearch.watch import StorageWatch
 
 
@@ -98,7 +98,7 @@ class Observer(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time; one that could not write is to be continued."""
-        if self.watch.failed(trial.get_pickled_error()) or self._has_ended(trial):
+        if self.watch.failed(latest_error(trial)) or self._has_ended(trial):
             return
         summary = self._summary(trial)
         summary.status = "failed"
@@ -143,7 +143,7 @@ class RecordListener:
 
 def _reason(trial: Any) -> str:
     """Say in one line why a trial was given up; what Ray guesses about a process that died fills a page of the log."""
-    if isinstance(trial.get_pickled_error(), RayActorError):
+    if isinstance(latest_error(trial), RayActorError):
         return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
     return _last_line(trial.error_file)
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+from ray import cloudpickle
 from ray.exceptions import RayTaskError
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
@@ -91,14 +94,16 @@ class TuneScheduler(FIFOScheduler):
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
         """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
-        share = trial.config.get("gpu_share", 0)
-        if 0 < share < 1 and is_out_of_memory(trial.get_pickled_error()):
-            trial.set_config({**trial.config, "gpu_share": 1.0})
-            trial.update_resources({**trial.placement_group_factory.required_resources, "GPU": 1})
-            trial.max_failures = trial.run_metadata.num_failures
-            # Processes that Tune keeps for trials to come would hold on to shares of the GPU that is wanted whole.
-            tune_controller._reuse_actors = False
-            tune_controller._cleanup_cached_actors(force_all=True)
+        shares = 0 < trial.config.get("gpu_share", 0) < 1
+        given_up = trial.status == Trial.RUNNING  # Tune stops a trial that it will try again before it says so
+        if given_up or not shares or not is_out_of_memory(latest_error(trial)):
+            return
+        trial.set_config({**trial.config, "gpu_share": 1.0})
+        trial.update_resources({**trial.placement_group_factory.required_resources, "GPU": 1})
+        trial.max_failures = trial.run_metadata.num_failures
+        # Processes that Tune keeps for trials to come would hold on to shares of the GPU that is wanted whole.
+        tune_controller._reuse_actors = False
+        tune_controller._cleanup_cached_actors(force_all=True)
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Pass a task's result on and return the decision."""
@@ -108,6 +113,20 @@ class TuneScheduler(FIFOScheduler):
     def __getstate__(self) -> dict[str, Any]:
         """See `TuneSearcher`."""
         return {}
+
+
+def latest_error(trial: Any) -> Exception | None:
+    """Return the latest error of a trial's process, None if there was none.
+
+    Tune writes it on this machine before it tells anybody. Its own `get_pickled_error` reads the copy in the storage,
+    which is made some time later: until then it knows of no error.
+    """
+    path = trial.pickled_error_file
+    try:
+        error: Exception | None = None if path is None else cloudpickle.loads(Path(path).read_bytes())
+    except OSError:
+        return None
+    return error
 
 
 def is_out_of_memory(error: Exception | None) -> bool:

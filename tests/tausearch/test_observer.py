@@ -16,7 +16,7 @@ from tausearch.watch import StorageWatch
 TRIAL = SimpleNamespace(
     config={"trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
     error_file=None,
-    get_pickled_error=lambda: RuntimeError("the process died"),
+    pickled_error_file=None,
 )
 
 
