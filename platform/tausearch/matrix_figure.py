@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.95, 0.5, 0.45  # inches around the cells
 _MOST_NUMBERS = 12  # tasks up to which each cell has its number written in
 
 
@@ -29,10 +31,9 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], prefix: str, tit
     while any(f"{prefix}/accuracy/task_{tasks + 1}" in row for row in rows):
         tasks += 1
     cells = [[row.get(f"{prefix}/accuracy/task_{k}", math.nan) for k in range(1, tasks + 1)] for row in rows]
-    figure = Figure(
-        figsize=(2.4 + 0.5 * min(tasks, 16), 1.6 + 0.42 * min(len(rows), 16)), dpi=110, layout="constrained"
-    )
-    axes = figure.add_subplot()
+    width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
+    figure = Figure(figsize=(width + _LEFT + _RIGHT, height + _BELOW + _ABOVE), dpi=110)
+    axes = _add_axes(figure, _LEFT, width, height)
     image = axes.imshow(cells, vmin=0, vmax=100, cmap="viridis", aspect="auto")
     if tasks <= _MOST_NUMBERS:
         for y, line in enumerate(cells):
@@ -48,5 +49,11 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], prefix: str, tit
     axes.set_ylabel("after task")
     axes.set_title(title, fontsize=9, wrap=True)
     axes.spines[:].set_visible(False)
-    figure.colorbar(image, ax=axes, label=f"{prefix} accuracy (%)")
+    figure.colorbar(image, cax=_add_axes(figure, _LEFT + width + 0.15, 0.12, height), label=f"{prefix} accuracy (%)")
     return figure
+
+
+def _add_axes(figure: Figure, left: float, width: float, height: float) -> Axes:
+    """Add axes at a place in inches: a layout that is worked out draws every picture twice, and a search has many."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, _BELOW / up, width / across, height / up))

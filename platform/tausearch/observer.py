@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ class Listener(Protocol):
     """Is told what happens to trials, in order, in the driver's thread: it must return at once."""
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Take note of a trial that started, finished a task, or ended; `trial` is the listener's to keep."""
+        """Take note of a trial that started, finished a task, or ended; `trial` is to keep, not to change."""
         ...
 
 
@@ -122,9 +122,10 @@ class Observer(tune.Callback):
         )
 
     def _tell(self, summary: TrialSummary) -> None:
+        known = replace(summary)  # its rows are never changed, only exchanged for others
         try:
             for listener in self.listeners:
-                listener.trial_changed(copy.deepcopy(summary))
+                listener.trial_changed(known)
         except OSError as error:
             if not self.watch.failed(error):
                 raise
