@@ -28,9 +28,8 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
     from mlflow import MlflowClient  # noqa: PLC0415  # takes seconds to import
 
-    default = uri == storage.mlflow_uri
     with FileLock(storage.root / "mlflow.lock"):  # two searches must not create the schema at once
-        if default:
+        if uri == storage.mlflow_uri:
             _create_schema(storage.mlflow_file)
         client = MlflowClient(tracking_uri=uri)
         found = client.get_experiment_by_name(benchmark)
