@@ -8,17 +8,19 @@ class InputError(ValueError):
 
 
 class DivergedError(ArithmeticError):
-    """The loss or the weights became NaN or infinite.
+    """Training diverged: the loss or the weights became NaN or infinite, or the loss blew up.
 
     Attributes:
         task: The task (1-based) in which it happened.
         step: The optimiser step (1-based) within that task.
+        what: What happened, in a few words.
     """
 
-    def __init__(self, task: int, step: int) -> None:
-        super().__init__(f"loss is not finite at task {task}, step {step}")
+    def __init__(self, task: int, step: int, what: str = "loss is not finite") -> None:
+        super().__init__(f"{what} at task {task}, step {step}")
         self.task = task
         self.step = step
+        self.what = what
 
-    def __reduce__(self) -> tuple[type[DivergedError], tuple[int, int]]:
-        return type(self), (self.task, self.step)
+    def __reduce__(self) -> tuple[type[DivergedError], tuple[int, int, str]]:
+        return type(self), (self.task, self.step, self.what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import psutil
@@ -59,17 +60,39 @@ def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) 
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-def test_a_configuration_that_diverges(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "dimension", "fixed", "tasks_done", "what"),
+    [
+        (
+            "finetune",
+            "lr: {low: 0.0001, high: 1.0e+30, log: true, grid: [1.0e+30, 0.0001]}",
+            [],
+            0,
+            "loss is not finite",
+        ),
+        (
+            "ita-fft",
+            "alpha: {low: 1, high: 1.0e+9, log: true, grid: [1.0e+9, 400]}",
+            ["lr=0.0003", "alpha_cls=0.1", "alpha_cls_prior=0.01"],
+            1,  # the Fisher of two classes is small
+            r"regularised loss of \d+ \(guessing has 0.69\)",
+        ),
+    ],
+)
+def test_a_configuration_that_diverges(
+    tmp_path: Path, method: str, dimension: str, fixed: list[str], tasks_done: int, what: str
+) -> None:
     root, space = tmp_path / "tausearch-runs", tmp_path / "space.yaml"
-    space.write_text("space:\n  lr: {low: 0.0001, high: 1.0e+30, log: true, grid: [1.0e+30, 0.0001]}\n")
-    search = ["search", "digits", "finetune", "--algorithm", "grid", "--space", str(space), "--name", "s"]
+    space.write_text(f"space:\n  {dimension}\n")
+    settings = [argument for setting in fixed for argument in ("--set", setting)]
+    search = ["search", "digits", method, "--algorithm", "grid", "--space", str(space), *settings, "--name", "s"]
     printed = run(*search, cwd=tmp_path)
     diverged, complete = trials_of(root, "s")
-    assert (diverged.status, diverged.tasks_done, diverged.value) == ("diverged", 0, None)
-    assert diverged.error == "loss is not finite at task 1, step 2"
+    assert (diverged.status, diverged.tasks_done, diverged.value) == ("diverged", tasks_done, None)
+    assert re.fullmatch(rf"{what} at task {tasks_done + 1}, step \d+", diverged.error or "")
     assert complete.status == "complete" and complete.tasks_done == 5
-    assert "[1/2] trial 0 diverged: loss is not finite at task 1, step 2" in printed
-    said = "trial 0 diverged: loss is not finite at task 1, step 2\n"
+    assert f"[1/2] trial 0 diverged: {diverged.error}" in printed
+    said = f"trial 0 diverged: {diverged.error}\n"
     shown = run("status", "s", cwd=tmp_path)
     assert said in printed and said in shown and "s: finished; 1 complete, 1 diverged" in shown
     assert load_best(Storage(root).run("s").best_file).selection.trial == 1

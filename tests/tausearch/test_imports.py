@@ -25,6 +25,12 @@ def test_status_needs_neither_torch_nor_ray(tmp_path: Path, spec: RunSpec) -> No
     assert not {"torch", "ray", "optuna", "scipy"} & imported_by("status", spec.name, "--storage", str(tmp_path))
 
 
+def test_a_trial_needs_no_peft() -> None:
+    code = "import sys, trainables.trial; print('|'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"peft", "sklearn", "optuna", "mlflow"} & set(done.stdout.split("|"))
+
+
 def imported_by(*arguments: str) -> set[str]:
     """Modules that a command has imported when it ends."""
     code = (

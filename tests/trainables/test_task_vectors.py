@@ -16,10 +16,10 @@ from trainables.task_vectors import (
     Composition,
     FullTaskVectors,
     IA3TaskVectors,
+    LoRATaskVectors,
     TaskVectors,
     lora,
 )
-from trainables.task_vectors.lora import LoRATaskVectors
 
 KINDS: dict[str, Callable[..., TaskVectors]] = {
     "full": FullTaskVectors,
@@ -99,7 +99,9 @@ def test_regulariser_gradients_equal_autograd(
         for n in vectors.theta_0
     )
     expected = torch.autograd.grad(loss, vectors.parameters())  # type: ignore[arg-type]
-    pairs = LayerPenalty(fisher, c, past).gradients(vectors)
+    penalty = LayerPenalty(fisher, c, past, vectors.stacks)
+    assert penalty.value(vectors) == pytest.approx(float(loss.detach()), rel=1e-10)  # type: ignore[union-attr]
+    pairs = penalty.gradients(vectors)
     assert [id(p) for p, _ in pairs] == [id(p) for p in vectors.parameters()]
     for (_, got), want in zip(pairs, expected, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
@@ -130,7 +132,7 @@ def test_lora_averages_products_and_not_factors(generator: torch.Generator) -> N
     for seed in range(2):
         vectors.begin(1.0, generator)
         shake(vectors, seed)
-        factors.append([p.detach().clone() for p in vectors.parameters_of(name)])
+        factors.append([factor.detach().clone() for factor in vectors.factors(name)])
         composition.add(vectors)
     (a1, b1), (a2, b2) = factors
     torch.testing.assert_close(composition.sums[name], b1 @ a1 + b2 @ a2)
@@ -167,8 +169,8 @@ def test_lora_rank_and_starts(generator: torch.Generator) -> None:
         draws = []
         for _ in range(200):
             vectors.begin(1.0, generator)
-            a, b = vectors.parameters_of("blocks.0.mlp.fc1.weight")
+            a, b = vectors.factors("blocks.0.mlp.fc1.weight")
             draws.append(a.detach().clone())
             assert a.shape == (4, 8) and b.shape == (16, 4) and not b.any()
         assert float(torch.stack(draws).std()) == pytest.approx(spread, rel=0.05)
-        assert vectors.parameters_of("blocks.0.attn.qkv.weight")[0].shape == (12, 8)
+        assert vectors.factors("blocks.0.attn.qkv.weight")[0].shape == (12, 8)

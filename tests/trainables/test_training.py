@@ -34,9 +34,12 @@ def test_decoupled_step_shrinks_by_exactly_c_times_alpha_fisher() -> None:
 def test_regulariser_gradients_are_clipped_per_tensor() -> None:
     small, large = (nn.Parameter(torch.zeros(2, dtype=torch.float64)) for _ in range(2))
     gradient = torch.tensor([3e5, 4e5], dtype=torch.float64)
-    decoupled_step([(small, gradient / 1e6), (large, gradient)], factor=1.0)
+    decoupled_step([(small, gradient / 1e6), (large, gradient.clone())], factor=1.0)
     torch.testing.assert_close(small.detach(), -gradient / 1e6)
     assert float(large.detach().norm()) == pytest.approx(CLIP)
+    stack = nn.Parameter(torch.zeros(2, 1, 2, dtype=torch.float64))  # two weights that lie together
+    decoupled_step([(stack, torch.stack([gradient / 1e6, gradient])[:, None])], factor=1.0)
+    torch.testing.assert_close(stack.detach()[:, 0], torch.stack([small, large]).detach())
 
 
 def test_coupled_step_adds_to_the_loss_gradient() -> None:

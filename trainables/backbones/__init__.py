@@ -12,18 +12,18 @@ import timm
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from timm.models.vision_transformer import Block, VisionTransformer
+from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from trainables.backbones import glyph_vit
 from trainables.backbones.class_token import read_class_token_only
+from trainables.backbones.few_tokens import attend_plainly
 from trainables.backbones.inputs import InputSpec
 from trainables.errors import InputError
 
 __all__ = ["EMBEDDED", "Backbone", "InputSpec", "tuned_layers"]
 
 EMBEDDED = "glyph_vit"
-FEW_TOKENS = 32  # up to which plain products attend faster on a CPU than the fused kernel; at 17, two to three times
 _TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
 
 
@@ -58,8 +58,8 @@ class Backbone:
             else:
                 model = _load_timm(self.name, self.weights)
         read_class_token_only(model)
-        if torch.device(device).type == "cpu" and model.pos_embed.shape[1] <= FEW_TOKENS:
-            _attend_plainly(model)
+        if torch.device(device).type == "cpu":
+            attend_plainly(model)
         return model.eval().to(device)
 
     @property
@@ -104,12 +104,6 @@ def tuned_layers(model: nn.Module) -> dict[str, nn.Linear]:
     if not layers:
         raise InputError(f"{type(model).__name__} has no layer named {', '.join(_TUNED_SUFFIXES)}")
     return layers
-
-
-def _attend_plainly(model: VisionTransformer) -> None:
-    for block in model.blocks:
-        if isinstance(block, Block):
-            block.attn.fused_attn = False
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:

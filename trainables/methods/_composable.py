@@ -139,7 +139,7 @@ class ComposableLearner:
         if regularise == "all":
             fisher, coefficients = self.rule.layer_penalty(consolidation)
             on_device = {name: value.to(device) for name, value in fisher.items()}
-            self._layer_penalty = LayerPenalty(on_device, coefficients, self.composition.sums)
+            self._layer_penalty = LayerPenalty(on_device, coefficients, self.composition.sums, self.vectors.stacks)
         if regularise != "none" and (self.rule.alpha_cls or self.rule.alpha_cls_prior):
             mixtures = list(consolidation.mixtures[: self.rule.head_fisher_classes(consolidation, task)])
             generator = make_generator(self.context.seed, "head-fisher", task.index)
@@ -169,8 +169,8 @@ class ComposableLearner:
             return loss.detach()
 
         metrics = self._check_stability(task)
-        metrics["train/loss"] = fit(task.train, self.context, task.index, step)
-        require_finite(parameters, self.context, task.index, len(task.train))
+        metrics["train/loss"] = fit(task, self.context, step, self._penalty)
+        require_finite(parameters, self.context, task)
         return metrics
 
     def _check_stability(self, task: Task) -> dict[str, float]:
@@ -181,6 +181,9 @@ class ComposableLearner:
         if factor >= EULER_LIMIT:
             _log.warning("task %d: strength * max Fisher is %.3g, decoupled steps need < 2", task.index, factor)
         return {"train/euler_factor": factor}
+
+    def _penalty(self) -> float:
+        return 0.0 if self._layer_penalty is None else self._layer_penalty.value(self.vectors)
 
     def _regularise(self, factor: float) -> None:
         pairs = []

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from trainables.preconsolidation.fisher import Fisher
 from trainables.task_vectors import TaskVectors
 
-CLIP = 100.0  # per tensor, on the regulariser's gradient; source: the authors' code
+CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,16 @@ class LayerPenalty:
         fisher: F, tuned weight name to `(out, in)`.
         coefficients: own and others.
         past: Sum of past task vectors; read once, not kept.
+        stacks: The names of both, grouped as the task vectors are.
     """
 
-    def __init__(self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor]) -> None:
-        self.curvature = {name: coefficients.own * value for name, value in fisher.items()}
+    def __init__(
+        self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor], stacks: list[tuple[str, ...]]
+    ) -> None:
+        own, others = coefficients.own, coefficients.others
+        self.curvature = [torch.stack([own * fisher[name] for name in names]) for names in stacks]
         self.pull = (
-            {name: coefficients.others * value * past[name] for name, value in fisher.items()}
-            if coefficients.others
-            else {}
+            [torch.stack([others * fisher[name] * past[name] for name in names]) for names in stacks] if others else []
         )
 
     def largest(self) -> float:
@@ -50,18 +52,25 @@ class LayerPenalty:
 
         One decoupled step multiplies a weight by 1 - c_e * curvature: explicit Euler, which blows up above 2 / c_e.
         """
-        return max(float(value.max()) for value in self.curvature.values())
+        return max(float(value.max()) for value in self.curvature)
+
+    @torch.no_grad()
+    def value(self, vectors: TaskVectors) -> float:
+        """Return Omega at tau_t less Omega at tau_t = 0: 1/2 sum own F tau_t^2 - sum others F tau_t sum_{s<t} tau_s."""
+        taus = [vectors.dense_stack(k) for k in range(len(self.curvature))]
+        parts = [(c * tau * tau).sum() / 2 for c, tau in zip(self.curvature, taus, strict=True)]
+        parts += [-(pull * tau).sum() for pull, tau in zip(self.pull, taus if self.pull else [], strict=True)]
+        return float(torch.stack(parts).sum())
 
     @torch.no_grad()
     def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradient of every trainable parameter of tau_t, pulled back in closed form."""
-        gradients = torch._foreach_mul([vectors.dense(name) for name in self.curvature], list(self.curvature.values()))
+        gradients = list(
+            torch._foreach_mul([vectors.dense_stack(k) for k in range(len(self.curvature))], self.curvature)
+        )
         if self.pull:
-            torch._foreach_sub_(gradients, list(self.pull.values()))
-        pairs: list[tuple[nn.Parameter, Tensor]] = []
-        for name, gradient in zip(self.curvature, gradients, strict=True):
-            pairs += zip(vectors.parameters_of(name), vectors.pull_back(name, gradient), strict=True)
-        return pairs
+            torch._foreach_sub_(gradients, self.pull)
+        return [pair for k, gradient in enumerate(gradients) for pair in vectors.pull_back(k, gradient)]
 
 
 class HeadPenalty:
@@ -90,10 +99,13 @@ class HeadPenalty:
 def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float) -> None:
     """Apply p <- p - c_e clip(g) before the optimiser's own step; the learning rate plays no part.
 
+    The gradients given are scaled in place.
+
     Source: the paper, section Implementation details (Optimization); the step size c_e is the authors' code's.
     """
     parameters, gradients = _unzipped(pairs)
-    torch._foreach_sub_(parameters, _clipped(gradients), alpha=factor)
+    _clip(gradients)
+    torch._foreach_sub_(parameters, gradients, alpha=factor)
 
 
 @torch.no_grad()
@@ -101,7 +113,8 @@ def coupled_step(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
     """Add the regulariser's gradients to the loss's, and clip the sums; the optimiser takes the step."""
     parameters, gradients = _unzipped(pairs)
     sums = list(torch._foreach_add(_gradients_of(parameters), gradients))
-    for parameter, gradient in zip(parameters, _clipped(sums), strict=True):
+    _clip(sums)
+    for parameter, gradient in zip(parameters, sums, strict=True):
         parameter.grad = gradient
 
 
@@ -115,9 +128,10 @@ def _gradients_of(parameters: list[Tensor]) -> list[Tensor]:
     return gradients
 
 
-def _clipped(gradients: list[Tensor]) -> list[Tensor]:
-    """Scale each tensor whose norm is above `CLIP` down to it; on a GPU, which is not waited for, all of them."""
-    norms = torch.stack(torch._foreach_norm(gradients))
+def _clip(gradients: list[Tensor]) -> None:
+    """Scale each matrix or vector whose norm is above `CLIP` down to it, in place; a GPU is not waited for."""
+    parts = [part for gradient in gradients for part in (gradient.unbind() if gradient.ndim == 3 else (gradient,))]
+    norms = torch.stack(torch._foreach_norm(parts))
     if norms.device.type == "cpu" and float(norms.max()) <= CLIP - 1e-6:  # every factor is 1: most steps
-        return gradients
-    return list(torch._foreach_mul(gradients, list((CLIP / (norms + 1e-6)).clamp(max=1.0).unbind())))
+        return
+    torch._foreach_mul_(parts, list((CLIP / (norms + 1e-6)).clamp(max=1.0).unbind()))

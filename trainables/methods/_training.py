@@ -9,13 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.data import ImageSet
+from trainables.data import Task
 from trainables.errors import DivergedError
 from trainables.methods._heads import Heads
 from trainables.methods.protocol import Context
 from trainables.randomness import make_generator
 
 Step = Callable[[Tensor, Tensor, float], Tensor]
+BLOWN_UP = 100.0  # times the loss of guessing
 
 
 def cosine(epoch: int, epochs: int) -> float:
@@ -26,36 +27,45 @@ def cosine(epoch: int, epochs: int) -> float:
     return 1.0 if epochs == 1 else math.cos(99 * math.pi * epoch / (200 * (epochs - 1)))
 
 
-def fit(images: ImageSet, context: Context, task: int, step: Step) -> float:
-    """Pass over the images `context.epochs` times.
+def fit(task: Task, context: Context, step: Step, penalty: Callable[[], float] | None = None) -> float:
+    """Pass over a task's training images `context.epochs` times.
 
     Args:
-        images: Training images.
+        task: Its index names the generator and any divergence.
         context: Epochs, batch size, seed, device.
-        task: t; names the generator and any divergence.
         step: Given x `(b, ...)`, y `(b,)` and c_e, does one optimiser step and returns the detached loss.
+        penalty: The regulariser's value beyond its value at the start of the task; None where there is no regulariser.
 
     Returns:
-        Mean loss per example of the last epoch.
+        Mean loss per example of the last epoch, without the regulariser.
 
     Raises:
-        DivergedError: If a loss was not finite. Losses are looked at once per epoch, so that a GPU is never waited for.
+        DivergedError: If a loss was not finite, or the regularised loss after an epoch is `BLOWN_UP` times that of
+            guessing. Losses are looked at once per epoch, so that a GPU is never waited for.
     """
-    generator = make_generator(context.seed, "finetune", task)
+    generator = make_generator(context.seed, "finetune", task.index)
     steps_done, mean = 0, 0.0
     for epoch in range(context.epochs):
         factor = cosine(epoch, context.epochs)
         losses, sizes = [], []
-        for x, y in images.batches(context.batch_size, generator, shuffle=True, device=context.device):
+        for x, y in task.train.batches(context.batch_size, generator, shuffle=True, device=context.device):
             losses.append(step(x, y, factor))
             sizes.append(len(y))
         values = torch.stack(losses).double().cpu()
         if not values.isfinite().all():
-            raise DivergedError(task, steps_done + int((~values.isfinite()).nonzero()[0]) + 1)
+            raise DivergedError(task.index, steps_done + int((~values.isfinite()).nonzero()[0]) + 1)
         steps_done += len(sizes)
         weights = torch.tensor(sizes, dtype=torch.float64)
         mean = float((values * weights).sum() / weights.sum())
+        _require_bounded(mean + (penalty() if penalty else 0.0), task, steps_done)
     return mean
+
+
+def _require_bounded(loss: float, task: Task, step: int) -> None:
+    """Raise if a regularised loss is far above what it was before training, at most about that of guessing."""
+    guessing = math.log(max(2, len(task.classes)))
+    if not loss <= BLOWN_UP * guessing:  # NaN is not, either
+        raise DivergedError(task.index, step, f"regularised loss of {loss:.3g} (guessing has {guessing:.2g})")
 
 
 def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: Tensor) -> Tensor:
@@ -74,11 +84,11 @@ def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: T
     return F.cross_entropy(heads.local_logits(context.features(model, x)), y)
 
 
-def require_finite(parameters: list[torch.nn.Parameter], context: Context, task: int, examples: int) -> None:
+def require_finite(parameters: list[torch.nn.Parameter], context: Context, task: Task) -> None:
     """Raise if training left a weight that is NaN or infinite; the last step may do so without any loss showing it.
 
     Raises:
         DivergedError: With the last step of the task.
     """
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):
-        raise DivergedError(task, context.epochs * math.ceil(examples / context.batch_size))
+        raise DivergedError(task.index, context.epochs * math.ceil(len(task.train) / context.batch_size))

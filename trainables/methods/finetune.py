@@ -76,8 +76,8 @@ class Finetune:
             optimizer.step()
             return loss.detach()
 
-        metrics = {"train/loss": fit(task.train, self.context, task.index, step)}
-        require_finite(parameters, self.context, task.index, len(task.train))
+        metrics = {"train/loss": fit(task, self.context, step)}
+        require_finite(parameters, self.context, task)
         return metrics
 
     def end_task(self, task: Task) -> None:

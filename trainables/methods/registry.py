@@ -15,7 +15,7 @@ from trainables.methods.finetune import Finetune, FinetuneConfig
 from trainables.methods.iel import IELConfig, IELRule
 from trainables.methods.ita import ITAConfig, ITARule
 from trainables.methods.protocol import Capabilities, Context, Method
-from trainables.task_vectors import FullTaskVectors, IA3TaskVectors
+from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors
 
 Rank = Annotated[int, Field(ge=1)]
 
@@ -118,8 +118,6 @@ def _ia3(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]
 
 
 def _lora(context: Context, config: ITALoRAConfig | IELLoRAConfig, rule: Callable[[Any], Rule]) -> Method:
-    from trainables.task_vectors.lora import LoRATaskVectors  # noqa: PLC0415  # peft takes a second to import
-
     vectors = partial(
         LoRATaskVectors, rank=config.rank, init="gaussian" if config.formulation == "paper" else "uniform"
     )

@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-FORMAT_VERSION = 4  # also goes up when the same key would give other numbers
+FORMAT_VERSION = 5  # also goes up when the same key would give other numbers
 _SUFFIX = ".safetensors"
 _log = logging.getLogger(__name__)
 

@@ -24,10 +24,12 @@ class TaskVectors(Protocol):
     Attributes:
         model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All that is not tuned is frozen.
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
+        stacks: Names of the tuned weights, those together whose parameters lie together; all of a stack have one shape.
     """
 
     model: nn.Module
     theta_0: dict[str, Tensor]
+    stacks: list[tuple[str, ...]]
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
         """Start a new task vector at tau = 0, with the given scale in the forward pass."""
@@ -42,19 +44,19 @@ class TaskVectors(Protocol):
         ...
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return all trainable parameters, in the order of `theta_0`."""
-        ...
-
-    def parameters_of(self, name: str) -> list[nn.Parameter]:
-        """Return the trainable parameters of one tuned weight."""
+        """Return all trainable parameters, in the order of `stacks`."""
         ...
 
     def dense(self, name: str) -> Tensor:
         """Return tau of one tuned weight as a matrix `(out, in)`, without scale; differentiable."""
         ...
 
-    def pull_back(self, name: str, gradient: Tensor) -> list[Tensor]:
-        """Turn d/d tau, `(out, in)`, into the gradients of `parameters_of(name)`, in that order, in closed form."""
+    def dense_stack(self, k: int) -> Tensor:
+        """Return the dense tau of the L weights of `stacks[k]`, `(L, out, in)`; not to be written to."""
+        ...
+
+    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+        """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients, in closed form."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -102,7 +104,10 @@ def replace_tuned_layers(model: VisionTransformer, kind: type[DenseTauLinear]) -
 
 
 class DenseTaskVectors:
-    """What full and IA3 share: layers that add a dense tau to their weight. Subclasses give `kind` and `pull_back`."""
+    """What full and IA3 share: layers that add a dense tau to their weight.
+
+    Each weight has one parameter and is a stack of its own. Subclasses give `kind`, `initial` and `_pull_back`.
+    """
 
     kind: type[DenseTauLinear]
     initial: float  # value of every parameter at tau = 0
@@ -110,14 +115,14 @@ class DenseTaskVectors:
     def __init__(self, model: VisionTransformer) -> None:
         self.theta_0 = {f"{name}.weight": layer.weight.detach() for name, layer in tuned_layers(model).items()}
         self.layers = replace_tuned_layers(model, self.kind)
+        self.stacks: list[tuple[str, ...]] = [(name,) for name in self.theta_0]
         self.model: nn.Module = model
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
         """See `TaskVectors`; the start is not random, `generator` is not read."""
         for name in self.layers:
             self.layers[name].scale = scale
-            for parameter in self.parameters_of(name):
-                nn.init.constant_(parameter, self.initial)
+            nn.init.constant_(self._parameter(name), self.initial)
 
     def set_base(self, name: str, weight: Tensor) -> None:
         """See `TaskVectors`."""
@@ -130,15 +135,29 @@ class DenseTaskVectors:
 
     def parameters(self) -> list[nn.Parameter]:
         """See `TaskVectors`."""
-        return [parameter for name in self.theta_0 for parameter in self.parameters_of(name)]
+        return [self._parameter(name) for name in self.theta_0]
 
-    def parameters_of(self, name: str) -> list[nn.Parameter]:
-        """See `TaskVectors`."""
-        return list(self.layers[name].parameters())
+    def _parameter(self, name: str) -> nn.Parameter:
+        (parameter,) = self.layers[name].parameters()
+        return parameter
 
     def dense(self, name: str) -> Tensor:
         """See `TaskVectors`."""
         return self.layers[name].tau()
+
+    def dense_stack(self, k: int) -> Tensor:
+        """See `TaskVectors`."""
+        (name,) = self.stacks[k]
+        return self.dense(name)[None]
+
+    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+        """See `TaskVectors`."""
+        (name,) = self.stacks[k]
+        return [(self._parameter(name), self._pull_back(name, gradient[0]))]
+
+    def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
+        """Turn d/d tau of one weight, `(out, in)`, into the gradient of its parameter."""
+        raise NotImplementedError
 
     def save(self, folder: Path) -> None:
         """Write nothing: PEFT has no form for this tau; its dense form is saved with every task vector."""

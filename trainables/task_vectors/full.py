@@ -26,6 +26,6 @@ class FullTaskVectors(DenseTaskVectors):
     kind = FullLinear
     initial = 0.0
 
-    def pull_back(self, name: str, gradient: Tensor) -> list[Tensor]:
-        """See `TaskVectors`: the gradient itself."""
-        return [gradient]
+    def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
+        """Return the gradient itself."""
+        return gradient

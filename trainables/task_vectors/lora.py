@@ -1,51 +1,113 @@
-"""LoRA: tau = B A, carried by peft's layers. B = 0 at the start, so tau = 0.
+"""LoRA: tau = B A. B = 0 at the start, so tau = 0.
 
 Source: Hu et al. 2021, https://arxiv.org/abs/2106.09685. The scale alpha / r of that paper is 1. Rank r for proj, fc1
-and fc2, 3 r for qkv, whose weight is three matrices in one.
+and fc2, 3 r for qkv, whose weight is three matrices in one. What is saved is peft's format.
+
+The factors of all layers of one shape lie in one tensor, because the products of a small layer take less time than
+starting them: a step of the embedded ViT has 16 instead of 80.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from peft import LoraConfig, get_peft_model
-from peft.tuners.lora import Linear as LoraLinear
+from safetensors.torch import save_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from trainables.backbones import tuned_layers
 
 Init = Literal["gaussian", "uniform"]
-_ADAPTER = "default"
 BUILT_BELOW = 2  # times the multiplications of the factors
 
 
-class _LoRALinear(LoraLinear):
-    """peft's layer, which adds tau to the weight where that takes less time than adding tau x to the output.
+@dataclass
+class _Given:
+    """What the layers of a stack are given for one forward pass.
 
-    Per token, forward and backward, the factors cost 3 r (in + out) multiplications and several more passes over the
-    output; a weight that is built costs its own gradient instead, in * out. Narrow layers with a large r are cheaper
-    built, at about the factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
+    Attributes:
+        weights: `(out, in)` each; None outside a forward pass.
+        factors: A and scale * B of each; None where they are part of the weights, or tau is left out.
     """
 
-    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """See `peft.tuners.lora.Linear.forward`."""
-        base = self.get_base_layer()
-        a, b = self.lora_A[_ADAPTER].weight, self.lora_B[_ADAPTER].weight
-        if self.disable_adapters or base.weight.numel() >= BUILT_BELOW * 3 * (a.numel() + b.numel()):
-            return super().forward(x, *args, **kwargs)
-        return F.linear(x, torch.addmm(base.weight, b, a, alpha=self.scaling[_ADAPTER]), base.bias)
+    weights: tuple[Tensor, ...] | None = None
+    factors: list[tuple[Tensor, Tensor]] | None = None
+
+
+class _LoRALinear(nn.Module):
+    """A linear layer that finds its weight in what its stack is given; frozen but for that."""
+
+    bias: Tensor | None
+
+    def __init__(self, layer: nn.Linear, given: _Given, place: int) -> None:
+        super().__init__()
+        self.register_buffer("bias", None if layer.bias is None else layer.bias.detach())
+        self.given = given
+        self.place = place
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map `(..., in)` to `(..., out)`."""
+        assert self.given.weights is not None, "there are weights inside the network's forward pass only"
+        y = F.linear(x, self.given.weights[self.place], self.bias)
+        if self.given.factors is None:
+            return y
+        a, b = self.given.factors[self.place]
+        return y + F.linear(F.linear(x, a), b)
+
+
+class _Stack(nn.Module):
+    """What L layers of one shape tune.
+
+    A weight base + scale * B A is built where that takes less time than adding B (A x) to the output. Per token,
+    forward and backward, the factors cost 3 r (in + out) multiplications and several more passes over the output; a
+    weight that is built costs its own gradient instead, in * out. Narrow layers with a large r are cheaper built, at
+    about the factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
+
+    Attributes:
+        base: `(L, out, in)`.
+        a: `(L, r, in)`.
+        b: `(L, out, r)`.
+        scale: Factor of tau in the forward pass; at 0 tau is not even built.
+        given: What the layers read.
+    """
+
+    base: Tensor
+
+    def __init__(self, weights: list[Tensor], rank: int, given: _Given) -> None:
+        super().__init__()
+        self.register_buffer("base", torch.stack(weights))
+        count, out_features, in_features = self.base.shape
+        self.a = nn.Parameter(self.base.new_zeros(count, rank, in_features))
+        self.b = nn.Parameter(self.base.new_zeros(count, out_features, rank))
+        self.scale = 0.0
+        self.given = given
+
+    def give(self) -> None:
+        """Give the layers what their next forward pass needs."""
+        weights = self.base
+        if self.scale and self.base.numel() < BUILT_BELOW * 3 * (self.a.numel() + self.b.numel()):
+            with torch.autocast(self.base.device.type, enabled=False):  # a small tau is lost in a half-precision sum
+                weights = torch.baddbmm(self.base, self.b, self.a, alpha=self.scale)
+        elif self.scale:
+            self.given.factors = list(zip(self.a.unbind(), (self.scale * self.b).unbind(), strict=True))
+        self.given.weights = weights.unbind()
+
+    def take_back(self) -> None:
+        """Let go of what the layers were given: the graph holds what it needs."""
+        self.given.weights = self.given.factors = None
 
 
 class LoRATaskVectors:
-    """See `TaskVectors`. Two parameters per weight: A `(r, in)` and B `(out, r)`.
+    """See `TaskVectors`. Two parameters per stack of L weights: A `(L, r, in)` and B `(L, out, r)`.
 
     Args:
-        model: The backbone; its tuned layers are replaced by peft's.
+        model: The backbone; its tuned layers are replaced.
         rank: r.
         init: How A starts. "gaussian": standard deviation 1/r, as the paper says and peft does; "uniform": within
             +-1/sqrt(r * in), as the authors' code does.
@@ -53,28 +115,37 @@ class LoRATaskVectors:
 
     def __init__(self, model: VisionTransformer, rank: int = 16, init: Init = "gaussian") -> None:
         targets = tuned_layers(model)
-        self.theta_0 = {f"{name}.weight": layer.weight.detach().clone() for name, layer in targets.items()}
-        ranks = {name: 3 * rank if name.endswith("qkv") else rank for name in targets}
-        config = LoraConfig(
-            r=rank, lora_alpha=rank, target_modules=list(targets), rank_pattern=ranks, alpha_pattern=dict(ranks)
-        )
-        config._register_custom_module({nn.Linear: _LoRALinear})
+        model.requires_grad_(False)
         self.init = init
-        with torch.random.fork_rng(devices=[]):  # peft fills A from the global generator; `begin` draws it anew
-            self.model: nn.Module = get_peft_model(model, config)
-        self.layers: dict[str, LoraLinear] = {
-            f"{name}.weight": self.model.get_submodule(f"base_model.model.{name}") for name in targets
-        }
-        self._factors: dict[str, list[nn.Parameter]] = {
-            name: [layer.lora_A[_ADAPTER].weight, layer.lora_B[_ADAPTER].weight] for name, layer in self.layers.items()
-        }
+        self.model: nn.Module = model
+        self.theta_0 = {f"{name}.weight": layer.weight.detach() for name, layer in targets.items()}
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for name, layer in targets.items():
+            alike.setdefault((3 * rank if name.endswith("qkv") else rank, *layer.weight.shape), []).append(name)
+        self.stacks = [tuple(f"{name}.weight" for name in names) for names in alike.values()]
+        self._stacks = []
+        for (rank_here, *_), names in alike.items():
+            given = _Given()
+            self._stacks.append(_Stack([targets[name].weight.detach() for name in names], rank_here, given))
+            for place, name in enumerate(names):
+                model.set_submodule(name, _LoRALinear(targets[name], given, place))
+        model.add_module("lora", nn.ModuleList(self._stacks))
+        self._places = {name: (k, i) for k, names in enumerate(self.stacks) for i, name in enumerate(names)}
+        model.register_forward_pre_hook(lambda *_: self._for_each(_Stack.give))
+        model.register_forward_hook(lambda *_: self._for_each(_Stack.take_back))
 
+    def _for_each(self, do: Callable[[_Stack], None]) -> None:
+        for stack in self._stacks:
+            do(stack)
+
+    @torch.no_grad()
     def begin(self, scale: float, generator: torch.Generator) -> None:
         """See `TaskVectors`."""
-        self.model.enable_adapter_layers()  # type: ignore[operator]
-        for name, layer in self.layers.items():
-            layer.scaling[_ADAPTER] = scale
-            a, b = self.parameters_of(name)
+        for stack in self._stacks:
+            stack.scale = scale
+            stack.b.zero_()
+        for name in self.theta_0:
+            a, _ = self.factors(name)
             rank, fan_in = a.shape
             start = torch.empty(a.shape, dtype=a.dtype)  # drawn on the CPU: the same start on every device
             if self.init == "gaussian":
@@ -82,37 +153,63 @@ class LoRATaskVectors:
             else:
                 bound = 1 / math.sqrt(rank * fan_in)
                 start.uniform_(-bound, bound, generator=generator)
-            with torch.no_grad():
-                a.copy_(start)
-                b.zero_()
+            a.copy_(start)
 
+    @torch.no_grad()
     def set_base(self, name: str, weight: Tensor) -> None:
         """See `TaskVectors`."""
-        with torch.no_grad():
-            self.layers[name].base_layer.weight.copy_(weight)
+        k, i = self._places[name]
+        self._stacks[k].base[i].copy_(weight)
 
     def disable(self) -> None:
         """See `TaskVectors`."""
-        self.model.disable_adapter_layers()  # type: ignore[operator]
+        for stack in self._stacks:
+            stack.scale = 0.0
 
     def parameters(self) -> list[nn.Parameter]:
         """See `TaskVectors`."""
-        return [parameter for name in self.theta_0 for parameter in self.parameters_of(name)]
+        return [parameter for stack in self._stacks for parameter in (stack.a, stack.b)]
 
-    def parameters_of(self, name: str) -> list[nn.Parameter]:
-        """See `TaskVectors`."""
-        return self._factors[name]
+    def factors(self, name: str) -> tuple[Tensor, Tensor]:
+        """Return A `(r, in)` and B `(out, r)` of one tuned weight, which are parts of the parameters."""
+        k, i = self._places[name]
+        return self._stacks[k].a[i], self._stacks[k].b[i]
 
     def dense(self, name: str) -> Tensor:
         """See `TaskVectors`."""
-        a, b = self.parameters_of(name)
+        a, b = self.factors(name)
         return b @ a
 
-    def pull_back(self, name: str, gradient: Tensor) -> list[Tensor]:
+    def dense_stack(self, k: int) -> Tensor:
+        """See `TaskVectors`."""
+        return self._stacks[k].b @ self._stacks[k].a
+
+    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
         """See `TaskVectors`: gA = B^T g and gB = g A^T."""
-        a, b = self.parameters_of(name)
-        return [b.T @ gradient, gradient @ a.T]
+        a, b = self._stacks[k].a, self._stacks[k].b
+        return [(a, b.mT @ gradient), (b, gradient @ a.mT)]
 
     def save(self, folder: Path) -> None:
-        """Write the adapter in PEFT's format: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau."""
-        self.model.save_pretrained(str(folder), save_embedding_layers=False)  # type: ignore[operator]
+        """Write the adapter in PEFT's format: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau.
+
+        Source: https://huggingface.co/docs/peft/developer_guides/checkpoint.
+        """
+        from peft import LoraConfig  # noqa: PLC0415  # takes more than a second to import, and a search saves nothing
+
+        factors = {name.removesuffix(".weight"): self.factors(name) for name in self.theta_0}
+        ranks = {name: len(a) for name, (a, _) in factors.items()}
+        config = LoraConfig(
+            r=min(ranks.values()),
+            lora_alpha=min(ranks.values()),
+            target_modules=list(ranks),
+            rank_pattern=ranks,
+            alpha_pattern=ranks,
+            inference_mode=True,
+        )
+        config.save_pretrained(str(folder))
+        tensors = {
+            f"base_model.model.{name}.lora_{letter}.weight": factor.detach().cpu().contiguous()
+            for name, pair in factors.items()
+            for letter, factor in zip("AB", pair, strict=True)
+        }
+        save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
