@@ -6,19 +6,29 @@ import dataclasses
 import gc
 import math
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torchvision.transforms import RandomResizedCrop
+from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 
 from trainables.backbones import InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, characters, digits, drawing, get_source, glyphs
 from trainables.data.benchmark import BenchmarkSource
+from trainables.data.resampling import resized_by_products, resized_crops
 from trainables.data.splits import stratified_split, task_sizes
-from trainables.data.transforms import Normalise, RandomShift, _crop_box, small_transforms
+from trainables.data.transforms import (
+    Normalise,
+    RandomResizedCrop,
+    RandomShift,
+    ResizeRandomCrop,
+    Transform,
+    _crop_box,
+    small_transforms,
+)
 from trainables.errors import InputError
 
 
@@ -214,13 +224,33 @@ class TestPaperTransforms:
         ]
         torch.testing.assert_close(evaluate(images, None), v2.Compose(steps)(images))
 
+    @pytest.mark.parametrize(("height", "width", "size"), [(256, 256, 64), (40, 50, 56), (90, 61, 32)])
+    def test_crops_by_products_are_torchvisions(
+        self, height: int, width: int, size: int, generator: torch.Generator
+    ) -> None:
+        images = torch.randint(0, 256, (8, 3, height, width), dtype=torch.uint8, generator=generator)
+        images[4:] = images[4:] // 128 * 255  # overshoots, so that it is clipped on the way
+        boxes = [_crop_box(height, width, generator) for _ in images]
+        wanted = resized_crops(images, boxes, size)
+        assert wanted.dtype == torch.uint8  # torchvision's own, on a CPU
+        got = resized_by_products(images, torch.tensor(boxes), size)
+        difference = (got - wanted).abs()
+        assert float(difference.max()) <= 1 and float(difference.mean()) < 0.02
+
+    @pytest.mark.parametrize("transform", [RandomResizedCrop, partial(ResizeRandomCrop, 60)])
+    def test_images_of_several_sizes_give_what_one_size_gives(self, transform: Callable[..., Transform]) -> None:
+        made = transform(56, normalise=Normalise((0.5,) * 3, (0.5,) * 3))
+        images = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
+        one, several = (made(each, torch.Generator().manual_seed(3)) for each in (images, list(images)))
+        assert torch.equal(one, several) and one.shape == (4, 3, 56, 56)
+
     def test_crops_follow_torchvisions_rules(self, generator: torch.Generator) -> None:
         boxes = [_crop_box(60, 80, generator) for _ in range(2000)]
         assert all(t >= 0 and t + h <= 60 and left >= 0 and left + w <= 80 for t, left, h, w in boxes)
         image = torch.empty(1, 60, 80)
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            theirs = [RandomResizedCrop.get_params(image, [0.08, 1.0], [3 / 4, 4 / 3]) for _ in range(2000)]
+            theirs = [TheirRandomResizedCrop.get_params(image, [0.08, 1.0], [3 / 4, 4 / 3]) for _ in range(2000)]
         ours, reference = (torch.tensor(part, dtype=torch.float32) for part in (boxes, theirs))
         torch.testing.assert_close(ours.mean(0), reference.mean(0), rtol=0.05, atol=0.5)
         torch.testing.assert_close(ours.std(0), reference.std(0), rtol=0.06, atol=0.5)

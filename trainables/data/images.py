@@ -11,7 +11,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from trainables.data.transforms import Batch, Transform, moved
+from trainables.data.moving import moved
+from trainables.data.transforms import Batch, Transform
 
 
 class StoredImages(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol
@@ -14,15 +14,12 @@ from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as vision
 
 from trainables.backbones import InputSpec
+from trainables.data.moving import moved
+from trainables.data.resampling import Box, resized_crops
 
 Interpolation = Literal["bicubic", "bilinear"]
 Batch = Tensor | Sequence[Tensor]
 """uint8 images: `(b, c, h, w)` where they have one size, else `(c, h, w)` each."""
-
-
-def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Copy a tensor from the CPU to a device without waiting for what the device is doing."""
-    return tensor if torch.device(device).type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 class Transform(Protocol):
@@ -71,15 +68,9 @@ class RandomShift:
         if generator is None:
             raise ValueError("RandomShift needs a generator, got None")
         images = _one_size(images)
-        b, _, h, w = images.shape
         k = self.pixels
-        offsets = moved(torch.randint(2 * k + 1, (2, b), generator=generator), images.device)
-        # Beyond the border the border itself is read.
-        rows = (offsets[0][:, None] + torch.arange(-k, h - k, device=images.device)).clamp_(0, h - 1)  # [b, h]
-        columns = (offsets[1][:, None] + torch.arange(-k, w - k, device=images.device)).clamp_(0, w - 1)  # [b, w]
-        index = torch.arange(b, device=images.device)
-        shifted = images[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, h, w, c]
-        return self.normalise(shifted.permute(0, 3, 1, 2))
+        corners = torch.randint(2 * k + 1, (2, len(images)), generator=generator).T - k
+        return self.normalise(cut(images, moved(corners, images.device), *images.shape[2:]))
 
 
 @dataclass(frozen=True)
@@ -105,14 +96,13 @@ class RandomResizedCrop:
         """
         if generator is None:
             raise ValueError("RandomResizedCrop needs a generator, got None")
-
-        def crop(image: Tensor) -> Tensor:
-            top, left, height, width = _crop_box(image.shape[1], image.shape[2], generator)
-            return vision.resized_crop(
-                image, top, left, height, width, [self.size, self.size], InterpolationMode.BICUBIC, antialias=True
-            )
-
-        return _cropped_and_flipped(images, crop, self.normalise, generator)
+        flips = _draw_flips(len(images), generator)
+        boxes = [_crop_box(image.shape[1], image.shape[2], generator) for image in images]
+        crops = [
+            resized_crops(_with_channels(part, self.normalise), boxes[rows], self.size)
+            for rows, part in _by_size(images)
+        ]
+        return self.normalise(_flipped(torch.cat(crops), flips))
 
 
 @dataclass(frozen=True)
@@ -138,14 +128,14 @@ class ResizeRandomCrop:
         """
         if generator is None:
             raise ValueError("ResizeRandomCrop needs a generator, got None")
-
-        def crop(image: Tensor) -> Tensor:
-            image = _resized(image, self.resize, self.keep_ratio, "bicubic")
-            top = int(torch.randint(image.shape[1] - self.size + 1, (), generator=generator))
-            left = int(torch.randint(image.shape[2] - self.size + 1, (), generator=generator))
-            return image[:, top : top + self.size, left : left + self.size]
-
-        return _cropped_and_flipped(images, crop, self.normalise, generator)
+        flips = _draw_flips(len(images), generator)
+        crops = []
+        for _, part in _by_size(images):
+            resized = _resized(_with_channels(part, self.normalise), self.resize, self.keep_ratio, "bicubic")
+            room = (resized.shape[2] - self.size + 1, resized.shape[3] - self.size + 1)
+            corners = torch.tensor([[int(torch.randint(end, (), generator=generator)) for end in room] for _ in part])
+            crops.append(cut(resized, moved(corners, part.device), self.size, self.size))
+        return self.normalise(_flipped(torch.cat(crops), flips))
 
 
 @dataclass(frozen=True)
@@ -190,13 +180,41 @@ def _one_size(images: Batch) -> Tensor:
     return images
 
 
-def _cropped_and_flipped(
-    images: Batch, crop: Callable[[Tensor], Tensor], normalise: Normalise, generator: torch.Generator
-) -> Tensor:
-    """Crop each image, flip half of them, normalise: `(b, c', size, size)`. All flips are drawn before any crop."""
-    flips = torch.rand(len(images), generator=generator) < 0.5
-    crops = [crop(_with_channels(image, normalise)) for image in images]
-    return normalise(torch.stack([each.flip(2) if flip else each for each, flip in zip(crops, flips, strict=True)]))
+def _by_size(images: Batch) -> Iterator[tuple[slice, Tensor]]:
+    """Yield parts of one size, `(b, c, h, w)`, with their rows: all at once, or else image by image."""
+    if isinstance(images, Tensor):
+        yield slice(len(images)), images
+    else:
+        yield from ((slice(i, i + 1), image[None]) for i, image in enumerate(images))
+
+
+def _draw_flips(count: int, generator: torch.Generator) -> Tensor:
+    """Draw who is flipped, bool `(b,)`; before any crop is drawn."""
+    return torch.rand(count, generator=generator) < 0.5
+
+
+def _flipped(images: Tensor, flips: Tensor) -> Tensor:
+    return torch.where(moved(flips, images.device)[:, None, None, None], images.flip(3), images)
+
+
+def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
+    """Cut a part of one size out of every image, at a place of its own; beyond the border, the border is read.
+
+    Args:
+        images: `(b, c, h, w)`.
+        corners: Row and column of the first pixel, int64 `(b, 2)`, where the images lie.
+        height: Rows to cut out.
+        width: Columns to cut out.
+
+    Returns:
+        `(b, c, height, width)`.
+    """
+    b, _, h, w = images.shape
+    rows = (corners[:, :1] + torch.arange(height, device=images.device)).clamp_(0, h - 1)  # [b, height]
+    columns = (corners[:, 1:] + torch.arange(width, device=images.device)).clamp_(0, w - 1)  # [b, width]
+    index = torch.arange(b, device=images.device)
+    parts = images[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, height, width, c]
+    return parts.permute(0, 3, 1, 2)
 
 
 def _with_channels(images: Tensor, normalise: Normalise) -> Tensor:
@@ -213,8 +231,8 @@ def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpola
     return vision.resize(images, [to] if keep_ratio else [to, to], InterpolationMode(interpolation), antialias=True)
 
 
-def _crop_box(height: int, width: int, generator: torch.Generator) -> tuple[int, int, int, int]:
-    """Draw top, left, height and width of a crop as torchvision's RandomResizedCrop does."""
+def _crop_box(height: int, width: int, generator: torch.Generator) -> Box:
+    """Draw a crop as torchvision's RandomResizedCrop does."""
     for _ in range(10):
         area = height * width * _uniform(0.08, 1.0, generator)
         ratio = math.exp(_uniform(math.log(3 / 4), math.log(4 / 3), generator))

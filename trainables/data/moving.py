@@ -1,0 +1,11 @@
+"""From the CPU to a device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor from the CPU to a device without waiting for what the device is doing."""
+    return tensor if torch.device(device).type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
