@@ -14,7 +14,7 @@ from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
 from tausearch.cluster import at_once, local_cpus, ray_session
 from tausearch.files import RunDirectory, Storage
-from tausearch.interrupt import interruptible
+from tausearch.interrupt import Interrupt, interruptible
 from tausearch.observer import Listener, RecordListener
 from tausearch.preflight import require_fit_nodes
 from tausearch.progress import ProgressDisplay
@@ -123,25 +123,12 @@ def drive(
         for trial in history:
             progress.trial_changed(trial)
         watch = StorageWatch(directory)
+        everyone = [RecordListener(record), *listeners, tracker, progress]
 
-        def on_step() -> None:
-            if watch.look():
-                interrupt.stop()
-            interrupt.stop_tune()
+        def run(on_step: Callable[[], None]) -> None:
+            run_trials(spec, directory, source, make_config, everyone, history, on_step, watch, trainable)
 
-        try:
-            with ray_session(spec.resources, address):
-                interrupt.check()
-                if address is not None:
-                    require_fit_nodes(spec.resources, directory.path, _read_by_trials(spec))
-                    interrupt.check()
-                everyone = [RecordListener(record), *listeners, tracker, progress]
-                run_trials(spec, directory, source, make_config, everyone, history, on_step, watch, trainable)
-        except KeyboardInterrupt:
-            interrupt.requested = interrupt.requested or not interrupt.must_stop
-        except OSError as error:
-            if not watch.failed(error):
-                raise
+        _run_on_ray(spec, directory, address, interrupt, watch, run)
         interrupt.protected = True
         if watch.problem is not None:
             tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
@@ -156,6 +143,42 @@ def drive(
     return RunResult(
         directory.name, directory.path, trials, interrupted, out_of_time, directory.log_file, tracker.uri, tracker.error
     )
+
+
+def _run_on_ray(
+    spec: RunSpec,
+    directory: RunDirectory,
+    address: str | None,
+    interrupt: Interrupt,
+    watch: StorageWatch,
+    run: Callable[[Callable[[], None]], None],
+) -> None:
+    """Start or join Ray and call `run`, until it ends or a person, the time budget or the storage stops it.
+
+    Afterwards `interrupt` and `watch` know which. `run` is given what to call whenever Tune goes round its event loop.
+
+    Raises:
+        InputError: If the cluster cannot run it.
+        OSError: If something could not be read or written and the storage is not why.
+    """
+
+    def on_step() -> None:
+        if watch.look():
+            interrupt.stop()
+        interrupt.stop_tune()
+
+    try:
+        with ray_session(spec.resources, address):
+            interrupt.check()
+            if address is not None:
+                require_fit_nodes(spec.resources, directory.path, _read_by_trials(spec))
+                interrupt.check()
+            run(on_step)
+    except KeyboardInterrupt:
+        interrupt.requested = interrupt.requested or not interrupt.must_stop
+    except OSError as error:
+        if not watch.failed(error):
+            raise
 
 
 def _read_by_trials(spec: RunSpec) -> list[str]:
