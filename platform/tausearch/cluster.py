@@ -23,6 +23,8 @@ _ENVIRONMENT = {
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # Tune's own snapshots are never read
 }
 
+_PRIVATE = "tausearch_own"  # a resource by which a Ray of our own is known to others
+
 
 def local_cpus() -> int:
     """Return how many CPUs this process may use."""
@@ -62,11 +64,13 @@ def require_reachable(address: str) -> None:
     """Make sure that something listens where a cluster is said to be: Ray itself would try for minutes.
 
     Raises:
-        InputError: If not.
+        InputError: If not, or if it is no address.
     """
+    if address == "auto":
+        return  # Ray looks on this machine, and says at once if there is none
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return  # "auto" and the like: Ray looks on this machine, and says at once if there is none
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise InputError(f"--address must be auto, HOST:PORT or ray://HOST:PORT, got {address!r}")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:
@@ -95,7 +99,8 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
     """Start a Ray of our own, or join the one at `address`, for as long as the block runs.
 
     Raises:
-        InputError: If no Ray answers at the address, it is another version, or too small for a single trial.
+        InputError: If no Ray answers at the address, it is another version, another run's own, or too small for a
+            single trial.
         RuntimeError: Whatever else Ray has to say.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
@@ -105,18 +110,26 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
         ray.init(
             address=address or "local",
             num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial),
+            resources=None if address else {_PRIVATE: 1},
             include_dashboard=False,
             log_to_driver=False,
             logging_level="WARNING",
         )
     except ConnectionError as error:
-        raise InputError(f"--address {address}: no Ray cluster answers there") from error
+        said = " ".join(str(error).split())
+        hint = "RAY_AUTH_MODE=token where one is asked for"
+        raise InputError(f"--address {address}: no Ray cluster can be joined there ({said}); {hint}") from error
     except RuntimeError as error:  # Ray's own comparison of its version and Python's
         if "Version mismatch" not in str(error):
             raise
         raise InputError(f"--address {address}: {' '.join(str(error).split())}") from error
     try:
         has = ray.cluster_resources()
+        if address and _PRIVATE in has:
+            raise InputError(
+                f"--address {address}: the Ray that answers is another run's own and ends with it; start one that stays"
+                " with: ray start --head"
+            )
         for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
             if wanted > has.get(kind, 0):
                 raise InputError(f"a trial needs {wanted:g} {kind}, the cluster has {has.get(kind, 0):g} in all")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,13 +13,14 @@ from ray.tune import Trainable
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
 from tausearch.cluster import at_once, local_cpus, ray_session
-from tausearch.files import RunDirectory, Storage
+from tausearch.cluster_head import head_watched
+from tausearch.files import RunDirectory, Storage, storage_words
 from tausearch.interrupt import Interrupt, interruptible
 from tausearch.observer import Listener, RecordListener
 from tausearch.preflight import require_fit_nodes
 from tausearch.progress import ProgressDisplay
 from tausearch.quiet import Stream, chatter_to
-from tausearch.record import Record, TrialSummary
+from tausearch.record import Record, TrialSummary, at_rest
 from tausearch.runner import run_trials
 from tausearch.spec import RunSpec
 from tausearch.tracking import Tracker
@@ -120,19 +121,20 @@ def drive(
         progress = stack.enter_context(ProgressDisplay(spec, screen))
         progress.say(_headline(spec, directory, len(history), on_cluster=address is not None))
         tracker = Tracker(spec, storage, spec.tracking_uri)
-        for trial in history:
-            progress.trial_changed(trial)
+        progress.know(history)
         watch = StorageWatch(directory)
+        resume = f"tausearch resume {spec.name}{storage_words(storage.root)}"
         everyone = [RecordListener(record), *listeners, tracker, progress]
 
         def run(on_step: Callable[[], None]) -> None:
             run_trials(spec, directory, source, make_config, everyone, history, on_step, watch, trainable)
 
-        _run_on_ray(spec, directory, address, interrupt, watch, run)
+        with head_watched(address, progress.say, resume) if address else nullcontext():
+            _run_on_ray(spec, directory, address, interrupt, watch, run)
         interrupt.protected = True
         if watch.problem is not None:
             tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
-            raise StorageError(f"{watch.problem}; mend that, then: tausearch resume {spec.name}")
+            raise StorageError(f"{watch.problem}; mend that, then: {resume}")
         trials = record.trials()
         ended = sum(trial.status != "running" for trial in trials) == spec.trials
         interrupted = interrupt.requested and not ended
@@ -141,7 +143,14 @@ def drive(
             tracker.trial_changed(trial)  # also those that an earlier driver could not write
         tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclude(trials))
     return RunResult(
-        directory.name, directory.path, trials, interrupted, out_of_time, directory.log_file, tracker.uri, tracker.error
+        name=directory.name,
+        path=directory.path,
+        trials=at_rest(trials),
+        interrupted=interrupted,
+        out_of_time=out_of_time,
+        log_file=directory.log_file,
+        tracking_uri=tracker.uri,
+        tracking_error=tracker.error,
     )
 
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from search_spaces import Dimension, Range
 from tausearch.record import TrialSummary
@@ -37,11 +38,12 @@ def draw_search(
         The PNG files.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
+    stopped = [trial for trial in trials if trial.status in ("pruned", "diverged")]
     plots: dict[str, Callable[[], Figure]] = {}
     if finished:
         plots["history"] = lambda: _history(finished)
     if finished and space:
-        plots["slices"] = lambda: _slices(finished, space)
+        plots["slices"] = lambda: _slices(finished, stopped, space)
     if importances:
         plots["importances"] = lambda: _bars(importances)
     if correlations:
@@ -72,27 +74,53 @@ def _history(finished: Sequence[TrialSummary]) -> Figure:
     return figure
 
 
-def _slices(finished: Sequence[TrialSummary], space: Mapping[str, Dimension]) -> Figure:
+def _slices(
+    finished: Sequence[TrialSummary], stopped: Sequence[TrialSummary], space: Mapping[str, Dimension]
+) -> Figure:
     columns = min(len(space), 4)
     rows = -(-len(space) // columns)
     figure = Figure(figsize=(3.2 * columns + 1, 3.2 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    colours = ScalarMappable(Normalize(0, max(trial.number for trial in finished)), "viridis_r")
+    colours = ScalarMappable(Normalize(0, max(1, *(trial.number for trial in finished))), "viridis_r")
     for axes, (name, dimension) in zip(grid.flat, space.items(), strict=False):
-        x = [trial.hyperparameters[name] for trial in finished]
-        x = x if isinstance(dimension, Range) else [str(value) for value in x]
+        of = _values if isinstance(dimension, Range) else _words
         colour = colours.to_rgba(np.array([trial.number for trial in finished]))
-        axes.scatter(x, [trial.value for trial in finished], c=colour, edgecolors="grey", linewidths=0.5)
+        axes.scatter(
+            of(finished, name), [trial.value for trial in finished], c=colour, edgecolors="grey", linewidths=0.5
+        )
+        below = axes.get_xaxis_transform()  # they have no final accuracy: marks at the lower edge
+        axes.scatter(of(stopped, name), [0.02] * len(stopped), marker="|", color="grey", transform=below)
         if isinstance(dimension, Range) and dimension.log:
-            axes.set_xscale("log")
+            _few_ticks(axes)
         axes.set_xlabel(name)
         axes.grid(alpha=0.3)
     for axes in grid.flat[len(space) :]:
         axes.set_visible(False)
     for axes in grid[:, 0]:
         axes.set_ylabel("final accuracy (%)")
-    figure.colorbar(colours, ax=grid, label="trial")
+    figure.colorbar(colours, ax=grid, label="trial", ticks=MaxNLocator(integer=True))
+    if stopped:
+        figure.supxlabel("grey marks: stopped early or diverged", fontsize="small", color="grey")
     return figure
+
+
+def _values(trials: Sequence[TrialSummary], name: str) -> list[float]:
+    return [float(trial.hyperparameters[name]) for trial in trials]
+
+
+def _words(trials: Sequence[TrialSummary], name: str) -> list[str]:
+    return [str(trial.hyperparameters[name]) for trial in trials]
+
+
+def _few_ticks(axes: Axes) -> None:
+    """Make a logarithmic axis whose labels have room, however few decades it spans."""
+    axes.set_xscale("log")
+    first, last = axes.get_xlim()
+    decades = np.log10(last / first)
+    if decades < 3:  # beyond, matplotlib's own powers of ten do
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1 else (1, 3)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _bars(importances: Mapping[str, float]) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,12 @@ DEFAULT_STORAGE = "./tausearch-runs"
 DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
 _RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def storage_words(root: str | Path) -> str:
+    """Return what to add to a command so that it finds a storage root: nothing for the default one."""
+    is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
+    return "" if is_default else f" --storage {shlex.quote(str(root))}"
 
 
 @dataclass(frozen=True)

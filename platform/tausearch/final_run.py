@@ -16,6 +16,7 @@ from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
+from tausearch.mlflow_store import checked_uri
 from tausearch.planning import checked_store, created, new_run, plan_resources
 from tausearch.quiet import Stream
 from tausearch.record import TrialSummary
@@ -95,7 +96,7 @@ def train(
         address,
         (cpus_per_trial, gpus_per_trial, concurrent),
     )
-    changes = {"store_gigabytes": checked_store(store_gigabytes), "tracking_uri": tracking_uri}
+    changes = {"store_gigabytes": checked_store(store_gigabytes), "tracking_uri": checked_uri(tracking_uri)}
     spec = spec.model_copy(update=changes)
 
     with created(spec, root, rename=name is None) as (spec, directory):

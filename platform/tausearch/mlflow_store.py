@@ -9,6 +9,32 @@ from typing import Any
 from filelock import FileLock
 
 from tausearch.files import Storage
+from trainables.errors import InputError
+
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+_SHORTER = {
+    "Connection refused": "no server answers there",
+    "timed out": "no answer in time",
+    "Name or service not known": "there is no such host",
+    "Temporary failure in name resolution": "there is no such host",
+}
+
+
+def checked_uri(uri: str | None) -> str | None:
+    """Return a tracking URI that MLflow could write to, or None for the default store.
+
+    Raises:
+        InputError: If it is of another kind.
+    """
+    if uri is not None and uri.partition("://")[0].partition("+")[0] not in _SCHEMES:
+        raise InputError(f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)}, got {uri!r}")
+    return uri
+
+
+def reason(error: Exception) -> str:
+    """Return in a few words why MLflow could not be read or written."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return next((shorter for sign, shorter in _SHORTER.items() if sign in line), line)
 
 
 def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:

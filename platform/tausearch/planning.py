@@ -221,6 +221,16 @@ def checked_store(gigabytes: float) -> float:
     return gigabytes
 
 
+def require_gpu(wish: str) -> None:
+    """Make sure that this machine has a GPU.
+
+    Raises:
+        InputError: If not; begins with `wish`.
+    """
+    if not torch.cuda.is_available():
+        raise InputError(f"{wish}: this machine has no GPU")
+
+
 def plan_resources(
     cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
 ) -> Resources:
@@ -244,8 +254,8 @@ def plan_resources(
     if address is not None:
         require_reachable(address)
     else:  # of a cluster, Ray knows once it is joined
-        if gpus_per_trial and not torch.cuda.is_available():
-            raise InputError(f"--gpus-per-trial {gpus_per_trial:g}: this machine has no GPU")
+        if gpus_per_trial:
+            require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
         if cpus_per_trial > local_cpus():
             raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
     resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TextIO
 
@@ -46,6 +47,8 @@ class ProgressDisplay:
         self.spec = spec
         self.console = Console(file=screen)
         self.trials: dict[int, TrialSummary] = {}
+        self._tasks_known = 0
+        self._begun = False
         self.start = time.monotonic()
         self._last_line = self.start
         self._ended_event = threading.Event()
@@ -81,8 +84,15 @@ class ProgressDisplay:
         """Print one line above the display."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
+    def know(self, trials: Sequence[TrialSummary]) -> None:
+        """Take note of trials that an earlier process ran; they say nothing of how fast this one is."""
+        self.trials |= {trial.number: trial for trial in trials}
+        self._tasks_known = self._tasks_done()
+        self._bar.update(self._bar_task, completed=self.ended)
+
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show a change; see `Listener`."""
+        self._begun = True
         self.trials[trial.number] = trial
         self._bar.update(self._bar_task, completed=self.ended)
         if self.console.is_terminal:
@@ -104,10 +114,13 @@ class ProgressDisplay:
         return sum(trial.status != "running" for trial in self.trials.values())
 
     def seconds_left(self) -> float | None:
-        """Estimate the time left from the tasks done so far; None before the first."""
-        total = self.spec.trials * self.spec.steps
-        done = sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials.values())
-        return None if done == 0 else (time.monotonic() - self.start) * (total - done) / done
+        """Estimate the time left from the tasks that this process has done so far; None before the first."""
+        done = self._tasks_done()
+        here, left = done - self._tasks_known, self.spec.trials * self.spec.steps - done
+        return None if here <= 0 else (time.monotonic() - self.start) * left / here
+
+    def _tasks_done(self) -> int:
+        return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials.values())
 
     def _unit(self) -> str:
         return "trial" if self.spec.purpose == "search" else "seed"
@@ -121,7 +134,7 @@ class ProgressDisplay:
 
     def _standing(self) -> str:
         """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
-        if not self.trials:
+        if not self._begun:
             return "starting Ray"
         if self.spec.purpose == "search":
             best = best_trial(self.trials.values())
@@ -149,7 +162,7 @@ class ProgressDisplay:
         return " | ".join(parts)
 
     def _running(self) -> list[TrialSummary]:
-        return [trial for trial in list(self.trials.values()) if trial.status == "running"]
+        return [trial for trial in list(self.trials.values()) if trial.status == "running"] if self._begun else []
 
     def _render(self) -> Group:
         table = Table(box=None, pad_edge=False, show_header=bool(self.trials))

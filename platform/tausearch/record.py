@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -152,7 +152,7 @@ class Record:
 def _read(path: Path) -> pa.Table:
     try:
         with path.open("rb") as file:  # one open file: the driver may replace the path at any moment
-            return pq.ParquetFile(file).read()
+            return pq.ParquetFile(file).read(use_threads=False)  # a few rows; threads could outlive the interpreter
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"record file {path}: is damaged ({str(error).splitlines()[0]})") from error
 
@@ -160,6 +160,11 @@ def _read(path: Path) -> pa.Table:
 def final_value(row: Mapping[str, float]) -> float | None:
     """Return the final accuracy in a metrics row, whichever part it was measured on; None before the last task."""
     return row.get("val/final_accuracy", row.get("test/final_accuracy"))
+
+
+def at_rest(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
+    """Return trials as they are while no process drives the run: those that were running wait to be continued."""
+    return [replace(trial, status="pending") if trial.status == "running" else trial for trial in trials]
 
 
 def best_trial(trials: Iterable[TrialSummary]) -> TrialSummary | None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from tausearch.insight import rank_correlations
+from tausearch.insight import ENOUGH, rank_correlations
 from tausearch.progress import brief, clock
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
@@ -116,7 +116,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if (result.path / "figures").exists():
         out.print(f"figures     {result.path / 'figures'}", soft_wrap=True)
-    _show_trust(out, rank_correlations(result.trials, spec.steps, spec.prefix))
+    _show_trust(out, spec, result.trials, rank_correlations(result.trials, spec.steps, spec.prefix))
     _show_tracking_error(out, result, storage_option)
     _show_unstable(out, result.trials)
     _show_errors(out, result.trials)
@@ -145,11 +145,17 @@ def _show_errors(out: Console, trials: Sequence[TrialSummary]) -> None:
             out.print(f"trial {trial.number} {trial.status}: {trial.error}", style="red", soft_wrap=True)
 
 
-def _show_trust(out: Console, correlations: Mapping[int, float]) -> None:
-    """Say how far accuracies after early tasks tell the order at the end."""
+def _show_trust(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], correlations: Mapping[int, float]) -> None:
+    """Say how far accuracies after early tasks tell the order at the end, or why that is not known."""
+    finished = sum(trial.status == "complete" for trial in trials)
+    what = "rank correlation of accuracy after task k with final accuracy"
     if correlations:
         values = "  ".join(f"{k}: {value:.2f}" for k, value in correlations.items())
-        out.print(f"rank correlation of accuracy after task k with final accuracy   {values}", soft_wrap=True)
+        equal = [str(k) for k in range(1, spec.steps) if k not in correlations]
+        note = f" (after task {', '.join(equal)} all are equal)" if equal else ""
+        out.print(f"{what}, {finished} finished trials   {values}{note}", soft_wrap=True)
+    elif spec.scheduler != "none":
+        out.print(f"{what}: not known, {finished} finished trials of {ENOUGH} or more that it takes", soft_wrap=True)
 
 
 def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
@@ -179,7 +185,7 @@ def _pages(spec: RunSpec, storage_option: str) -> str:
 def _show_tracking_error(out: Console, result: RunResult, storage_option: str) -> None:
     if result.tracking_error:
         out.print(
-            f"MLflow at {result.tracking_uri} lacks a part of it ({result.tracking_error}); once it answers again:"
+            f"MLflow at {result.tracking_uri} does not have all of it ({result.tracking_error}); once it does answer:"
             f" {_command()} sync {result.name}{storage_option}",
             style="yellow",
             soft_wrap=True,
@@ -213,7 +219,8 @@ def show_status(found: RunStatus) -> None:
     out.print(f"{found.spec.name}: {found.state}; {counts}")
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
     _show_settings(out, found.spec, 14)
-    _show_trust(out, found.rank_correlations)
+    if found.spec.purpose == "search":
+        _show_trust(out, found.spec, found.trials, found.rank_correlations)
     _show_errors(out, found.trials)
 
 

@@ -21,9 +21,10 @@ from tausearch.figures import draw_search
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.insight import importances, rank_correlations
 from tausearch.lock import driver_lock
+from tausearch.mlflow_store import checked_uri
 from tausearch.observer import Listener
 from tausearch.pilot import with_measured_share
-from tausearch.planning import created, plan, plan_resources
+from tausearch.planning import created, plan, plan_resources, require_gpu
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary, best_trial
 from tausearch.runner import newest_checkpoint
@@ -114,6 +115,8 @@ def search(
         SpaceError: Before any work, if the search space is wrong.
     """
     running_method(method)  # first: whoever names a method that does not run need not fetch a dataset to learn it
+    if gpus_per_trial == "auto" and address is None:
+        require_gpu("--gpus-per-trial auto")
     opened = open_benchmark(benchmark, data_root)
     spec, root = plan(
         benchmark=opened,
@@ -138,7 +141,7 @@ def search(
         pilot = spec.trial(0, spec.start, spec.seed, store=root.store, artifacts=None)
         spec, line = with_measured_share(spec, pilot, address)
         print(line, file=sys.stdout if progress_to == "stdout" else sys.stderr, flush=True)
-    spec = spec.model_copy(update={"tracking_uri": tracking_uri})
+    spec = spec.model_copy(update={"tracking_uri": checked_uri(tracking_uri)})
     with created(spec, root, rename=name is None) as (spec, directory):
         return run_search(spec, root, directory, address=address, time_budget=time_budget, progress_to=progress_to)
 
@@ -215,7 +218,8 @@ def _continued(
         spec = spec.model_copy(update={"trials": trials})
     wanted = concurrent or spec.resources.concurrent
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, address)
-    return spec.model_copy(update={"resources": resources, "tracking_uri": tracking_uri or spec.tracking_uri})
+    uri = checked_uri(tracking_uri) or spec.tracking_uri
+    return spec.model_copy(update={"resources": resources, "tracking_uri": uri})
 
 
 def _require_unchanged(spec: RunSpec) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tausearch.files import RunDirectory, Storage
 from tausearch.insight import rank_correlations
 from tausearch.lock import is_driven
-from tausearch.record import STATUSES, Record, TrialSummary, best_trial
+from tausearch.record import STATUSES, Record, TrialSummary, at_rest, best_trial
 from tausearch.spec import RunSpec, read_spec
 from trainables.errors import InputError
 
@@ -63,8 +63,8 @@ def status(directory: RunDirectory) -> RunStatus:
     """
     spec, driven = read_spec(directory), is_driven(directory)
     trials = Record(directory.record).trials()
-    if not driven:  # nothing runs without a driver: these wait to be continued
-        trials = [replace(t, status="pending") if t.status == "running" else t for t in trials]
+    if not driven:
+        trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     counts["pending"] += spec.trials - sum(counts.values())
     ended = counts["pending"] == 0 and counts["running"] == 0

@@ -9,6 +9,8 @@ from tausearch.files import RunDirectory, Storage
 from tausearch.final_run import conclude_final
 from tausearch.lock import driver_lock
 from tausearch.mlflow_run import MlflowRun
+from tausearch.mlflow_store import checked_uri, reason
+from tausearch.quiet import chatter_to
 from tausearch.record import Record, TrialSummary
 from tausearch.search_run import conclude_search
 from tausearch.spec import RunSpec, read_spec
@@ -40,7 +42,7 @@ def sync(storage: Storage, directory: RunDirectory, tracking_uri: str | None = N
     Args:
         storage: Its root.
         directory: Of the run.
-        tracking_uri: Where to write; by default where the run was tracked.
+        tracking_uri: Where to write, and where the run is tracked from now on; by default where it was.
 
     Returns:
         What MLflow has of it now.
@@ -49,8 +51,8 @@ def sync(storage: Storage, directory: RunDirectory, tracking_uri: str | None = N
         InputError: If there is no such run, a process drives it, or MLflow cannot be written.
     """
     spec = read_spec(directory)
-    uri = tracking_uri or spec.tracking_uri or storage.mlflow_uri
-    with driver_lock(directory):
+    uri = checked_uri(tracking_uri) or spec.tracking_uri or storage.mlflow_uri
+    with driver_lock(directory), chatter_to(directory.log_file):
         trials = Record(directory.record).trials()
         ended = len(trials) == spec.trials and all(trial.status != "running" for trial in trials)
         try:
@@ -61,8 +63,9 @@ def sync(storage: Storage, directory: RunDirectory, tracking_uri: str | None = N
         except InputError:
             raise
         except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise InputError(f"--tracking-uri {uri}: MLflow cannot be written there ({reason})") from error
+            raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
+        if tracking_uri is not None:
+            spec.model_copy(update={"tracking_uri": tracking_uri}).save(directory)
     return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), run.written)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tausearch.files import Storage
 from tausearch.mlflow_run import MlflowRun
+from tausearch.mlflow_store import reason
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
 
@@ -144,8 +145,7 @@ class Tracker:
 
     def _note(self, error: Exception) -> None:
         self._failed = True
-        lines = str(error).strip().splitlines()
-        message = lines[0] if lines else type(error).__name__
+        message = reason(error)
         if message != self._error:
             _log.warning("MLflow at %s: %s; tried again every %g s", self.uri, message, RETRY_SECONDS)
         self._error = message

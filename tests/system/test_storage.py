@@ -65,7 +65,11 @@ def test_a_full_disk(mount_point: Path, tmp_path: Path) -> None:
                 return
 
     code, message = search_until(mount_point, fill)
-    assert code == 1 and message.startswith("tausearch: storage") and "tausearch resume hurt" in message
+    assert (
+        code == 1
+        and message.startswith("tausearch: storage")
+        and f"tausearch resume hurt --storage {mount_point}" in message
+    )
     assert "MB free, needs" in message or "No space left" in message
     filler.unlink()
     assert_resumes(mount_point, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(tmp
         outage(record, lambda: server.signal(signal.SIGSTOP), lambda: server.signal(signal.SIGCONT))
         outage(record, lambda: server.signal(signal.SIGKILL), server.start)
         out, _ = process.communicate(timeout=280)
-        assert process.returncode == 0 and "lacks a part" not in out, out
+        assert process.returncode == 0 and "does not have all of it" not in out, out
         trials = record.trials()
         assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 8
         assert_once(server.uri, "s", trials)
@@ -100,7 +101,7 @@ def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(tmp
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     assert "8 trials, 40 tasks in MLflow, 40 of them new" in sync(tmp_path, "s", "--tracking-uri", elsewhere)
     assert_once(elsewhere, "s", trials)
-    assert "0 of them new" in sync(tmp_path, "s", "--tracking-uri", elsewhere)
+    assert "0 of them new" in sync(tmp_path, "s")  # it is tracked there from now on
     assert_once(elsewhere, "s", trials)
 
 
@@ -111,17 +112,20 @@ def test_sync_writes_what_a_server_that_stays_away_lacks(tmp_path: Path) -> None
         wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 120, "four tasks")
         server.signal(signal.SIGKILL)
         out, _ = process.communicate(timeout=280)
-        assert process.returncode == 0 and "lacks a part" in out and "sync s" in out, out
-        assert "cannot be written there" in sync(tmp_path, "s", code=2)
+        assert (
+            process.returncode == 0 and "does not have all of it (no server answers there)" in out and "sync s" in out
+        ), out
+        assert "run 's': MLflow at" in sync(tmp_path, "s", code=2)
         server.start()
-        assert "2 trials, 10 tasks in MLflow" in sync(tmp_path)
+        (synced,) = json.loads(sync(tmp_path, "--json"))  # and nothing else on stdout
+        assert (synced["trials"], synced["tasks"]) == (2, 10)
         assert_once(server.uri, "s", record.trials())
 
 
 def test_a_search_tracked_in_postgresql(tmp_path: Path) -> None:
     with postgresql() as store, tracking_server(tmp_path, store) as server:
         out, _ = start_search(tmp_path, server.uri, "s", trials=2).communicate(timeout=280)
-        assert "lacks a part" not in out, out
+        assert "does not have all of it" not in out, out
         directory = Storage(tmp_path / "tausearch-runs").run("s")
         assert_once(server.uri, "s", Record(directory.record).trials())
         assert read_spec(directory).tracking_uri == server.uri

@@ -72,6 +72,20 @@ SPACES = {
         (["search", "digits", "ita-lora", "--precision", "fp8"], "unknown precision 'fp8'; allowed: fp32, bf16"),
         (["search", "digits", "ita-lora", "--cpus-per-trial", "999"], "--cpus-per-trial 999: this machine has"),
         (["search", "digits", "ita-lora", "--name", "store"], "what all runs share"),
+        (
+            ["search", "digits", "ita-lora", "--address", "nonsense"],
+            "--address must be auto, HOST:PORT or ray://HOST:PORT",
+        ),
+        (["search", "digits", "ita-lora", "--address", "127.0.0.1"], "HOST:PORT .*, got '127.0.0.1'"),
+        (["search", "digits", "ita-lora", "--address", "127.0.0.1:"], "HOST:PORT .*, got '127.0.0.1:'"),
+        (
+            ["search", "digits", "ita-lora", "--tracking-uri", "foo://bar"],
+            "--tracking-uri must start with one of http://",
+        ),
+        (
+            ["search", "digits", "ita-lora", "--gpus-per-trial", "auto"],
+            "--gpus-per-trial auto: this machine has no GPU",
+        ),
         (["search", "digits", "ita-lora", "--space", "low.yaml"], "low.yaml: .*'lr': .*greater than 0, got -1000"),
         (["search", "digits", "ita-lora", "--space", "inf.yaml"], "inf.yaml: space.lr.high: .*finite"),
         (["search", "digits", "ita-lora", "--space", "half.yaml"], "half.yaml: space.rank: .*whole numbers"),

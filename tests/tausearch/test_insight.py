@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
-from tausearch.figures import draw_search
+from tausearch.figures import _few_ticks, draw_search
 from tausearch.insight import importances, rank_correlations
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
@@ -47,10 +50,25 @@ def test_importance_finds_what_mattered(spec: RunSpec) -> None:
 def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> None:
     trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
     mattered = importances(SearchStudy(spec, trials).optuna)
-    files = draw_search(trials, spec.space, mattered, rank_correlations(trials, 3, "val"), tmp_path)
+    stopped = make_trial(5, tasks=2, status="pruned")  # is marked at the edge
+    files = draw_search([*trials, stopped], spec.space, mattered, rank_correlations(trials, 3, "val"), tmp_path)
     assert [file.name for file in files] == ["history.png", "slices.png", "importances.png", "early_accuracy.png"]
     for file in files:
         with Image.open(file) as image:
             assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5
     assert [file.name for file in draw_search(trials[:1], {}, {}, {}, tmp_path)] == ["history.png"]
     assert draw_search([], spec.space, {}, {}, tmp_path) == []
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0003, 0.007), (2.0, 6.0), (0.01, 0.01), (1e-6, 1.0)])
+def test_a_logarithmic_axis_has_a_few_labels_that_do_not_touch(low: float, high: float) -> None:
+    figure = Figure(figsize=(3.2, 3.2))
+    axes = figure.subplots()
+    axes.scatter([low, high], [1, 2])
+    _few_ticks(axes)
+    FigureCanvasAgg(figure).draw()
+    first, last = axes.get_xlim()
+    labels = [label for label in axes.get_xticklabels(which="both") if first <= label.get_position()[0] <= last]
+    boxes = sorted((label.get_window_extent() for label in labels if label.get_text()), key=lambda box: box.x0)
+    assert 1 <= len(boxes) <= 8
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))

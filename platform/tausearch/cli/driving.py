@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +19,8 @@ from tausearch.cli.options import (
     JsonOption,
     NameOption,
     NoStoreOption,
+    OwnConcurrentOption,
+    OwnDataRootOption,
     OwnTrackingOption,
     PartialOption,
     SetOption,
@@ -31,7 +32,7 @@ from tausearch.cli.options import (
     VariantOption,
     app,
 )
-from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, open_storage
+from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, open_storage, storage_words
 from trainables.errors import InputError
 
 
@@ -42,7 +43,7 @@ def search(
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = "tpe",
     scheduler: Annotated[
-        str, typer.Option(help="Stop bad trials early, after task 3 or later: none, asha or median.")
+        str, typer.Option(help="Stop bad trials early, after task 3 or later: none, asha or median; not with gp.")
     ] = "none",
     concurrent: ConcurrentOption = None,
     cpus_per_trial: CpusOption = 1,
@@ -112,9 +113,9 @@ def search(
 @app.command()
 def resume(
     name: Annotated[str, typer.Argument(help="Search to continue.")],
-    concurrent: ConcurrentOption = None,
+    concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
-    data_root: DataRootOption = None,
+    data_root: OwnDataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
@@ -128,9 +129,9 @@ def resume(
 def extend(
     name: Annotated[str, typer.Argument(help="Search to extend.")],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
-    concurrent: ConcurrentOption = None,
+    concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
-    data_root: DataRootOption = None,
+    data_root: OwnDataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
@@ -189,7 +190,7 @@ def train(
         )
     else:
         report.show_final(
-            result, read_spec(open_storage(storage, write=False).run(result.name)), _storage_words(storage)
+            result, read_spec(open_storage(storage, write=False).run(result.name)), storage_words(storage)
         )
     succeeded = all(trial.status == "complete" for trial in result.trials)
     _leave(result.interrupted, succeeded, result.name, storage, "the finished seeds are in: tausearch status")
@@ -273,24 +274,20 @@ def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-u
         report.print_json({"name": result.name, "best": best, "trials": trials, **report.tracking_as_dict(result)})
     else:
         report.show_search(
-            result, read_spec(open_storage(storage, write=False).run(result.name)), _storage_words(storage)
+            result, read_spec(open_storage(storage, write=False).run(result.name)), storage_words(storage)
         )
     if result.out_of_time:
         print(
-            f"the time budget is used up; continue with: tausearch resume {result.name}{_storage_words(storage)}",
+            f"the time budget is used up; continue with: tausearch resume {result.name}{storage_words(storage)}",
             file=sys.stderr,
         )
     succeeded = result.out_of_time or any(trial.status == "complete" for trial in result.trials)
     _leave(result.interrupted, succeeded, result.name, storage, "continue with: tausearch resume")
 
 
-def _storage_words(storage: str) -> str:
-    return "" if storage == DEFAULT_STORAGE else f" --storage {shlex.quote(storage)}"
-
-
 def _leave(interrupted: bool, succeeded: bool, name: str, storage: str, advice: str) -> None:
     if interrupted:
-        print(f"interrupted; {advice} {name}{_storage_words(storage)}", file=sys.stderr)
+        print(f"interrupted; {advice} {name}{storage_words(storage)}", file=sys.stderr)
         raise typer.Exit(130)
     if not succeeded:
         raise typer.Exit(1)

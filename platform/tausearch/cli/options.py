@@ -21,6 +21,9 @@ ConcurrentOption = Annotated[
     int | None,
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
 ]
+OwnConcurrentOption = Annotated[
+    int | None, typer.Option("--concurrent", help="Trials at a time [default: as the search was started with].")
+]
 CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 GpusOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
 GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
@@ -47,6 +50,10 @@ DataRootOption = Annotated[
     typer.Option(
         "--data-root", help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."
     ),
+]
+OwnDataRootOption = Annotated[
+    str | None,
+    typer.Option("--data-root", help="Folder of the published datasets [default: as the search was started with]."),
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]

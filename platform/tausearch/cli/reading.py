@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ from tausearch.cli.options import (
     StorageOption,
     app,
 )
-from tausearch.files import DEFAULT_STORAGE, open_storage
+from tausearch.files import DEFAULT_STORAGE, Storage, open_storage
 from trainables.errors import InputError
 
 
@@ -169,14 +170,23 @@ def sync(
 
     root = open_storage(storage, write=False)
     chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
-    done = []
+    done, failed = [], 0
     for directory in chosen:
-        done.append(bring_up_to_date(root, directory, tracking_uri))
+        try:
+            each = bring_up_to_date(root, directory, tracking_uri)
+        except InputError as error:
+            if name is not None:
+                raise
+            print(f"tausearch: {error}", file=sys.stderr)  # the others have servers of their own
+            failed += 1
+            continue
+        done.append(each)
         if not json:
-            each = done[-1]
             print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
     if json:
         report.print_json([asdict(each) for each in done])
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -186,12 +196,30 @@ def ui(
 ) -> None:
     """Open MLflow's pages on loopback, until Ctrl-C."""
     root = open_storage(storage, write=False)
-    if not (root.root / "mlflow.db").exists():
-        raise InputError(f"--storage {root.root}: has no runs yet")
+    if not root.mlflow_file.exists():
+        raise InputError(f"--storage {root.root}: {_tracked_elsewhere(root) or 'has no runs yet'}")
+    _require_free(port)
     # Without the parameter MLflow opens on its pages for language models, which show no runs.
     page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
     print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
+    os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
     os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
     mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
     os.execv(sys.executable, [*mlflow, *stores])
+
+
+def _tracked_elsewhere(root: Storage) -> str | None:
+    from tausearch.spec import read_spec  # noqa: PLC0415  # see search
+
+    uris = sorted({uri for uri in (read_spec(run).tracking_uri for run in root.runs()) if uri is not None})
+    return f"its runs are tracked at {', '.join(uris)}" if uris else None
+
+
+def _require_free(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise InputError(
+            f"--port {port}: cannot be had ({os.strerror(error.errno or 0)}); choose another --port"
+        ) from error

@@ -1,0 +1,40 @@
+"""A cluster whose head is gone: it is said once, with the command that continues the run."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from tausearch import cluster, cluster_head
+from tausearch.cluster import ray_session
+from tausearch.cluster_head import head_watched
+from tausearch.spec import Resources
+from trainables.errors import InputError
+
+
+def test_a_head_that_does_not_answer_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_head, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_head, "_EVERY", 0.05)
+    said: list[str] = []
+    head = socket.create_server(("127.0.0.1", 0))
+    port = head.getsockname()[1]
+    with head_watched(f"ray://127.0.0.1:{port}", said.append, "tausearch resume s"):
+        time.sleep(0.5)
+        assert not said
+        head.close()
+        time.sleep(0.5)
+    assert len(said) == 1
+    assert f"127.0.0.1:{port}, does not answer" in said[0] and said[0].endswith("tausearch resume s")
+
+
+def test_a_ray_of_another_run_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.init", lambda **_: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0, cluster._PRIVATE: 1.0})
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    with pytest.raises(InputError, match="another run's own"), ray_session(resources, "auto"):
+        pytest.fail("joined")
+    with ray_session(resources):
+        pass
