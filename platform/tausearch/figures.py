@@ -88,8 +88,7 @@ def _slices(
         axes.scatter(
             of(finished, name), [trial.value for trial in finished], c=colour, edgecolors="grey", linewidths=0.5
         )
-        below = axes.get_xaxis_transform()  # they have no final accuracy: marks at the lower edge
-        axes.scatter(of(stopped, name), [0.02] * len(stopped), marker="|", color="grey", transform=below)
+        _mark_below(axes, of(stopped, name))
         if isinstance(dimension, Range) and dimension.log:
             _few_ticks(axes)
         axes.set_xlabel(name)
@@ -102,6 +101,15 @@ def _slices(
     if stopped:
         figure.supxlabel("grey marks: stopped early or diverged", fontsize="small", color="grey")
     return figure
+
+
+def _mark_below(axes: Axes, x: Sequence[float] | Sequence[str]) -> None:
+    """Mark trials without a final accuracy at the lower edge, where the axis reaches them, too."""
+    if x:
+        axes.scatter(x, [0.02] * len(x), marker="|", color="grey", transform=axes.get_xaxis_transform())
+        places = np.asarray(axes.convert_xunits(x), dtype=float)
+        axes.update_datalim(np.column_stack([places, np.zeros(len(x))]), updatey=False)
+        axes.autoscale_view(scaley=False)
 
 
 def _values(trials: Sequence[TrialSummary], name: str) -> list[float]:

@@ -10,7 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tausearch.figures import _few_ticks, draw_search
+from search_spaces import Choices, Range
+from tausearch.figures import _few_ticks, _slices, draw_search
 from tausearch.insight import importances, rank_correlations
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec
@@ -58,6 +59,21 @@ def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> N
             assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5
     assert [file.name for file in draw_search(trials[:1], {}, {}, {}, tmp_path)] == ["history.png"]
     assert draw_search([], spec.space, {}, {}, tmp_path) == []
+
+
+def test_slices_reach_trials_that_were_stopped() -> None:
+    space = {
+        "lr": Range(low=0.001, high=1, log=True, grid=(0.01,)),
+        "optimizer": Choices(choices=("adamw", "sgd")),
+    }
+    finished, stopped = make_trial(0, value=70.0), make_trial(1, tasks=2, status="pruned")
+    finished.hyperparameters |= {"lr": 0.01, "optimizer": "adamw"}
+    stopped.hyperparameters |= {"lr": 0.5, "optimizer": "sgd"}
+    figure = _slices([finished], [stopped], space)
+    lr, optimizer = figure.axes[:2]
+    assert lr.get_xlim()[0] < 0.01 and lr.get_xlim()[1] > 0.5
+    assert optimizer.get_xlim()[0] < 0 and optimizer.get_xlim()[1] > 1
+    assert len(_slices([finished], [], space).axes) == len(figure.axes)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0003, 0.007), (2.0, 6.0), (0.01, 0.01), (1e-6, 1.0)])
