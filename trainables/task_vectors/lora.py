@@ -54,11 +54,12 @@ class _LoRALinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map `(..., in)` to `(..., out)`."""
         assert self.given.weights is not None, "there are weights inside the network's forward pass only"
-        y = F.linear(x, self.given.weights[self.place], self.bias)
-        if self.given.factors is None:
-            return y
-        a, b = self.given.factors[self.place]
-        return y + F.linear(F.linear(x, a), b)
+        flat = x.flatten(0, -2)
+        y = F.linear(flat, self.given.weights[self.place], self.bias)
+        if self.given.factors is not None:
+            a, b = self.given.factors[self.place]
+            y.addmm_(F.linear(flat, a), b.mT.to(y.dtype))  # in place: one pass over the output less each way
+        return y.unflatten(0, x.shape[:-1])
 
 
 class _Stack(nn.Module):
