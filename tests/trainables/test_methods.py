@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from timm.layers import Attention
 from timm.models.vision_transformer import Block
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.conftest import make_tiny_vit
 from trainables.backbones import EMBEDDED, Backbone, few_tokens, glyph_vit
@@ -66,6 +66,18 @@ def benchmark() -> Benchmark:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store")
+
+
+def assert_same_network(changed: nn.Module, whole: nn.Module) -> None:
+    """Names, features and gradients of two tiny ViTs are the same up to the order of sums."""
+    assert list(changed.state_dict()) == list(whole.state_dict())
+    images = torch.randn(3, 1, 8, 8, generator=make_generator(0, "x"), dtype=torch.float64)
+    wanted, got = whole(images), changed(images)
+    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
+    for features in (wanted, got):
+        features.sin().sum().backward()
+    for a, b in zip(changed.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
 
 
 Run = partial[IncrementalSequence]
@@ -263,28 +275,14 @@ class TestBackbone:
         short = copy.deepcopy(whole)
         read_class_token_only(short)
         assert isinstance(short.blocks[-1], ClassTokenBlock)
-        assert list(short.state_dict()) == list(whole.state_dict())
-        images = torch.randn(3, 1, 8, 8, generator=make_generator(0, "x"), dtype=torch.float64)
-        wanted, got = whole(images), short(images)
-        torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
-        for features in (wanted, got):
-            features.sin().sum().backward()
-        for a, b in zip(short.parameters(), whole.parameters(), strict=True):
-            torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
+        assert_same_network(short, whole)
 
     def test_attention_between_few_tokens_equals_timms(self) -> None:
         whole = make_tiny_vit()
         plain = copy.deepcopy(whole)
         attend_plainly(plain)
         assert all(isinstance(block.attn, FewTokensAttention) for block in plain.blocks)
-        assert list(plain.state_dict()) == list(whole.state_dict())
-        images = torch.randn(3, 1, 8, 8, generator=make_generator(0, "x"), dtype=torch.float64)
-        wanted, got = whole(images), plain(images)
-        torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
-        for features in (wanted, got):
-            features.sin().sum().backward()
-        for a, b in zip(plain.parameters(), whole.parameters(), strict=True):
-            torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
+        assert_same_network(plain, whole)
 
     @pytest.mark.parametrize(("few", "options"), [(32, {"qk_norm": True}), (4, {})])
     def test_attention_that_normalises_or_has_many_tokens_stays(
