@@ -21,6 +21,10 @@ _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # `runner` has its own
     "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # `TuneSearcher` says how many; with Tune's 1, processes start one by one
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # Tune's own snapshots are never read
+    # Ray would start one Python process per CPU in advance, and wait for them. Tune gives its processes an environment
+    # of their own, so that none of those is ever used.
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
 }
 
 _PRIVATE = "tausearch_own"  # a resource by which a Ray of our own is known to others

@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections import Counter
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tausearch.files import Storage
@@ -54,6 +55,8 @@ class Tracker:
         self._failures: Counter[int] = Counter()  # per trial; one that MLflow refuses holds up no other
         self._last_progress = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
+        # In the time that Ray takes to start: Tune imports it as well, and no trial starts before that is done.
+        threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
 
     @property
     def error(self) -> str | None:
