@@ -25,6 +25,7 @@ from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.mixtures import Mixture
+from trainables.process import settle
 
 NAME = "vit_base_patch16_224.augreg_in21k"
 METHODS = ("ita-lora", "ita-fft", "ita-ia3")
@@ -102,6 +103,7 @@ def _seconds(work: Callable[[], Any], device: str) -> float:
 
 def run() -> list[dict[str, Any]]:
     """Measure on the CPU with all its threads, and on a GPU where there is one."""
+    settle(torch.get_num_threads())
     with random_weights() as weights:
         devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
         return [measure(method, weights, device) for device in devices for method in METHODS]

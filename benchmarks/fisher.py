@@ -16,6 +16,7 @@ from torch import Tensor
 from trainables.backbones import Backbone, tuned_layers
 from trainables.data import build_benchmark, get_source
 from trainables.preconsolidation.fisher import Fisher, layer_fisher
+from trainables.process import settle
 
 EXAMPLES, CLASSES, PASSES, REPEATS = 1000, 100, 8, 3
 
@@ -49,7 +50,7 @@ def measure(scale: float, images: Tensor) -> dict[str, Any]:
 
 def run() -> list[dict[str, Any]]:
     """Measure peaked, middling and flat predictions."""
-    torch.set_num_threads(1)
+    settle(1)
     merged = build_benchmark(get_source("glyphs"), "search").merged()
     generator = torch.Generator().manual_seed(0)
     images, _ = next(merged.train.batches(EXAMPLES, generator, shuffle=True))

@@ -21,6 +21,7 @@ from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.mixtures import Mixture
+from trainables.process import settle
 
 METHODS = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
 FEW, MANY, REPEATS = 2, 64, 15
@@ -103,5 +104,5 @@ def _bytes(method: Any) -> int:
 
 def run() -> list[dict[str, Any]]:
     """Measure all six systems."""
-    torch.set_num_threads(1)
+    settle(1)
     return [measure(method) for method in METHODS]

@@ -12,11 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from trainables.backbones import Backbone
 from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.preconsolidation.store import Store
+from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 
 GRID = {"alpha": (0.7, 50.0), "alpha_cls": (0.1, 1.0), "alpha_cls_prior": (0.003, 0.03), "lr": (0.003, 0.01)}
@@ -38,7 +37,7 @@ def _run_all(benchmark: Benchmark, store: Path | None) -> tuple[float, list[floa
 
 def run() -> list[dict[str, Any]]:
     """Measure with and without; the numbers found must be the same."""
-    torch.set_num_threads(1)
+    settle(1)
     benchmark = build_benchmark(get_source("digits"), "search")
     with tempfile.TemporaryDirectory() as folder:
         shared, with_store = _run_all(benchmark, Path(folder))

@@ -9,12 +9,11 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
-import torch
-
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.methods._composable import ComposableLearner
 from trainables.preconsolidation import consolidation
+from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 
 STAGES = {
@@ -61,5 +60,5 @@ def measure(benchmark: str) -> list[dict[str, Any]]:
 
 def run() -> list[dict[str, Any]]:
     """Measure both embedded benchmarks."""
-    torch.set_num_threads(1)
+    settle(1)
     return [row for benchmark in ("digits", "glyphs") for row in measure(benchmark)]

@@ -59,7 +59,7 @@ FLOORS = [
     {"methods"},
     {"preconsolidation"},
     {"data", "task_vectors"},
-    {"backbones", "config", "metrics", "randomness", "device", "errors"},
+    {"backbones", "config", "metrics", "randomness", "device", "process", "errors"},
 ]
 
 

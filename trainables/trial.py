@@ -10,22 +10,21 @@ from typing import Any
 
 import torch
 from ray import tune
-from threadpoolctl import threadpool_limits
 
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose, TrialConfig
 from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
+from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 
 _STATE = "state.pt"
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
-    """Make the sequence of a trial and set this process's threads."""
-    torch.set_num_threads(config.threads)
-    threadpool_limits(config.threads)  # numpy and scikit-learn, which know nothing of torch's setting
+    """Make the sequence of a trial and have this process compute as trials do."""
+    settle(config.threads)
     backbone = Backbone(config.backbone, None if config.weights is None else Path(config.weights))
     return IncrementalSequence(
         _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),
