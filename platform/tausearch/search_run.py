@@ -17,7 +17,6 @@ from tausearch.algorithms import OptunaSource
 from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile, choose, load_best
 from tausearch.drive import Conclusion, RunResult, drive
-from tausearch.figures import draw_search
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.insight import importances, rank_correlations
 from tausearch.lock import driver_lock
@@ -341,6 +340,8 @@ def conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSu
 
 def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:
     """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
+    from tausearch.figures import draw_search  # noqa: PLC0415  # matplotlib, which no search needs before its end
+
     mattered = importances(SearchStudy(spec, trials).optuna)
     correlations = rank_correlations(trials, spec.steps, spec.prefix)
     metrics = {f"importance/{name}": share for name, share in mattered.items()}

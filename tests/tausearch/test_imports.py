@@ -26,18 +26,22 @@ def test_status_needs_neither_torch_nor_ray(tmp_path: Path, spec: RunSpec) -> No
 
 
 def test_a_trial_needs_no_peft() -> None:
-    code = "import sys, trainables.trial; print('|'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"peft", "sklearn", "optuna", "mlflow"} & set(done.stdout.split("|"))
+    assert not {"peft", "sklearn", "optuna", "mlflow"} & imported_after("import trainables.trial")
+
+
+def test_who_starts_a_search_on_an_embedded_benchmark_builds_no_network() -> None:
+    code = "import tausearch.search_run; from trainables.backbones import Backbone; Backbone().digest, Backbone().input"
+    assert not {"timm", "torchvision", "torch._dynamo", "matplotlib", "mlflow"} & imported_after(code)
 
 
 def imported_by(*arguments: str) -> set[str]:
     """Modules that a command has imported when it ends."""
-    code = (
-        "import sys; from tausearch.cli import main\n"
-        "try: main()\nexcept SystemExit as end: assert not end.code\n"
-        "print('|'.join(sys.modules))"
-    )
-    command = [sys.executable, "-c", code, *arguments]
+    run = "from tausearch.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code"
+    return imported_after(run, *arguments)
+
+
+def imported_after(code: str, *arguments: str) -> set[str]:
+    """Modules that a process has imported when it has run `code`."""
+    command = [sys.executable, "-c", f"{code}\nimport sys; print('|'.join(sys.modules))", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split("|"))

@@ -7,10 +7,12 @@ digit. It is a plain timm `VisionTransformer`, so everything that holds for it h
 from __future__ import annotations
 
 from pathlib import Path
-
-from timm.models.vision_transformer import VisionTransformer
+from typing import TYPE_CHECKING
 
 from trainables.backbones.inputs import InputSpec
+
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
 
 INPUT = InputSpec(channels=1, size=32, mean=(0.5,), std=(0.5,))
 WEIGHTS = Path(__file__).parent / "weights" / "glyph_vit.safetensors"
@@ -18,6 +20,8 @@ WEIGHTS = Path(__file__).parent / "weights" / "glyph_vit.safetensors"
 
 def build(num_classes: int = 0) -> VisionTransformer:
     """Build the ViT with fresh weights; without classes it returns the CLS feature `(b, 64)` after the final norm."""
+    from timm.models.vision_transformer import VisionTransformer  # noqa: PLC0415  # see backbones
+
     return VisionTransformer(
         img_size=32, patch_size=8, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=num_classes
     )

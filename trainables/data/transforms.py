@@ -10,8 +10,6 @@ from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
-from torchvision.transforms.v2 import InterpolationMode
-from torchvision.transforms.v2 import functional as vision
 
 from trainables.backbones import InputSpec
 from trainables.data.moving import moved
@@ -158,6 +156,8 @@ class ResizeCenterCrop:
         return self.normalise(torch.stack([self._cut(image) for image in images]))
 
     def _cut(self, images: Tensor) -> Tensor:
+        from torchvision.transforms.v2 import functional as vision  # noqa: PLC0415  # see resampling
+
         images = _with_channels(images, self.normalise)
         resized = _resized(images, self.resize, self.keep_ratio, self.interpolation)
         return vision.center_crop(resized, [self.size, self.size])
@@ -224,10 +224,15 @@ def _with_channels(images: Tensor, normalise: Normalise) -> Tensor:
         return images
     if got == 1:
         return images.expand(*images.shape[:-3], wanted, -1, -1)
+    from torchvision.transforms.v2 import functional as vision  # noqa: PLC0415  # see resampling
+
     return vision.rgb_to_grayscale(images)
 
 
 def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpolation) -> Tensor:
+    from torchvision.transforms.v2 import InterpolationMode  # noqa: PLC0415  # see resampling
+    from torchvision.transforms.v2 import functional as vision
+
     return vision.resize(images, [to] if keep_ratio else [to, to], InterpolationMode(interpolation), antialias=True)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
@@ -19,6 +19,9 @@ from trainables.preconsolidation.fisher import Fisher, layer_fisher
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
 from trainables.preconsolidation.probing import Head, align, linear_probe, new_head
 from trainables.randomness import derive_seed, make_generator
+
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
 
 FORWARD_BATCH = 256
 FISHER_BATCH = 64

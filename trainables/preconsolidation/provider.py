@@ -7,9 +7,9 @@ from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from trainables.backbones import Backbone
@@ -17,6 +17,9 @@ from trainables.data import Benchmark
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig, consolidate
 from trainables.preconsolidation.mixtures import Mixture
 from trainables.preconsolidation.store import Store, digest
+
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
 
 
 class Preconsolidator:

@@ -8,14 +8,16 @@ training (IEL) base = theta_0 + (1/t) sum_{s<t} tau_s and scale = 1/t, evaluatio
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 import torch.nn.functional as F
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from trainables.backbones import tuned_layers
+
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
 
 
 class TaskVectors(Protocol):

@@ -13,15 +13,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from trainables.backbones import tuned_layers
+
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
 
 Init = Literal["gaussian", "uniform"]
 BUILT_BELOW = 2  # times the multiplications of the factors

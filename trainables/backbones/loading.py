@@ -1,0 +1,80 @@
+"""Build a ViT with its pre-trained weights: embedded, from a local file, or from the hub."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import timm
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from timm.models.vision_transformer import VisionTransformer
+from torch import nn
+
+from trainables.backbones import EMBEDDED, glyph_vit
+from trainables.backbones.class_token import read_class_token_only
+from trainables.backbones.few_tokens import attend_plainly
+from trainables.errors import InputError
+
+
+def load(name: str, weights: Path | None, device: torch.device) -> VisionTransformer:
+    """See `Backbone.load`."""
+    with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
+        if name == EMBEDDED:
+            model = glyph_vit.build()
+            _load_weights(model, weights or glyph_vit.WEIGHTS)
+        else:
+            model = _load_timm(name, weights)
+    read_class_token_only(model)
+    if device.type == "cpu":
+        attend_plainly(model)
+    return model.eval().to(device)
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    """Load a safetensors file; the classifier of the pre-training, which files from the hub have, is left out."""
+    try:
+        state = {name: value for name, value in load_file(path).items() if not name.startswith("head.")}
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
+    problem = _misfit(model.state_dict(), state)
+    if problem:
+        raise InputError(f"weights {path}: do not fit the backbone: {problem}")
+    model.load_state_dict(state)
+
+
+def _misfit(wanted: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> str | None:
+    """Say what is wrong with the first tensor that is."""
+    for name in sorted(wanted.keys() | state.keys()):
+        if name not in state:
+            return f"{name!r} is missing"
+        if name not in wanted:
+            return f"{name!r} is not a part of it"
+        if wanted[name].shape != state[name].shape:
+            return f"{name!r} is {tuple(state[name].shape)}, must be {tuple(wanted[name].shape)}"
+        if not state[name].isfinite().all():
+            return f"{name!r} holds values that are not finite"
+    return None
+
+
+def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
+    if not timm.is_model(name):
+        raise InputError(f"unknown backbone {name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
+    with torch.device("meta"):  # its kind, before anything is fetched
+        model = timm.create_model(name, pretrained=False, num_classes=0)
+    if not isinstance(model, VisionTransformer):
+        raise InputError(f"backbone {name!r} is a {type(model).__name__}, needs a timm VisionTransformer")
+    if weights is not None:
+        model = timm.create_model(name, pretrained=False, num_classes=0)
+        _load_weights(model, weights)
+    else:
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries; the line below says how it ended
+        try:
+            model = timm.create_model(name, pretrained=True, num_classes=0)
+        except Exception as error:  # the hub's client raises many kinds; each means "no weights"
+            first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise InputError(
+                f"backbone {name!r}: its weights cannot be fetched ({first_line}); give a local file with --weights"
+            ) from error
+    return model
