@@ -14,7 +14,7 @@ from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
 from tausearch.cluster import at_once, local_cpus, ray_session
 from tausearch.cluster_head import head_watched
-from tausearch.files import RunDirectory, Storage, storage_words
+from tausearch.files import RunDirectory, Storage, command_on
 from tausearch.interrupt import Interrupt, interruptible
 from tausearch.observer import Listener, RecordListener
 from tausearch.preflight import require_fit_nodes
@@ -123,7 +123,7 @@ def drive(
         tracker = Tracker(spec, storage, spec.tracking_uri)
         progress.know(history)
         watch = StorageWatch(directory)
-        resume = f"tausearch resume {spec.name}{storage_words(storage.root)}"
+        resume = command_on("resume", spec.name, storage.root)
         everyone = [RecordListener(record), *listeners, tracker, progress]
 
         def run(on_step: Callable[[], None]) -> None:

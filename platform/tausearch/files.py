@@ -22,6 +22,11 @@ def storage_words(root: str | Path) -> str:
     return "" if is_default else f" --storage {shlex.quote(str(root))}"
 
 
+def command_on(verb: str, name: str, root: str | Path) -> str:
+    """Return the command to give for a run: `tausearch VERB NAME`, and the storage root where it is not the default."""
+    return f"tausearch {verb} {name}{storage_words(root)}"
+
+
 @dataclass(frozen=True)
 class Storage:
     """The folder that holds run directories and what they share.

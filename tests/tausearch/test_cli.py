@@ -82,6 +82,7 @@ SPACES = {
             ["search", "digits", "ita-lora", "--tracking-uri", "foo://bar"],
             "--tracking-uri must start with one of http://",
         ),
+        (["sync", "--tracking-uri", "foo://bar"], "--tracking-uri must start with one of http://"),
         (
             ["search", "digits", "ita-lora", "--gpus-per-trial", "auto"],
             "--gpus-per-trial auto: this machine has no GPU",

@@ -32,7 +32,7 @@ from tausearch.cli.options import (
     VariantOption,
     app,
 )
-from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, open_storage, storage_words
+from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, command_on, open_storage, storage_words
 from trainables.errors import InputError
 
 
@@ -193,7 +193,7 @@ def train(
             result, read_spec(open_storage(storage, write=False).run(result.name)), storage_words(storage)
         )
     succeeded = all(trial.status == "complete" for trial in result.trials)
-    _leave(result.interrupted, succeeded, result.name, storage, "the finished seeds are in: tausearch status")
+    _leave(result.interrupted, succeeded, f"the finished seeds are in: {command_on('status', result.name, storage)}")
 
 
 def _seconds(duration: str | None) -> float | None:
@@ -276,18 +276,16 @@ def _show_search(result, storage: str, json: bool) -> None:  # type: ignore[no-u
         report.show_search(
             result, read_spec(open_storage(storage, write=False).run(result.name)), storage_words(storage)
         )
+    advice = f"continue with: {command_on('resume', result.name, storage)}"
     if result.out_of_time:
-        print(
-            f"the time budget is used up; continue with: tausearch resume {result.name}{storage_words(storage)}",
-            file=sys.stderr,
-        )
+        print(f"the time budget is used up; {advice}", file=sys.stderr)
     succeeded = result.out_of_time or any(trial.status == "complete" for trial in result.trials)
-    _leave(result.interrupted, succeeded, result.name, storage, "continue with: tausearch resume")
+    _leave(result.interrupted, succeeded, advice)
 
 
-def _leave(interrupted: bool, succeeded: bool, name: str, storage: str, advice: str) -> None:
+def _leave(interrupted: bool, succeeded: bool, advice: str) -> None:
     if interrupted:
-        print(f"interrupted; {advice} {name}{storage_words(storage)}", file=sys.stderr)
+        print(f"interrupted; {advice}", file=sys.stderr)
         raise typer.Exit(130)
     if not succeeded:
         raise typer.Exit(1)

@@ -166,8 +166,10 @@ def sync(
 
     from tausearch import report
     from tausearch.lock import is_driven
+    from tausearch.mlflow_store import checked_uri
     from tausearch.sync import sync as bring_up_to_date
 
+    checked_uri(tracking_uri)
     root = open_storage(storage, write=False)
     chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
     done, failed = [], 0
