@@ -11,7 +11,7 @@ SETTLE_SECONDS = 10.0  # network file systems may show a new file late
 
 
 def probe_node(
-    folder: str, token: str, mine: str, packages: list[str], module: str, needed: list[str]
+    folder: str, token: str, mine: str, packages: list[str], modules: list[str], needed: list[str]
 ) -> dict[str, str]:
     """Report versions, import what trials need, read the driver's file and write one back.
 
@@ -20,7 +20,7 @@ def probe_node(
         token: Name of the driver's file in it, and its content.
         mine: Name of the file to write, and its content.
         packages: Whose versions to report, "" where one is not installed.
-        module: To import.
+        modules: To import.
         needed: Files and folders that must be there.
 
     Returns:
@@ -39,10 +39,12 @@ def probe_node(
             report[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             report[package] = ""
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # whatever an import can raise
-        report["import"] = f"{type(error).__name__}: {error}".splitlines()[0]
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # whatever an import can raise
+            report["import"] = f"{module} ({type(error).__name__}: {error}".splitlines()[0] + ")"
+            break
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         try:

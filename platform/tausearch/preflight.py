@@ -18,7 +18,7 @@ from tausearch.spec import Resources
 from trainables.errors import InputError
 
 PACKAGES = ["ray", "torch", "tausearch"]
-_TRIAL = "trainables.trial"  # what a node imports to run one
+_IMPORTED = ["trainables.trial", "trainables.backbones.loading", "sklearn.mixture"]  # by a trial, sooner or later
 _ANSWER_SECONDS = 180.0  # torch and timm from a cold network disk
 
 ray.cloudpickle.register_pickle_by_value(node_probe)  # a node without our package shall say so itself
@@ -59,7 +59,7 @@ def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str
     for node in nodes:
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         call = probe.options(scheduling_strategy=here)
-        asked[call.remote(str(folder), token, _answer_file(token, node), PACKAGES, _TRIAL, needed)] = node["NodeID"]
+        asked[call.remote(str(folder), token, _answer_file(token, node), PACKAGES, _IMPORTED, needed)] = node["NodeID"]
     answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS)
     reports: dict[str, Any] = {}
     for answer in answered:
@@ -85,7 +85,7 @@ def _problem(
         if report[package] != ours:
             return f"{name}: has {package} {report[package] or '(none)'}, this machine has {ours}; make them the same"
     if report["import"]:
-        return f"{name}: cannot import {_TRIAL} ({report['import']}); install tausearch there (make setup)"
+        return f"{name}: cannot import {report['import']}; install tausearch there (make setup)"
     if report["storage"]:
         return f"{name}: does not see the run directory {folder} ({report['storage']}); --storage must be shared"
     if not _sees(folder / _answer_file(token, node)):

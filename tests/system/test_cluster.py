@@ -118,7 +118,7 @@ def test_a_node_with_another_version_or_without_a_package_is_refused(cluster: Cl
         lines = refused(cluster, tmp_path)
     assert len(lines) == 2
     assert any(f"has tausearch 0.0.9, this machine has {version('tausearch')}" in line for line in lines)
-    assert any("cannot import trainables.trial (ModuleNotFoundError" in line for line in lines)
+    assert any("cannot import trainables.backbones.loading (ModuleNotFoundError" in line for line in lines)
 
 
 def test_nodes_that_are_too_small_are_refused_and_those_without_cpus_are_not_asked(
