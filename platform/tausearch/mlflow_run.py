@@ -47,6 +47,7 @@ class _Nested:
         described: Whether its parameters are there.
         status: MLflow's word.
         tags: Its tags.
+        latest: Time of the last task written, milliseconds since the epoch; None if it was not looked up.
     """
 
     id: str
@@ -55,6 +56,7 @@ class _Nested:
     described: bool
     status: str
     tags: dict[str, str]
+    latest: int | None = None
 
 
 class MlflowRun:
@@ -185,15 +187,25 @@ class MlflowRun:
         """Return what to log of some tasks.
 
         The time of a task is counted from the start of the run and not read from a clock: MLflow takes a point that it
-        has already, time and all, for the same one, so a batch that arrives twice is there once.
+        has already, time and all, for the same one, so a batch that arrives twice is there once. A trial that was
+        killed may have run a task again in less time than MLflow has of it; what follows is later all the same.
         """
-        points, seconds = [], 0.0
+        points, seconds, latest = [], 0.0, self._latest(run)
         for row in trial.rows:
             seconds += sum(value for name, value in row.items() if name.startswith("seconds/"))
             if any(row is new for new in rows):
-                when = run.start + int(1000 * seconds)
-                points += [(name, value, when, int(row["task"])) for name, value in row.items() if name != "task"]
+                latest = max(run.start + int(1000 * seconds), latest + 1)
+                points += [(name, value, latest, int(row["task"])) for name, value in row.items() if name != "task"]
+        run.latest = latest
         return points
+
+    def _latest(self, run: _Nested) -> int:
+        """Return the time of the last task that MLflow has whole; the run's start without one."""
+        if run.latest is None:
+            accuracy = f"{self.spec.prefix}/average_accuracy"  # every task has it
+            history = self._client.get_metric_history(run.id, accuracy) if run.tasks else []
+            run.latest = max((point.timestamp for point in history if point.step <= run.tasks), default=run.start)
+        return run.latest
 
     def _set_status(self, run: _Nested, status: str) -> None:
         if run.status == status:

@@ -143,6 +143,18 @@ def test_runs_and_points_that_arrived_twice_are_there_once(spec: RunSpec, tmp_pa
     assert [(metric.step, metric.value) for metric in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
 
 
+def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    killed, resumed = make_trial(0, tasks=2), make_trial(0, value=70.0)
+    killed.rows[-1]["seconds/training"] = 60.0  # the first task of a new process, say; its checkpoint was not written
+    MlflowRun(spec, storage, storage.mlflow_uri).write(killed)
+    MlflowRun(spec, storage, storage.mlflow_uri).write(resumed)
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
+    history = client.get_metric_history(nested.info.run_id, "val/average_accuracy")
+    assert [metric.step for metric in sorted(history, key=lambda metric: metric.timestamp)] == [1, 2, 3]
+
+
 def _runs(client: MlflowClient, query: str) -> list[Run]:
     experiment = client.get_experiment_by_name("digits")
     return list(client.search_runs([experiment.experiment_id], query))
