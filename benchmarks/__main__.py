@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import arithmetic, fisher, growth, overhead, packing, probe, scale, sharing, stages
+from benchmarks.authors import comparison
 
 BENCHMARKS = {
     "probe": probe.run,
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "arithmetic": arithmetic.run,
     "packing": packing.run,
     "growth": growth.run,
+    "authors": comparison.run,
 }
 
 

@@ -1,0 +1,52 @@
+"""A copy of a checkout of mammoth that runs here: four blocks, small grey images, and no packages that it can spare."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+# File, what is there (a regular expression that fits once), what takes its place.
+_TUNERS = [
+    (f"models/lora_prototype_utils/tuners/{name}_tuner.py", r"list\(range\(12\)\)", "list(range(4))")
+    for name in ("lora", "full", "ia3")
+]
+_VIT = (
+    "models/lora_prototype_utils/lora_vit.py",
+    r"vit_model = cls\(\n",
+    "vit_model = cls(\nimg_size=32, patch_size=8, in_chans=1,\n",
+)
+_IMPORTS_OF_ALL = [
+    (f"{package}/__init__.py", r"# import all files in the [^\n]*\nfor file in [^\n]*\n[^\n]*\n[^\n]*\n", "")
+    for package in ("backbone", "datasets")
+]
+_OPTIONAL_PACKAGES = [
+    ("models/utils/continual_model.py", pattern, instead)
+    for pattern, instead in (
+        (r"import kornia\n", ""),
+        (r"from utils\.buffer import Buffer\n", ""),
+        (r"from utils\.kornia_utils import to_kornia_transform\n", ""),
+        (r"Union\[transforms\.Compose, kornia\.augmentation\.AugmentationSequential\]", "transforms.Compose"),
+    )
+]
+
+
+def make_runnable(checkout: Path, folder: Path) -> Path:
+    """Copy a checkout into a folder that does not exist and change what must be changed.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: If the checkout is of another version, in which a change has no place.
+    """
+    shutil.copytree(checkout, folder, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+    for name, pattern, instead in [*_TUNERS, _VIT, *_IMPORTS_OF_ALL, *_OPTIONAL_PACKAGES]:
+        path = folder / name
+        text, count = re.subn(pattern, instead, path.read_text(encoding="utf-8")) if path.exists() else ("", 0)
+        if count != 1:
+            raise ValueError(
+                f"{checkout} is not a version of mammoth that this knows: {name} has {count} x {pattern!r}"
+            )
+        path.write_text(text, encoding="utf-8")
+    return folder

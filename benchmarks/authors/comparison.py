@@ -1,0 +1,83 @@
+"""Ours against the authors' public code: the same weights, images, epochs and batch size, one after the other.
+
+A trial counts from its first task to its last evaluation and alternates between the two; 16 points are a grid search of
+ours from command to prompt, and 16 processes of theirs one after another from start to end. docs/parity.md compares
+what the two find.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.authors.checkout import make_runnable
+from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Point
+
+TRIALS = [(Point(), 3), (Point(threads=2), 3), (Point(benchmark="glyphs"), 1)]  # and how often
+GRID = Path(__file__).with_name("grid.yaml")
+CHECKOUT = "TAUSEARCH_MAMMOTH"  # environment variable
+ROOT = Path(__file__).parents[2]
+
+
+def _python(*arguments: str, threads: int) -> str:
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1"}
+    environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{environment.get('PYTHONPATH', '')}"
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def _trial(module: str, point: Point, *arguments: str) -> dict[str, float]:
+    program = f"benchmarks.authors.{module}"
+    last = _python("-m", program, json.dumps(asdict(point)), *arguments, threads=point.threads).splitlines()[-1]
+    found: dict[str, float] = json.loads(last)
+    return found
+
+
+def _row(what: str, ours: float, theirs: float) -> dict[str, Any]:
+    return {"what": what, "seconds, ours": ours, "theirs": theirs, "ratio": ours / theirs}
+
+
+def one_trial(point: Point, repetitions: int, mammoth: str) -> dict[str, Any]:
+    """Alternate between the programs and take the median of each."""
+    pairs = [(_trial("ours", point), _trial("theirs", point, mammoth)) for _ in range(repetitions)]
+    ours, theirs = (statistics.median(each["seconds"] for each in side) for side in zip(*pairs, strict=True))
+    return _row(f"a cold trial on {point.benchmark}, {point.threads} thread(s)", ours, theirs)
+
+
+def grid(mammoth: str) -> dict[str, Any]:
+    """Search the grid with ours, then run its points with theirs."""
+    with tempfile.TemporaryDirectory() as folder:
+        search = ["-m", "tausearch", "search", "digits", "ita-lora", "--algorithm", "grid", "--space", str(GRID)]
+        for setting in (f"lr_pre={LR_PRE}", f"epochs_pre={EPOCHS_PRE}", "formulation=official"):
+            search += ["--set", setting]
+        start = time.perf_counter()
+        _python(*search, "--storage", folder, threads=1)
+        ours = time.perf_counter() - start
+    values = {name: each["grid"] for name, each in yaml.safe_load(GRID.read_text())["space"].items()}
+    start = time.perf_counter()
+    for chosen in itertools.product(*values.values()):
+        _trial("theirs", Point(**dict(zip(values, chosen, strict=True))), mammoth)
+    return _row("16 points on digits", ours, time.perf_counter() - start)
+
+
+def run() -> list[dict[str, Any]]:
+    """Compare trials and a grid."""
+    checkout = os.environ.get(CHECKOUT)
+    if not checkout:
+        return [{"against the authors' code": f"none: {CHECKOUT} names no checkout of it"}]
+    with tempfile.TemporaryDirectory() as folder:
+        mammoth = str(make_runnable(Path(checkout), Path(folder, "mammoth")))
+        return [*(one_trial(point, repetitions, mammoth) for point, repetitions in TRIALS), grid(mammoth)]

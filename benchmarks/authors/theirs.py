@@ -1,0 +1,135 @@
+"""One configuration of mammoth's `SecondOrder`: `python -m benchmarks.authors.theirs JSON CHECKOUT`.
+
+The checkout is one that `checkout.make_runnable` has changed. Nothing else of theirs is replaced but the batch size of
+linear probing (128 there, ours is the benchmark's): its hooks are called as its training loop calls them, on batches of
+our images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Point, report
+from trainables.backbones import glyph_vit
+from trainables.data import Benchmark, Task, build_benchmark, get_source
+
+EVALUATION_BATCH = 256
+
+
+class Loader:
+    """Our augmented batches of one task, as its train_loader gives them: (x, y, not augmented x)."""
+
+    def __init__(self, task: Task, batch_size: int, generator: torch.Generator) -> None:
+        self.task, self.batch_size, self.generator = task, batch_size, generator
+
+    def __len__(self) -> int:
+        return -(-len(self.task.train) // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for x, y in self.task.train.batches(self.batch_size, self.generator, shuffle=True):
+            yield x, y, x
+
+
+class Dataset:
+    """What its models ask of a data set."""
+
+    SETTING = "class-il"
+    train_loader: Loader
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.N_CLASSES, self.N_TASKS = len(benchmark.spec.class_names), len(benchmark.tasks)
+        self.N_CLASSES_PER_TASK = self.N_CLASSES // self.N_TASKS
+
+    def get_offsets(self, task: int) -> tuple[int, int]:
+        """Return the first class of a task and the one after its last."""
+        return self.N_CLASSES_PER_TASK * task, self.N_CLASSES_PER_TASK * (task + 1)
+
+
+def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
+    """Build its model of the configuration, around its ViT with our weights."""
+    model = import_module("models.second_order").SecondOrder
+    vit = import_module("backbone.vit").VisionTransformer
+    backbone = vit(img_size=32, patch_size=8, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=0)
+    backbone.load_state_dict(load_file(glyph_vit.WEIGHTS))
+    batch_size = benchmark.spec.batch_size
+
+    class SameBatches(model):  # type: ignore[misc, valid-type]  # its base is imported here
+        def create_features_dataset(self, *arguments: Any, **options: Any) -> Any:
+            features = super().create_features_dataset(*arguments, **options).dataset
+            return torch.utils.data.DataLoader(features, batch_size=batch_size, shuffle=True)
+
+    arguments = argparse.Namespace(
+        use_iel=0,
+        tuning_style="lora",
+        lora_r=16,
+        alpha_ita=point.alpha,
+        beta_iel=0.0,
+        req_weight_cls=point.alpha_cls,
+        simple_reg_weight_cls=point.alpha_cls_prior,
+        fisher_mc_classes=dataset.N_CLASSES,  # all: the exact Fisher, its default
+        learning_rate_pretuning=LR_PRE,
+        num_epochs_pretuning=EPOCHS_PRE,
+        num_samples_align_pretuning=256,
+        batch_size_align_pretuning=128,
+        num_epochs_align_pretuning=10,
+        lr_align_pretuning=0.01,
+        virtual_bs_n=1,
+        clip_grad=100,
+        lr=point.lr,
+        optimizer="adamw",
+        optim_wd=0.0,
+        optim_mom=0.0,
+        optim_nesterov=0,
+        n_epochs=benchmark.spec.epochs,
+        batch_size=batch_size,
+        debug_mode=0,
+        nowand=1,
+        label_perc=1,
+        seed=point.seed,
+    )
+    return SameBatches(backbone, torch.nn.functional.cross_entropy, arguments, None, dataset)
+
+
+def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, generator: torch.Generator) -> list[float]:
+    """Learn one task as its `train` does, and return the accuracy on each task seen so far, in percent."""
+    loader = dataset.train_loader = Loader(benchmark.tasks[t], benchmark.spec.batch_size, generator)
+    model.meta_begin_task(dataset)
+    model.net.train()
+    for epoch in range(benchmark.spec.epochs):
+        for x, y, not_augmented in loader:
+            model.meta_observe(x, y, not_augmented, epoch=epoch)
+    model.meta_end_task(dataset)
+    model.net.eval()
+    return [_accuracy(model, task) for task in benchmark.tasks[: t + 1]]
+
+
+@torch.no_grad()
+def _accuracy(model: Any, task: Task) -> float:
+    batches = task.evaluation.batches(EVALUATION_BATCH, None, shuffle=False)
+    return 100 * sum(int((model(x).argmax(1) == y).sum()) for x, y in batches) / len(task.evaluation)
+
+
+def main() -> None:
+    """Run the configuration that the first argument has, with the code at the second."""
+    point = Point.given()
+    sys.path.insert(0, sys.argv[2])
+    torch.set_num_threads(point.threads)
+    import_module("utils.conf").set_random_seed(point.seed)
+    generator = torch.Generator().manual_seed(point.seed)
+    benchmark = build_benchmark(get_source(point.benchmark), "search")
+    dataset = Dataset(benchmark)
+    model = build(point, benchmark, dataset)
+    count = len(benchmark.tasks)
+    report((lambda t=t: run_task(t, model, benchmark, dataset, generator)) for t in range(count))
+
+
+if __name__ == "__main__":
+    main()
