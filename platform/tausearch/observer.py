@@ -32,6 +32,7 @@ class Observer(tune.Callback):
         history: Trials that are known already, when a run is continued.
         on_step: Called whenever Tune goes round its event loop.
         watch: Is told of what could not be written.
+        on_saved: Called with the folder of a checkpoint that a trial has left.
         on_end: Called with the number of a trial that has ended, once Tune is done with it.
     """
 
@@ -42,6 +43,7 @@ class Observer(tune.Callback):
         history: Iterable[TrialSummary],
         on_step: Callable[[], None],
         watch: StorageWatch,
+        on_saved: Callable[[Path], None] = lambda checkpoint: None,
         on_end: Callable[[int], None] = lambda number: None,
     ) -> None:
         self.listeners = list(listeners)
@@ -49,6 +51,7 @@ class Observer(tune.Callback):
         self.trials = {trial.number: trial for trial in history}
         self.on_step = on_step
         self.watch = watch
+        self.on_saved = on_saved
         self.on_end = on_end
         self._ended: list[int] = []  # since Tune last looked for an event
 
@@ -90,6 +93,10 @@ class Observer(tune.Callback):
         if result.get("done"):  # Tune sets it for trials that are stopped early, too
             summary.status = status_of(result, False, self.final_metric)
         self._tell(summary)
+
+    def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any) -> None:
+        """A checkpoint of a trial lies in the run directory."""
+        self.on_saved(Path(checkpoint.path))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial is over and its last checkpoint saved."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ray import tune
@@ -13,6 +11,7 @@ from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
+from tausearch.checkpoints import remove_checkpoints, remove_older, trial_folder
 from tausearch.cluster import at_once_here
 from tausearch.files import RunDirectory
 from tausearch.observer import Listener, Observer
@@ -21,7 +20,7 @@ from tausearch.spec import RunSpec
 from tausearch.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.watch import StorageWatch
 from trainables.config import TrialConfig
-from trainables.trial import Trial, is_checkpoint
+from trainables.trial import Trial
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
@@ -74,9 +73,9 @@ def run_trials(
         run_config=RunConfig(
             name=_next_attempt(directory),
             storage_path=str(directory.ray),
-            callbacks=[Observer(listeners, final_metric, history, on_step, watch, forget)],
+            callbacks=[Observer(listeners, final_metric, history, on_step, watch, remove_older, forget)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
-            checkpoint_config=CheckpointConfig(checkpoint_frequency=1, num_to_keep=2),
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `remove_older` says which are kept
             verbose=0,
         ),
     )
@@ -84,35 +83,7 @@ def run_trials(
 
 
 def _folder_name(trial: Any) -> str:
-    return _trial_folder(trial.config["trial"])
-
-
-def _trial_folder(number: int) -> str:
-    return f"trial-{number:05d}"
-
-
-def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
-    """Return the folder of a trial's newest checkpoint that can be read, from whichever attempt; None without one.
-
-    A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
-    """
-    for folder in sorted(_checkpoints(directory, number), key=lambda path: path.stat().st_mtime, reverse=True):
-        if is_checkpoint(folder):
-            return folder
-    return None
-
-
-def remove_checkpoints(directory: RunDirectory, number: int) -> None:
-    """Remove the checkpoints of a trial that has ended: nobody continues it, and a search has many."""
-    for folder in list(_checkpoints(directory, number)):
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
-    name = _trial_folder(number)
-    yield from directory.ray.glob(f"attempt-*/{name}/checkpoint_*")
-    # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
-    yield from directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*")
+    return trial_folder(trial.config["trial"])
 
 
 def _next_attempt(directory: RunDirectory) -> str:

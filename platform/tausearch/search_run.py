@@ -16,6 +16,7 @@ from search_spaces import Scalar
 from tausearch.algorithms import OptunaSource
 from tausearch.benchmarks import open_benchmark
 from tausearch.best import BestFile, choose, load_best
+from tausearch.checkpoints import newest_checkpoint
 from tausearch.drive import Conclusion, RunResult, drive
 from tausearch.files import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, open_storage
 from tausearch.insight import importances, rank_correlations
@@ -26,7 +27,6 @@ from tausearch.pilot import with_measured_share
 from tausearch.planning import created, plan, plan_resources, require_gpu
 from tausearch.quiet import Stream
 from tausearch.record import Record, TrialSummary, best_trial
-from tausearch.runner import newest_checkpoint
 from tausearch.spaces import running_method
 from tausearch.spec import RunSpec, protocol_of, read_spec
 from tausearch.study import SearchStudy
