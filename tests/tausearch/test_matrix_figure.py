@@ -28,8 +28,11 @@ def test_the_cells_are_the_accuracies() -> None:
 @pytest.mark.parametrize("tasks", [1, 5, 40])
 def test_any_number_of_tasks_can_be_drawn(tasks: int) -> None:
     drawn = io.BytesIO()
-    accuracy_matrix_figure(rows(tasks), "val", "a long title " * 5).savefig(drawn, format="png")
+    figure = accuracy_matrix_figure(rows(tasks), "val", "a long title " * 5)
+    figure.savefig(drawn, format="png")
     assert len(drawn.getvalue()) > 1000
+    with_bar = len(figure.axes) == 2
+    assert with_bar == (not figure.axes[0].texts)  # percent can be read off numbers or off colours
 
 
 def test_a_joint_method_has_one_row() -> None:
