@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -127,8 +128,7 @@ def main() -> None:
     benchmark = build_benchmark(get_source(point.benchmark), "search")
     dataset = Dataset(benchmark)
     model = build(point, benchmark, dataset)
-    count = len(benchmark.tasks)
-    report((lambda t=t: run_task(t, model, benchmark, dataset, generator)) for t in range(count))
+    report(partial(run_task, t, model, benchmark, dataset, generator) for t in range(len(benchmark.tasks)))
 
 
 if __name__ == "__main__":

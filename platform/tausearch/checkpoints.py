@@ -10,8 +10,6 @@ from pathlib import Path
 from tausearch.files import RunDirectory
 from trainables.trial import is_checkpoint
 
-KEPT = 2  # of a running trial: the newest may have been cut short
-
 
 def trial_folder(number: int) -> str:
     """Return the name of a trial's folder in that of an attempt."""
@@ -30,14 +28,14 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
 
 
 def remove_older(newest: Path) -> None:
-    """Remove the checkpoints that lie beside a trial's newest one, up to the last before it.
+    """Remove the checkpoints beside a trial's newest one but the last before it: the newest may have been cut short.
 
     Tune would do so itself, but it then writes a snapshot of all trials and copies it whenever a trial has saved as
     many as it is to keep, which is several times for every trial.
     """
     with suppress(OSError):  # what cannot be removed now goes with the trial
         older = sorted(path for path in newest.parent.glob("checkpoint_*") if path.name < newest.name)
-        for folder in older[: -(KEPT - 1)]:
+        for folder in older[:-1]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
