@@ -7,8 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 LR_PRE, EPOCHS_PRE = 0.03, 8
+
+# Where theirs gets its images: from its own loader with its default number of processes, from its own loader without
+# processes, or from ours.
+Feed = Literal["processes", "in process", "our batches"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,51 +1,35 @@
-"""One configuration of mammoth's `SecondOrder`: `python -m benchmarks.authors.theirs JSON CHECKOUT`.
+"""One configuration of mammoth's `SecondOrder`: `python -m benchmarks.authors.theirs JSON CHECKOUT FEED`.
 
 The checkout is one that `checkout.make_runnable` has changed. Nothing else of theirs is replaced but the batch size of
-linear probing (128 there, ours is the benchmark's): its hooks are called as its training loop calls them, on batches of
-our images.
+linear probing (128 there, ours is the benchmark's), and its loader if FEED says so (see `point.Feed`): its hooks are
+called as its training loop calls them.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
-from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Point, report
+from benchmarks.authors.feeding import Feeder
+from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Feed, Point, report
 from trainables.backbones import glyph_vit
-from trainables.data import Benchmark, Task, build_benchmark, get_source
-
-EVALUATION_BATCH = 256
-
-
-class Loader:
-    """Our augmented batches of one task, as its train_loader gives them: (x, y, not augmented x)."""
-
-    def __init__(self, task: Task, batch_size: int, generator: torch.Generator) -> None:
-        self.task, self.batch_size, self.generator = task, batch_size, generator
-
-    def __len__(self) -> int:
-        return -(-len(self.task.train) // self.batch_size)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        for x, y in self.task.train.batches(self.batch_size, self.generator, shuffle=True):
-            yield x, y, x
+from trainables.data import Benchmark, build_benchmark, get_source
 
 
 class Dataset:
     """What its models ask of a data set."""
 
     SETTING = "class-il"
-    train_loader: Loader
+    train_loader: Any
 
     def __init__(self, benchmark: Benchmark) -> None:
+        self.test_loaders: list[Any] = []
         self.N_CLASSES, self.N_TASKS = len(benchmark.spec.class_names), len(benchmark.tasks)
         self.N_CLASSES_PER_TASK = self.N_CLASSES // self.N_TASKS
 
@@ -99,9 +83,10 @@ def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
     return SameBatches(backbone, torch.nn.functional.cross_entropy, arguments, None, dataset)
 
 
-def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, generator: torch.Generator) -> list[float]:
+def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, feeder: Feeder) -> list[float]:
     """Learn one task as its `train` does, and return the accuracy on each task seen so far, in percent."""
-    loader = dataset.train_loader = Loader(benchmark.tasks[t], benchmark.spec.batch_size, generator)
+    loader = dataset.train_loader = feeder.loader(benchmark.tasks[t].train, shuffle=True)
+    dataset.test_loaders.append(feeder.loader(benchmark.tasks[t].evaluation, shuffle=False))
     model.meta_begin_task(dataset)
     model.net.train()
     for epoch in range(benchmark.spec.epochs):
@@ -109,13 +94,13 @@ def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, generat
             model.meta_observe(x, y, not_augmented, epoch=epoch)
     model.meta_end_task(dataset)
     model.net.eval()
-    return [_accuracy(model, task) for task in benchmark.tasks[: t + 1]]
+    return [_accuracy(model, seen) for seen in dataset.test_loaders]
 
 
 @torch.no_grad()
-def _accuracy(model: Any, task: Task) -> float:
-    batches = task.evaluation.batches(EVALUATION_BATCH, None, shuffle=False)
-    return 100 * sum(int((model(x).argmax(1) == y).sum()) for x, y in batches) / len(task.evaluation)
+def _accuracy(model: Any, loader: Any) -> float:
+    correct = [model(x).argmax(1) == y for x, y, _ in loader]
+    return 100 * float(torch.cat(correct).double().mean())
 
 
 def main() -> None:
@@ -124,11 +109,11 @@ def main() -> None:
     sys.path.insert(0, sys.argv[2])
     torch.set_num_threads(point.threads)
     import_module("utils.conf").set_random_seed(point.seed)
-    generator = torch.Generator().manual_seed(point.seed)
     benchmark = build_benchmark(get_source(point.benchmark), "search")
     dataset = Dataset(benchmark)
     model = build(point, benchmark, dataset)
-    report(partial(run_task, t, model, benchmark, dataset, generator) for t in range(len(benchmark.tasks)))
+    feeder = Feeder(cast(Feed, sys.argv[3]), benchmark.spec.batch_size, point.seed)
+    report(partial(run_task, t, model, benchmark, dataset, feeder) for t in range(len(benchmark.tasks)))
 
 
 if __name__ == "__main__":
