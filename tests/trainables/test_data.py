@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 
 from trainables.backbones import InputSpec
@@ -126,6 +127,13 @@ def test_task_sizes(classes: int, tasks: int, sizes: list[int]) -> None:
 def test_task_sizes_refuses(tasks: int) -> None:
     with pytest.raises(ValueError, match="between 1 and"):
         task_sizes(10, tasks)
+
+
+def test_digits_are_scikit_learns() -> None:
+    known = load_digits()
+    ink, labels = digits.scans()
+    assert np.array_equal(ink[:, 0], known.images)
+    assert np.array_equal(labels, known.target)
 
 
 def test_characters_are_disjoint_and_no_digits() -> None:

@@ -209,12 +209,11 @@ def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
     Returns:
         `(b, c, height, width)`.
     """
-    b, _, h, w = images.shape
+    b, c, h, w = images.shape
     rows = (corners[:, :1] + torch.arange(height, device=images.device)).clamp_(0, h - 1)  # [b, height]
     columns = (corners[:, 1:] + torch.arange(width, device=images.device)).clamp_(0, w - 1)  # [b, width]
-    index = torch.arange(b, device=images.device)
-    parts = images[index[:, None, None], :, rows[:, :, None], columns[:, None, :]]  # [b, height, width, c]
-    return parts.permute(0, 3, 1, 2)
+    places = (rows[:, :, None] * w + columns[:, None, :]).flatten(1)  # [b, height * width]
+    return images.flatten(2).gather(2, places[:, None].expand(b, c, -1)).view(b, c, height, width)
 
 
 def _with_channels(images: Tensor, normalise: Normalise) -> Tensor:
