@@ -1,7 +1,8 @@
 """What the platform costs: the share of (slots x wall time) of a real search that no trial's sequence used.
 
-16 trials of `ita-lora` on digits, as many at a time as there are CPUs, everything included from starting Ray to the
-best file. The share is split into where it went.
+16 and 64 trials of `ita-lora` on digits, as many at a time as there are CPUs, everything included from starting Ray to
+the best file. The share is split into where it went. Beside it, the floor: what Ray alone takes of the same wall time,
+with processes that import and do nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from tausearch.benchmarks import open_benchmark
-from tausearch.cluster import local_cpus
+from tausearch.cluster import local_cpus, ray_session
 from tausearch.planning import created, plan
 from tausearch.record import TrialSummary
 from tausearch.search_run import run_search
+from tausearch.spec import Resources
 from trainables.backbones import Backbone
 
-TRIALS = 16
+SIZES = (16, 64)  # trials
 
 
 class Clock:
@@ -51,7 +53,23 @@ def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, 
     return dict(used)
 
 
-def run() -> list[dict[str, Any]]:
+def _bare_ray(resources: Resources, slots: int) -> float:
+    """Return the seconds that Ray takes to start, to start an empty process per slot, and to end."""
+    start = time.monotonic()
+    with ray_session(resources):
+        import ray  # noqa: PLC0415  # after the environment is set
+
+        empty = ray.remote(num_cpus=resources.cpus_per_trial)(_Empty)
+        ray.get([process.ready.remote() for process in [empty.remote() for _ in range(slots)]])
+    return time.monotonic() - start
+
+
+class _Empty:
+    def ready(self) -> None:
+        """Do nothing."""
+
+
+def measure(trials: int) -> list[dict[str, Any]]:
     """Run the search once and say where slots x wall went."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +77,7 @@ def run() -> list[dict[str, Any]]:
         spec, root = plan(
             benchmark=open_benchmark("digits", None),
             method="ita-lora",
-            trials=TRIALS,
+            trials=trials,
             algorithm="tpe",
             scheduler="none",
             concurrent=slots,
@@ -80,5 +98,14 @@ def run() -> list[dict[str, Any]]:
             run_search(spec, root, directory, listeners=[clock])
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
+    shares["of these, Ray alone would take"] = slots * _bare_ray(spec.resources, slots)
     total = slots * (end - start)
-    return [{"part": part, "seconds": value, "percent": 100 * value / total} for part, value in shares.items()]
+    return [
+        {"trials": trials, "part": part, "seconds": value, "percent": 100 * value / total}
+        for part, value in shares.items()
+    ]
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure a short search and a longer one."""
+    return [row for trials in SIZES for row in measure(trials)]

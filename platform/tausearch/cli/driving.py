@@ -218,7 +218,6 @@ def _class_order(text: str) -> int | None:
 
 
 def _whole_numbers(text: str) -> list[int]:
-
     try:
         return [int(part) for part in text.replace(",", " ").split()]
     except ValueError:
