@@ -55,18 +55,18 @@ def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, 
 
 def _bare_ray(resources: Resources, slots: int) -> float:
     """Return the seconds that Ray takes to start, to start an empty process per slot, and to end."""
+
+    class Empty:  # here, for a class of a module would have the processes import the module
+        def ready(self) -> None:
+            """Do nothing."""
+
     start = time.monotonic()
     with ray_session(resources):
         import ray  # noqa: PLC0415  # after the environment is set
 
-        empty = ray.remote(num_cpus=resources.cpus_per_trial)(_Empty)
+        empty = ray.remote(num_cpus=resources.cpus_per_trial)(Empty)
         ray.get([process.ready.remote() for process in [empty.remote() for _ in range(slots)]])
     return time.monotonic() - start
-
-
-class _Empty:
-    def ready(self) -> None:
-        """Do nothing."""
 
 
 def measure(trials: int) -> list[dict[str, Any]]:
