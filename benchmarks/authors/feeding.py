@@ -18,7 +18,7 @@ from torch import Tensor
 from torchvision import transforms
 
 from benchmarks.authors.point import Feed
-from trainables.data import ImageSet, RandomShift
+from trainables.data import ImageSet, Normalise, RandomShift
 from trainables.data.transforms import Transform
 
 Example = tuple[Tensor, int, Tensor]  # augmented, label, not augmented
@@ -43,10 +43,11 @@ class _Images(torch.utils.data.Dataset[Example]):
 
 def _torchvision(transform: Transform, size: int) -> transforms.Compose:
     """Say in torchvision's words what our transform of an embedded benchmark does."""
-    shifts = isinstance(transform, RandomShift)
-    normalise = transform.normalise if isinstance(transform, RandomShift) else transform
-    crop = [transforms.RandomCrop(size, padding=transform.pixels, padding_mode="edge")] if shifts else []
-    return transforms.Compose([*crop, transforms.ToTensor(), transforms.Normalize(normalise.mean, normalise.std)])
+    if isinstance(transform, RandomShift):
+        crop = transforms.RandomCrop(size, padding=transform.pixels, padding_mode="edge")
+        return transforms.Compose([crop, *_torchvision(transform.normalise, size).transforms])
+    assert isinstance(transform, Normalise)
+    return transforms.Compose([transforms.ToTensor(), transforms.Normalize(transform.mean, transform.std)])
 
 
 @dataclass
