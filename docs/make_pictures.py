@@ -16,7 +16,7 @@ from rich.console import Console
 from tausearch.files import RunDirectory
 from tausearch.report import trials_table
 from tausearch.status import status
-from trainables.data import digits, glyphs
+from trainables.data.embedded import digits, glyphs
 
 FOLDER = Path(__file__).parent / "images"
 

@@ -10,9 +10,9 @@ from trainables.backbones import InputSpec
 from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
-from trainables.data.benchmark import Part
 from trainables.data.dataset import data_root as root_of
 from trainables.data.opening import on_disk
+from trainables.data.parts import Part
 from trainables.data.usable import require_usable
 
 

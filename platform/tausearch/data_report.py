@@ -14,10 +14,11 @@ from tausearch.report import console, print_json
 from tausearch.steps import Steps
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import DATA_VARIABLE, Dataset, NotFoundError, data_root, dataset_of
-from trainables.data.disk.listing import PARTS, Listing, Part
+from trainables.data.disk.listing import Listing
 from trainables.data.disk.passes import unreadable
 from trainables.data.disk.prepared import FORMS, Form, changed_files
 from trainables.data.opening import on_disk
+from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
 
 __all__ = ["all_states", "check", "prepare", "print_json", "show_check", "show_states"]

@@ -18,8 +18,8 @@ import torch
 import yaml
 from PIL import Image
 
-from trainables.data.characters import BENCHMARK, PRETRAINING
-from trainables.data.drawing import TRAIN_FACES, draw, render
+from trainables.data.embedded.characters import BENCHMARK, PRETRAINING
+from trainables.data.embedded.drawing import TRAIN_FACES, draw, render
 from trainables.data.published.cropdisease import _LEFT_OUT, _NAMES
 
 TRAIN, TEST = 4, 2  # images of a class

@@ -17,9 +17,9 @@ from sklearn.datasets import load_digits
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 
 from trainables.backbones import InputSpec
-from trainables.data import BENCHMARKS, build_benchmark, characters, digits, drawing, get_source, glyphs
+from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource
-from trainables.data.resampling import resized_by_products, resized_crops
+from trainables.data.embedded import characters, digits, drawing, glyphs
 from trainables.data.splits import stratified_split, task_sizes
 from trainables.data.transforms import (
     Normalise,
@@ -27,9 +27,10 @@ from trainables.data.transforms import (
     RandomShift,
     ResizeRandomCrop,
     Transform,
-    _crop_box,
     small_transforms,
 )
+from trainables.data.transforms.cropping import _crop_box
+from trainables.data.transforms.resampling import resized_by_products, resized_crops
 from trainables.errors import InputError
 
 
@@ -200,6 +201,20 @@ def test_fingerprint_depends_on_what_training_sees() -> None:
             dataclasses.replace(spec, transforms=lambda reads: (RandomShift(1), Normalise())), "search", 0
         ).fingerprint
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "purpose", "fingerprint"),
+    [
+        ("digits", "search", "3bd7d9c9515bda3cbbf03e042dd4eaf9f26a6326542ad416eb279a5bc886af2a"),
+        ("digits", "final", "c9c47535a3f5a2b5eb59a8a1262d3e64f1e0736bcb0deb6b57c499041a70f494"),
+        ("glyphs", "search", "6aa11d58425e554106b0bc70029bc4c5c2983ceabc9b630aaf0448be0bd447a0"),
+        ("glyphs", "final", "93e3a7b212f41efe774f44979dcf1c8b9f5f266383b89579a93dee1922d55555"),
+    ],
+)
+def test_fingerprints_are_pinned(name: str, purpose: Any, fingerprint: str) -> None:
+    """Keys of pre-consolidation stores hold them: another value would have every store computed anew."""
+    assert build_benchmark(get_source(name), purpose).fingerprint == fingerprint
 
 
 class TestPaperTransforms:

@@ -22,9 +22,9 @@ from tests.trainables.test_published import images_of
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import Dataset, dataset_of
-from trainables.data.disk.listing import PARTS
 from trainables.data.disk.passes import stored
 from trainables.data.disk.prepared import MANIFEST, changed_files
+from trainables.data.parts import PARTS
 from trainables.data.usable import require_usable
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence

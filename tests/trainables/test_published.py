@@ -15,8 +15,8 @@ from trainables.backbones import Backbone, InputSpec
 from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
-from trainables.data.disk.listing import PARTS
 from trainables.data.disk.passes import stored, unreadable
+from trainables.data.parts import PARTS
 from trainables.errors import InputError
 
 CLASSES = {"imagenet_r": 200, "cifar100": 100, "cub200": 200, "caltech256": 256, "mit67": 67, "resisc45": 45}

@@ -53,7 +53,7 @@ class Backbone:
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be had or do not fit.
         """
-        from trainables.backbones.loading import load  # noqa: PLC0415  # see the module
+        from trainables.backbones.loading import load  # imports timm, which takes two seconds
 
         return load(self.name, self.weights, torch.device(device))
 
@@ -66,7 +66,7 @@ class Backbone:
         """
         if self.name == EMBEDDED:
             return glyph_vit.INPUT
-        import timm  # noqa: PLC0415  # see the module
+        import timm  # takes two seconds to import
 
         config = timm.get_pretrained_cfg(self.name) if timm.is_model(self.name) else None
         if config is None:

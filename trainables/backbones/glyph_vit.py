@@ -20,7 +20,7 @@ WEIGHTS = Path(__file__).parent / "weights" / "glyph_vit.safetensors"
 
 def build(num_classes: int = 0) -> VisionTransformer:
     """Build the ViT with fresh weights; without classes it returns the CLS feature `(b, 64)` after the final norm."""
-    from timm.models.vision_transformer import VisionTransformer  # noqa: PLC0415  # see backbones
+    from timm.models.vision_transformer import VisionTransformer  # takes two seconds to import
 
     return VisionTransformer(
         img_size=32, patch_size=8, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=num_classes

@@ -16,8 +16,8 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from trainables.backbones.glyph_vit import build
-from trainables.data.characters import PRETRAINING
-from trainables.data.drawing import TRAIN_FACES, draw, render
+from trainables.data.embedded.characters import PRETRAINING
+from trainables.data.embedded.drawing import TRAIN_FACES, draw, render
 
 STEPS = 12000
 WARM_UP = 300

@@ -7,9 +7,8 @@ from trainables.data.embedded import BENCHMARKS
 from trainables.data.images import ImageSet
 from trainables.data.opening import get_source, reference
 from trainables.data.published import PUBLISHED
-from trainables.data.recipes import Recipe
 from trainables.data.reference import BenchmarkRef
-from trainables.data.transforms import Normalise, RandomShift, small_transforms
+from trainables.data.transforms import Normalise, RandomShift, Recipe, small_transforms
 
 __all__ = [
     "BENCHMARKS",

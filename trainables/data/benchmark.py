@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,11 +17,10 @@ from torch import Tensor
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
+from trainables.data.parts import Part
 from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
-
-Part = Literal["train", "test"]
 
 
 @dataclass(frozen=True)

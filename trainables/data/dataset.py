@@ -14,12 +14,13 @@ from filelock import FileLock
 from torch import Tensor
 
 from trainables.data.disk import folder, parquet_layout
-from trainables.data.disk.listing import PARTS, Listing, Part, Rows
+from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.passes import Tick
 from trainables.data.disk.preparation import choose_form, write
 from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest
 from trainables.data.disk.tree import Tree, open_tree
 from trainables.data.disk.unpacking import is_unpackable, unpacked
+from trainables.data.parts import PARTS, Part
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, BenchmarkRef
 from trainables.errors import InputError

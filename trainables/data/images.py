@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainables.data.moving import moved
-from trainables.data.transforms import Batch, Transform
+from trainables.data.transforms import Images, Transform
 
 
 class StoredImages(Protocol):
@@ -46,7 +46,7 @@ class StoredImages(Protocol):
 
 
 @dataclass(frozen=True)
-class Selection:
+class StoredRows:
     """Some rows of stored images, in an order of their own.
 
     Attributes:
@@ -65,17 +65,17 @@ class Selection:
         return self.images.image(int(self.rows[row]))
 
 
-Pixels = Tensor | Selection
+Pixels = Tensor | StoredRows
 
 
 def select(images: Tensor | StoredImages, rows: Tensor) -> Pixels:
     """Return some rows: of a tensor a copy, so that it is no view of the rest; of stored images their numbers."""
-    return images[rows] if isinstance(images, Tensor) else Selection(images, rows)
+    return images[rows] if isinstance(images, Tensor) else StoredRows(images, rows)
 
 
 def narrow(pixels: Pixels, rows: Tensor) -> Pixels:
     """Return some rows of what `select` returned."""
-    return pixels[rows] if isinstance(pixels, Tensor) else Selection(pixels.images, pixels.rows[rows])
+    return pixels[rows] if isinstance(pixels, Tensor) else StoredRows(pixels.images, pixels.rows[rows])
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,11 @@ def concatenate(sets: Sequence[ImageSet]) -> ImageSet:
             each.images if isinstance(each.images, Tensor) else each.images.rows
         )
     first = sets[0]
-    joined = torch.cat(images) if isinstance(first.images, Tensor) else Selection(first.images.images, torch.cat(rows))
+    joined = torch.cat(images) if isinstance(first.images, Tensor) else StoredRows(first.images.images, torch.cat(rows))
     return ImageSet(joined, torch.cat([each.labels for each in sets]), first.transform)
 
 
-def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator[Batch]:
+def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator[Images]:
     """Read batch after batch; those on disk with as many threads as the trial has.
 
     With `ahead` the next batch is read while this one is used: the caller computes on a GPU and leaves the CPUs idle.
@@ -155,6 +155,6 @@ def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator
             pool.shutdown(cancel_futures=True)
 
 
-def _stack(images: list[Tensor]) -> Batch:
+def _stack(images: list[Tensor]) -> Images:
     """Return images of one size as one tensor, others as they are."""
     return torch.stack(images) if len({image.shape for image in images}) == 1 else images

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trainables.data.benchmark import BenchmarkSource, Part
+from trainables.data.benchmark import BenchmarkSource
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.listing import Rows
 from trainables.data.embedded import BENCHMARKS
+from trainables.data.parts import Part
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
-from trainables.data.recipes import Recipe
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
+from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
 
 OWN_EPOCHS = 5  # of a folder or Parquet file, where `epochs` says nothing else

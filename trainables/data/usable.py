@@ -8,10 +8,11 @@ from pathlib import Path
 from torch import Tensor
 
 from trainables.data.dataset import Dataset, dataset_of
-from trainables.data.disk.listing import PARTS, Listing, Part
+from trainables.data.disk.listing import Listing
 from trainables.data.disk.passes import Tick, stored, unreadable
 from trainables.data.disk.prepared import Manifest
 from trainables.data.opening import on_disk, reference
+from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,11 +13,10 @@ from trainables.data.disk.decoding import SUFFIXES
 from trainables.data.disk.files import ImageFiles
 from trainables.data.disk.tree import Entry
 from trainables.data.images import StoredImages
+from trainables.data.parts import PARTS, Part
 from trainables.data.splits import split_per_class, stratified_split
 from trainables.errors import InputError
 
-Part = Literal["train", "test"]
-PARTS: tuple[Part, ...] = ("train", "test")
 Rows = tuple[Tensor | StoredImages, Tensor]
 
 TEST_SHARE = 0.2

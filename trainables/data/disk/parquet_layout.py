@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.data.disk.listing import PARTS, Listing, Part, Rows, Splitter, seeded_split
+from trainables.data.disk.listing import Listing, Rows, Splitter, seeded_split
 from trainables.data.disk.parquet import (
     LABEL_COLUMNS,
     Columns,
@@ -24,6 +24,7 @@ from trainables.data.disk.parquet import (
     read_paths,
 )
 from trainables.data.disk.tree import open_tree
+from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
 
 _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]|$)")

@@ -15,11 +15,12 @@ from torch import Tensor
 
 from trainables.data.disk.decoding import encode_png, size
 from trainables.data.disk.files import ImageFiles
-from trainables.data.disk.listing import PARTS, Listing, Part
+from trainables.data.disk.listing import Listing
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import Tick, each_image, stored
 from trainables.data.disk.prepared import VERSION, Form, Manifest, PreparedFile, PreparedPart, array_files, sha256
 from trainables.data.images import StoredImages
+from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
 
 ROWS_PER_GROUP = 16  # of Parquet: reading one image reads its group

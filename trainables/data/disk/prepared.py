@@ -25,9 +25,10 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from trainables.data.disk.listing import PARTS, Listing, Part, Rows
+from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.parquet import ParquetImages, parquet_file, read_labels
 from trainables.data.disk.tree import PREPARED
+from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
 
 VERSION = 1

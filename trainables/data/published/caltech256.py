@@ -14,7 +14,7 @@ from trainables.data.disk.listing import Listing, in_class_folders, seeded_split
 from trainables.data.disk.tree import Tree
 from trainables.data.published._reading import find_parquet
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import IMAGENET, Recipe
+from trainables.data.transforms.recipes import IMAGENET, Recipe
 
 _FOLDER = "256_ObjectCategories"
 _CLUTTER, _TOTAL, _SIXTY = 827, 30_607, 60

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 
 from trainables.data.disk.arrays import unpickle
-from trainables.data.disk.listing import PARTS, Listing, Part, Rows
+from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.tree import Tree
+from trainables.data.parts import PARTS, Part
 from trainables.data.published._reading import STANDARD, find_parquet
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import HALF, Recipe
+from trainables.data.transforms.recipes import HALF, Recipe
 from trainables.errors import InputError
 
 _SHAPE = (3, 32, 32)

@@ -13,21 +13,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from trainables.data.disk.listing import (
-    PARTS,
-    Listing,
-    Part,
-    Rows,
-    from_split_file,
-    in_class_folders,
-    is_image,
-    split_files,
-)
+from trainables.data.disk.listing import Listing, Rows, from_split_file, in_class_folders, is_image, split_files
 from trainables.data.disk.parquet import ParquetImages, find_columns, parquet_file, read_paths
 from trainables.data.disk.tree import Tree
+from trainables.data.parts import PARTS, Part
 from trainables.data.published._reading import STANDARD, checked_split, class_root, ending, find_parquet
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import IMAGENET, Recipe
+from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
 _LEFT_OUT = ("Apple___Cedar_apple_rust", "Peach___healthy", "Potato___healthy")

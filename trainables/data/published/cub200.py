@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from trainables.data.disk.arrays import NpzImages, read_npz
-from trainables.data.disk.listing import PARTS, LabelledFiles, Listing, Part, Rows, listed_files
+from trainables.data.disk.listing import LabelledFiles, Listing, Rows, listed_files
 from trainables.data.disk.tree import Tree
+from trainables.data.parts import PARTS, Part
 from trainables.data.published._reading import STANDARD, find_parquet
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import IMAGENET, Recipe
+from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
 _CLASSES = 200

@@ -10,7 +10,7 @@ from trainables.data.disk.listing import Listing, from_split_file, listed_files
 from trainables.data.disk.tree import Tree
 from trainables.data.published._reading import STANDARD, ending, find_parquet, names_by_label, split_from_yaml
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import UNIT, Recipe
+from trainables.data.transforms.recipes import UNIT, Recipe
 
 _SPLITS = ("imagenet-r_train.yaml", "imagenet-r_test.yaml")
 

@@ -9,7 +9,7 @@ from trainables.data.disk.listing import LabelledFiles, Listing, from_split_file
 from trainables.data.disk.tree import Tree
 from trainables.data.published._reading import STANDARD, find_parquet
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import IMAGENET, Recipe
+from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
 _SPLITS = ("TrainImages.txt", "TestImages.txt")

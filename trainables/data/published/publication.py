@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from trainables.data.disk.listing import Listing, Part
+from trainables.data.disk.listing import Listing
 from trainables.data.disk.tree import Tree
-from trainables.data.recipes import Recipe
+from trainables.data.parts import Part
+from trainables.data.transforms.recipes import Recipe
 
 PAPER_BACKBONE = "vit_base_patch16_224.augreg_in21k"
 PAPER_BATCH = 128

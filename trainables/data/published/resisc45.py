@@ -19,7 +19,7 @@ from trainables.data.published._reading import (
     split_from_yaml,
 )
 from trainables.data.published.publication import Expected, Publication
-from trainables.data.recipes import IMAGENET, Recipe
+from trainables.data.transforms.recipes import IMAGENET, Recipe
 
 _SPLITS = ("resisc45_train.yaml", "resisc45_test.yaml")
 _TOTAL, _VALIDATION = 31_500, 6_300

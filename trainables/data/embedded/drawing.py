@@ -46,7 +46,7 @@ def render(characters: str, faces: tuple[str, ...]) -> Tensor:
     Raises:
         ValueError: If a face has no ink for a character.
     """
-    import matplotlib  # noqa: PLC0415  # takes a second, which trials on other images need not spend
+    import matplotlib  # takes a second to import, which trials on other images need not spend
 
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     fonts = [ImageFont.truetype(str(folder / f"{face}.ttf"), _FONT_SIZE) for face in faces]

@@ -1,50 +1,20 @@
-"""Augmentation and normalisation of batches. All randomness comes from a generator that is passed in."""
+"""Random and central crops, shifts and flips. All randomness comes from a generator that is passed in."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from trainables.backbones import InputSpec
 from trainables.data.moving import moved
-from trainables.data.resampling import Box, resized_crops
+from trainables.data.transforms.normalising import Images, Normalise, of_one_size, with_channels
+from trainables.data.transforms.resampling import Box, resized_crops
 
 Interpolation = Literal["bicubic", "bilinear"]
-Batch = Tensor | Sequence[Tensor]
-"""uint8 images: `(b, c, h, w)` where they have one size, else `(c, h, w)` each."""
-
-
-class Transform(Protocol):
-    """Turns a batch of stored images into what the backbone reads."""
-
-    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
-        """Map uint8 `(b, c, h, w)` to float32 `(b, c', h', w')`; only augmentations use `generator`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Normalise:
-    """Scale to [0, 1], then subtract `mean` and divide by `std`, one value per channel. Uses no randomness."""
-
-    mean: tuple[float, ...] = (0.5,)
-    std: tuple[float, ...] = (0.5,)
-
-    def __call__(self, images: Batch, generator: torch.Generator | None = None) -> Tensor:
-        """See `Transform`."""
-        images = _one_size(images)
-        mean, std = (_per_channel(part, images.device) for part in (self.mean, self.std))
-        return images.float().div_(255).sub_(mean).div_(std)
-
-
-@lru_cache(maxsize=64)
-def _per_channel(values: tuple[float, ...], device: torch.device) -> Tensor:
-    return torch.tensor(values, device=device).view(-1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -54,7 +24,7 @@ class RandomShift:
     pixels: int
     normalise: Normalise = Normalise()
 
-    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """See `Transform`.
 
         Returns:
@@ -65,7 +35,7 @@ class RandomShift:
         """
         if generator is None:
             raise ValueError("RandomShift needs a generator, got None")
-        images = _one_size(images)
+        images = of_one_size(images)
         k = self.pixels
         corners = torch.randint(2 * k + 1, (2, len(images)), generator=generator).T - k
         return self.normalise(cut(images, moved(corners, images.device), *images.shape[2:]))
@@ -83,7 +53,7 @@ class RandomResizedCrop:
     size: int
     normalise: Normalise
 
-    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """See `Transform`.
 
         Returns:
@@ -97,7 +67,7 @@ class RandomResizedCrop:
         flips = _draw_flips(len(images), generator)
         boxes = [_crop_box(image.shape[1], image.shape[2], generator) for image in images]
         crops = [
-            resized_crops(_with_channels(part, self.normalise), boxes[rows], self.size)
+            resized_crops(with_channels(part, self.normalise), boxes[rows], self.size)
             for rows, part in _by_size(images)
         ]
         return self.normalise(_flipped(torch.cat(crops), flips))
@@ -115,7 +85,7 @@ class ResizeRandomCrop:
     normalise: Normalise
     keep_ratio: bool = False
 
-    def __call__(self, images: Batch, generator: torch.Generator | None) -> Tensor:
+    def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """See `Transform`.
 
         Returns:
@@ -129,7 +99,7 @@ class ResizeRandomCrop:
         flips = _draw_flips(len(images), generator)
         crops = []
         for _, part in _by_size(images):
-            resized = _resized(_with_channels(part, self.normalise), self.resize, self.keep_ratio, "bicubic")
+            resized = _resized(with_channels(part, self.normalise), self.resize, self.keep_ratio, "bicubic")
             room = (resized.shape[2] - self.size + 1, resized.shape[3] - self.size + 1)
             corners = torch.tensor([[int(torch.randint(end, (), generator=generator)) for end in room] for _ in part])
             crops.append(cut(resized, moved(corners, part.device), self.size, self.size))
@@ -149,38 +119,21 @@ class ResizeCenterCrop:
     keep_ratio: bool = False
     interpolation: Interpolation = "bicubic"
 
-    def __call__(self, images: Batch, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
         """See `Transform`."""
         if isinstance(images, Tensor):
             return self.normalise(self._cut(images))
         return self.normalise(torch.stack([self._cut(image) for image in images]))
 
     def _cut(self, images: Tensor) -> Tensor:
-        from torchvision.transforms.v2 import functional as vision  # noqa: PLC0415  # see resampling
+        from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
 
-        images = _with_channels(images, self.normalise)
+        images = with_channels(images, self.normalise)
         resized = _resized(images, self.resize, self.keep_ratio, self.interpolation)
         return vision.center_crop(resized, [self.size, self.size])
 
 
-def small_transforms(reads: InputSpec) -> tuple[Transform, Transform]:
-    """Return training and test transform of an embedded 32x32 benchmark for a backbone.
-
-    A backbone that reads such images gets shifts of up to two pixels; a larger one the paper's transforms.
-    """
-    normalise = Normalise(reads.mean, reads.std)
-    if (reads.channels, reads.size) == (1, 32):
-        return RandomShift(2, normalise), normalise
-    return RandomResizedCrop(reads.size, normalise), ResizeCenterCrop(reads.size * 8 // 7, reads.size, normalise)
-
-
-def _one_size(images: Batch) -> Tensor:
-    if not isinstance(images, Tensor):
-        raise ValueError("needs images of one size, got several sizes")
-    return images
-
-
-def _by_size(images: Batch) -> Iterator[tuple[slice, Tensor]]:
+def _by_size(images: Images) -> Iterator[tuple[slice, Tensor]]:
     """Yield parts of one size, `(b, c, h, w)`, with their rows: all at once, or else image by image."""
     if isinstance(images, Tensor):
         yield slice(len(images)), images
@@ -216,20 +169,8 @@ def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
     return images.flatten(2).gather(2, places[:, None].expand(b, c, -1)).view(b, c, height, width)
 
 
-def _with_channels(images: Tensor, normalise: Normalise) -> Tensor:
-    """Return `(..., c, h, w)` with as many channels as are normalised: grey is repeated, RGB weighed to grey."""
-    got, wanted = images.shape[-3], len(normalise.mean)
-    if got == wanted:
-        return images
-    if got == 1:
-        return images.expand(*images.shape[:-3], wanted, -1, -1)
-    from torchvision.transforms.v2 import functional as vision  # noqa: PLC0415  # see resampling
-
-    return vision.rgb_to_grayscale(images)
-
-
 def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpolation) -> Tensor:
-    from torchvision.transforms.v2 import InterpolationMode  # noqa: PLC0415  # see resampling
+    from torchvision.transforms.v2 import InterpolationMode  # takes two seconds to import
     from torchvision.transforms.v2 import functional as vision
 
     return vision.resize(images, [to] if keep_ratio else [to, to], InterpolationMode(interpolation), antialias=True)

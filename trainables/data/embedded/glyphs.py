@@ -5,13 +5,12 @@ Training and test images are different random draws, and the test draws use thre
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from trainables.data.characters import BENCHMARK
-from trainables.data.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
+from trainables.data.embedded.characters import BENCHMARK
+from trainables.data.embedded.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
+from trainables.data.parts import Part
 from trainables.randomness import make_generator
 
 CLASS_NAMES = tuple(BENCHMARK)
@@ -19,7 +18,7 @@ PER_CLASS = {"train": 40, "test": 20}
 _SEED = 0  # fixed: the images are part of the benchmark
 
 
-def load(part: Literal["train", "test"]) -> tuple[Tensor, Tensor]:
+def load(part: Part) -> tuple[Tensor, Tensor]:
     """Draw one part.
 
     Returns:

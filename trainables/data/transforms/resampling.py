@@ -33,7 +33,7 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     if images.device.type != "cpu":
         return resized_by_products(images, torch.tensor(boxes), size)
     # Takes two seconds to import, with the part of torch that it asks for; the embedded benchmarks need none of it.
-    from torchvision.transforms.v2 import InterpolationMode  # noqa: PLC0415
+    from torchvision.transforms.v2 import InterpolationMode
     from torchvision.transforms.v2 import functional as vision
 
     bicubic = InterpolationMode.BICUBIC

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainables.backbones import EMBEDDED
-from trainables.data import digits, glyphs
 from trainables.data.benchmark import BenchmarkSource
+from trainables.data.embedded import digits, glyphs
 from trainables.data.transforms import small_transforms
 
 BENCHMARKS: dict[str, BenchmarkSource] = {

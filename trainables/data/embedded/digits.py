@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from trainables.data.parts import Part
 from trainables.data.splits import stratified_split
 
 CLASS_NAMES = tuple("0123456789")
@@ -24,7 +24,7 @@ TEST_SHARE = 0.2
 _TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an experiment
 
 
-def load(part: Literal["train", "test"]) -> tuple[Tensor, Tensor]:
+def load(part: Part) -> tuple[Tensor, Tensor]:
     """Read one part of the fixed, stratified 80/20 split.
 
     Returns:

@@ -1,18 +1,18 @@
-"""Which transforms a benchmark of photographs prescribes, for whatever size its backbone reads."""
+"""Which transforms a benchmark prescribes, for whatever size its backbone reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from trainables.backbones import InputSpec
-from trainables.data.transforms import (
+from trainables.data.transforms.cropping import (
     Interpolation,
-    Normalise,
     RandomResizedCrop,
+    RandomShift,
     ResizeCenterCrop,
     ResizeRandomCrop,
-    Transform,
 )
+from trainables.data.transforms.normalising import Normalise, Transform
 
 _SIZE = 224  # pixels that the lengths below are meant for
 
@@ -23,7 +23,9 @@ UNIT = Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
 @dataclass(frozen=True)
 class Recipe:
-    """Training and test transforms, with lengths for a backbone of 224 pixels; other sizes scale in proportion.
+    """Training and test transforms of photographs.
+
+    Its lengths are for a backbone of 224 pixels; those for other sizes scale in proportion.
 
     Attributes:
         normalise: For RGB; None takes the backbone's own, as does a backbone that reads grey images.
@@ -55,3 +57,14 @@ class Recipe:
         return train, ResizeCenterCrop(
             scaled(self.test_resize), reads.size, normalise, self.test_keep_ratio, self.test_interpolation
         )
+
+
+def small_transforms(reads: InputSpec) -> tuple[Transform, Transform]:
+    """Return training and test transform of an embedded 32x32 benchmark for a backbone.
+
+    A backbone that reads such images gets shifts of up to two pixels; a larger one the paper's transforms.
+    """
+    normalise = Normalise(reads.mean, reads.std)
+    if (reads.channels, reads.size) == (1, 32):
+        return RandomShift(2, normalise), normalise
+    return RandomResizedCrop(reads.size, normalise), ResizeCenterCrop(reads.size * 8 // 7, reads.size, normalise)

@@ -1,0 +1,19 @@
+"""From stored images to what a backbone reads: augmentation, normalisation, and what each benchmark prescribes."""
+
+from __future__ import annotations
+
+from trainables.data.transforms.cropping import RandomResizedCrop, RandomShift, ResizeCenterCrop, ResizeRandomCrop
+from trainables.data.transforms.normalising import Images, Normalise, Transform
+from trainables.data.transforms.recipes import Recipe, small_transforms
+
+__all__ = [
+    "Images",
+    "Normalise",
+    "RandomResizedCrop",
+    "RandomShift",
+    "Recipe",
+    "ResizeCenterCrop",
+    "ResizeRandomCrop",
+    "Transform",
+    "small_transforms",
+]

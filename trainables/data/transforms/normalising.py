@@ -1,0 +1,64 @@
+"""What a transform is, and the one that every other ends with: scaling and normalising."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Images = Tensor | Sequence[Tensor]
+"""uint8 images: `(b, c, h, w)` where they have one size, else `(c, h, w)` each."""
+
+
+class Transform(Protocol):
+    """Turns stored images into what the backbone reads. All randomness comes from the generator that is passed in."""
+
+    def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
+        """Map uint8 `(b, c, h, w)` to float32 `(b, c', h', w')`; only augmentations use `generator`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """Scale to [0, 1], then subtract `mean` and divide by `std`, one value per channel. Uses no randomness."""
+
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.5,)
+
+    def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        """See `Transform`."""
+        images = of_one_size(images)
+        mean, std = (_per_channel(values, images.device) for values in (self.mean, self.std))
+        return images.float().div_(255).sub_(mean).div_(std)
+
+
+@lru_cache(maxsize=64)
+def _per_channel(values: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device).view(-1, 1, 1)
+
+
+def of_one_size(images: Images) -> Tensor:
+    """Return images as one tensor.
+
+    Raises:
+        ValueError: If they have several sizes.
+    """
+    if not isinstance(images, Tensor):
+        raise ValueError("needs images of one size, got several sizes")
+    return images
+
+
+def with_channels(images: Tensor, normalise: Normalise) -> Tensor:
+    """Return `(..., c, h, w)` with as many channels as are normalised: grey is repeated, RGB weighed to grey."""
+    got, wanted = images.shape[-3], len(normalise.mean)
+    if got == wanted:
+        return images
+    if got == 1:
+        return images.expand(*images.shape[:-3], wanted, -1, -1)
+    from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
+
+    return vision.rgb_to_grayscale(images)
