@@ -14,8 +14,8 @@ from tausearch.best import load_best
 from tausearch.files import Storage
 from tausearch.record import Record
 from tausearch.spec import read_spec
+from tests.support.layouts import encoded, put, resisc45_split
 from tests.system.test_search import tausearch
-from tests.trainables.layouts import encoded, put, resisc45_split
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tausearch.cli import main
+from tests.support.layouts import encoded, mit67, put
 from tests.tausearch.test_cli import run
-from tests.trainables.layouts import encoded, mit67, put
 
 assert main
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import math
-import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,6 +14,7 @@ import torch
 from sklearn.datasets import load_digits
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 
+from tests.support.reachable import reachable
 from trainables.backbones import InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource
@@ -32,28 +31,6 @@ from trainables.data.transforms import (
 from trainables.data.transforms.cropping import _crop_box
 from trainables.data.transforms.resampling import resized_by_products, resized_crops
 from trainables.errors import InputError
-
-
-def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
-    """Everything that can be reached from an object: attributes, arrays' bases, functions' closures and defaults.
-
-    Modules, classes and functions' global names are not followed: from those everything can be imported.
-    """
-    seen, queue = set(), [root]
-    while queue and len(seen) < limit:
-        item = queue.pop()
-        if id(item) in seen or isinstance(item, type(math) | type):
-            continue
-        seen.add(id(item))
-        yield item
-        if isinstance(item, types.FunctionType):
-            queue += [cell.cell_contents for cell in item.__closure__ or ()] + list(item.__defaults__ or ())
-            continue
-        queue += gc.get_referents(item)
-        if isinstance(item, torch.Tensor) and item._base is not None:
-            queue.append(item._base)
-        if isinstance(item, np.ndarray) and item.base is not None:
-            queue.append(item.base)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tests.trainables.layouts import encoded, parquet, put, rows
-from tests.trainables.test_data import reachable
-from tests.trainables.test_published import images_of
+from tests.support.layouts import encoded, parquet, put, rows
+from tests.support.reachable import reachable
+from tests.support.stored_images import images_of
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import Dataset, dataset_of

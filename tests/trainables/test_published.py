@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.trainables.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, caltech256, encoded, imagenet_r, mit67
-from tests.trainables.test_data import reachable
+from tests.support.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, caltech256, encoded, imagenet_r, mit67
+from tests.support.reachable import reachable
+from tests.support.stored_images import images_of
 from trainables.backbones import Backbone, InputSpec
 from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
@@ -93,17 +94,6 @@ def test_labels_and_pixels_are_those_of_the_files(copies: dict[str, Path]) -> No
 )
 def test_two_layouts_of_one_dataset_are_the_same_benchmark(one: str, other: str, copies: dict[str, Path]) -> None:
     assert all_images(small(one), copies[one]) == all_images(small(other), copies[other])
-
-
-def images_of(items: list[object]) -> list[bytes]:
-    """All images that tensors hold, or that anything which reads images can read."""
-    read = []
-    for item in items:
-        if isinstance(item, torch.Tensor) and item.dim() == 4:
-            read += [image.contiguous().numpy().tobytes() for image in item]
-        elif not isinstance(item, torch.Tensor) and hasattr(item, "encoded") and hasattr(item, "image"):
-            read += [item.image(row).contiguous().numpy().tobytes() for row in range(len(item))]  # type: ignore[arg-type]
-    return read
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

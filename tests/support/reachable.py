@@ -1,0 +1,33 @@
+"""What can be reached from an object, to show that something cannot."""
+
+from __future__ import annotations
+
+import gc
+import math
+import types
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+
+def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
+    """Everything that can be reached from an object: attributes, arrays' bases, functions' closures and defaults.
+
+    Modules, classes and functions' global names are not followed: from those everything can be imported.
+    """
+    seen, queue = set(), [root]
+    while queue and len(seen) < limit:
+        item = queue.pop()
+        if id(item) in seen or isinstance(item, type(math) | type):
+            continue
+        seen.add(id(item))
+        yield item
+        if isinstance(item, types.FunctionType):
+            queue += [cell.cell_contents for cell in item.__closure__ or ()] + list(item.__defaults__ or ())
+            continue
+        queue += gc.get_referents(item)
+        if isinstance(item, torch.Tensor) and item._base is not None:
+            queue.append(item._base)
+        if isinstance(item, np.ndarray) and item.base is not None:
+            queue.append(item.base)
