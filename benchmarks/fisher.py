@@ -53,5 +53,5 @@ def run() -> list[dict[str, Any]]:
     settle(1)
     merged = build_benchmark(get_source("glyphs"), "search").merged()
     generator = torch.Generator().manual_seed(0)
-    images, _ = next(merged.train.batches(EXAMPLES, generator, shuffle=True))
+    images = next(merged.train.batches(EXAMPLES, generator, shuffle=True)).x
     return [measure(scale, images) for scale in (2.0, 0.3, 0.01)]

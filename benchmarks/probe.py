@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from trainables.backbones import Backbone
-from trainables.data import BENCHMARKS, ImageSet, Normalise, build_benchmark
+from trainables.data import BENCHMARKS, ImageSet, Normalise, build_benchmark, concatenate
 
 
 @torch.no_grad()
@@ -27,9 +27,10 @@ def run() -> list[dict[str, Any]]:
     """Probe every embedded benchmark."""
     rows = []
     for name, spec in BENCHMARKS.items():
-        merged = build_benchmark(spec, "final").merged()
+        benchmark = build_benchmark(spec, "final")
+        train, test = benchmark.merged().train, concatenate(benchmark.evaluation)
         probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
-        probe.fit(_features(merged.train), merged.train.labels)
-        accuracy = 100 * probe.score(_features(merged.evaluation), merged.evaluation.labels)
-        rows.append({"benchmark": name, "test images": len(merged.evaluation), "accuracy in percent": accuracy})
+        probe.fit(_features(train), train.labels)
+        accuracy = 100 * probe.score(_features(test), test.labels)
+        rows.append({"benchmark": name, "test images": len(test), "accuracy in percent": accuracy})
     return rows

@@ -12,7 +12,7 @@ import torch
 
 from trainables.backbones import Backbone
 from trainables.config import Precision
-from trainables.data import Benchmark, Task
+from trainables.data import Benchmark, ImageSet, Task
 from trainables.methods import Context, get_method
 from trainables.metrics import average_accuracy, forgetting
 from trainables.preconsolidation import Preconsolidator
@@ -64,9 +64,12 @@ class IncrementalSequence:
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
         self.preconsolidator = (
             Preconsolidator(
-                benchmark,
+                benchmark.tasks,
                 backbone,
                 config.preconsolidation,
+                spec=spec,
+                fingerprint=benchmark.fingerprint,
+                purpose=benchmark.purpose,
                 seed=seed,
                 device=self.device,
                 store=store,
@@ -109,19 +112,21 @@ class IncrementalSequence:
             row |= self.method.train_task(task)
             self.method.end_task(task)
         with _timed(row, "evaluation"):
-            self.accuracies.append([self._accuracy(seen) for seen in self._seen(task)])
+            self.accuracies.append([self._accuracy(images) for images in self._seen(task)])
         if self.artifacts is not None:
             self.method.save_artifacts(self.artifacts, task)
         return row | self._accuracy_metrics()
 
-    def _seen(self, task: Task) -> tuple[Task, ...]:
-        return tuple(seen for seen in self.benchmark.tasks if seen.classes.start < task.classes.stop)
+    def _seen(self, task: Task) -> list[ImageSet]:
+        """Return the evaluation images of every task seen so far."""
+        pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
+        return [images for seen, images in pairs if seen.classes.start < task.classes.stop]
 
-    def _accuracy(self, task: Task) -> float:
+    def _accuracy(self, images: ImageSet) -> float:
         correct = torch.zeros((), dtype=torch.int64, device=self.device)
-        for x, y in task.evaluation.batches(EVALUATION_BATCH, None, shuffle=False, device=self.device):
+        for x, y, _ in images.batches(EVALUATION_BATCH, None, shuffle=False, device=self.device):
             correct += (self.method.predict(x).argmax(1) == y).sum()
-        return 100.0 * int(correct) / len(task.evaluation)
+        return 100.0 * int(correct) / len(images)
 
     def _accuracy_metrics(self) -> dict[str, float]:
         prefix, last = self.benchmark.prefix, self.accuracies[-1]

@@ -63,7 +63,7 @@ class _Batches:
         return -(-len(self.part) // self.batch_size)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        for x, y in self.part.batches(self.batch_size, self.generator, shuffle=self.shuffle):
+        for x, y, _ in self.part.batches(self.batch_size, self.generator, shuffle=self.shuffle):
             yield x, y, x
 
 

@@ -86,7 +86,7 @@ def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
 def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, feeder: Feeder) -> list[float]:
     """Learn one task as its `train` does, and return the accuracy on each task seen so far, in percent."""
     loader = dataset.train_loader = feeder.loader(benchmark.tasks[t].train, shuffle=True)
-    dataset.test_loaders.append(feeder.loader(benchmark.tasks[t].evaluation, shuffle=False))
+    dataset.test_loaders.append(feeder.loader(benchmark.evaluation[t], shuffle=False))
     model.meta_begin_task(dataset)
     model.net.train()
     for epoch in range(benchmark.spec.epochs):

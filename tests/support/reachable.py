@@ -14,10 +14,12 @@ import torch
 def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
     """Everything that can be reached from an object: attributes, arrays' bases, functions' closures and defaults.
 
-    Modules, classes and functions' global names are not followed: from those everything can be imported.
+    Modules, classes and functions' global names are not followed: from those everything can be imported. A walk that
+    is longer than `limit` objects fails, because what it did not see would pass for unreachable.
     """
     seen, queue = set(), [root]
-    while queue and len(seen) < limit:
+    while queue:
+        assert len(seen) < limit, f"more than {limit} objects can be reached"
         item = queue.pop()
         if id(item) in seen or isinstance(item, type(math) | type):
             continue

@@ -15,8 +15,9 @@ from sklearn.datasets import load_digits
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 
 from tests.support.reachable import reachable
+from tests.support.stored_images import images_of
 from trainables.backbones import InputSpec
-from trainables.data import BENCHMARKS, build_benchmark, get_source
+from trainables.data import BENCHMARKS, build_benchmark, concatenate, get_source
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.embedded import characters, digits, drawing, glyphs
 from trainables.data.splits import stratified_split, task_sizes
@@ -48,6 +49,17 @@ def test_nothing_reachable_in_a_search_holds_a_test_image(name: str) -> None:
     assert not set(rows) & test_images
     storages = {tensor.untyped_storage().nbytes() // tensor[0].nbytes for tensor in tensors}
     assert max(storages) <= max(len(tensor) for tensor in tensors)  # no tensor is a view of something larger
+
+
+@pytest.mark.parametrize("purpose", ["search", "final"])
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_nothing_reachable_from_tasks_holds_an_evaluation_image(name: str, purpose: Any) -> None:
+    benchmark = build_benchmark(get_source(name), purpose)
+    evaluation = set(images_of(each.images for each in benchmark.evaluation))
+    for tasks in (benchmark.tasks, benchmark.merged()):
+        found = images_of(reachable(tasks))
+        assert len(found) == sum(len(task.train) for task in benchmark.tasks)  # all that train, once
+        assert not set(found) & evaluation
 
 
 def test_the_loader_of_the_test_part_is_not_called_in_a_search() -> None:
@@ -82,15 +94,24 @@ def test_tasks_have_disjoint_classes_in_order(name: str, purpose: Any) -> None:
     spec = get_source(name)
     benchmark = build_benchmark(spec, purpose)
     assert [c for task in benchmark.tasks for c in task.classes] == list(range(len(spec.class_names)))
-    for number, task in enumerate(benchmark.tasks, start=1):
+    for number, (task, images) in enumerate(zip(benchmark.tasks, benchmark.evaluation, strict=True), start=1):
         assert task.index == number
-        for images in (task.train, task.evaluation):
-            assert set(images.labels.tolist()) == set(task.classes)
+        for each in (task.train, images):
+            assert set(each.labels.tolist()) == set(task.classes)
     total = len(spec.load("train")[0])
-    evaluation = sum(len(task.evaluation) for task in benchmark.tasks)
+    evaluation = sum(map(len, benchmark.evaluation))
     train = sum(len(task.train) for task in benchmark.tasks)
     assert train + evaluation == total if purpose == "search" else train == total
     assert len(benchmark.merged().train) == train
+    assert len(concatenate(benchmark.evaluation)) == evaluation
+
+
+def test_unaugmented_images_are_the_training_images_under_the_evaluation_transform() -> None:
+    benchmark = build_benchmark(get_source("digits"), "search")
+    for task, images in zip((*benchmark.tasks, benchmark.merged()), (*benchmark.evaluation, None), strict=True):
+        assert task.unaugmented.images is task.train.images and task.unaugmented.labels is task.train.labels
+        assert isinstance(task.train.transform, RandomShift) and isinstance(task.unaugmented.transform, Normalise)
+        assert images is None or task.unaugmented.transform == images.transform
 
 
 @pytest.mark.parametrize(
@@ -149,8 +170,65 @@ def test_random_shift_moves_pixels_without_the_global_generator(generator: torch
 
 def test_batches_cover_every_example_once(generator: torch.Generator) -> None:
     images = build_benchmark(get_source("digits"), "search").tasks[0].train
-    labels = torch.cat([y for _, y in images.batches(32, generator, shuffle=True)])
-    assert sorted(labels.tolist()) == sorted(images.labels.tolist())
+    batches = list(images.batches(32, generator, shuffle=True))
+    rows = torch.cat([batch.rows for batch in batches])
+    assert rows.dtype == torch.int64 and sorted(rows.tolist()) == list(range(len(images)))
+    assert rows.tolist() != list(range(len(images)))
+    assert torch.equal(torch.cat([batch.y for batch in batches]), images.labels[rows])
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_rows_of_a_batch_lead_to_its_images_again(shuffle: bool) -> None:
+    images = build_benchmark(get_source("digits"), "search").tasks[1].train
+    assert isinstance(images.images, torch.Tensor)
+    draws, again = (torch.Generator().manual_seed(5) for _ in range(2))
+    if shuffle:
+        torch.randperm(len(images), generator=again)  # a pass draws its order before anything else
+    for x, y, rows in images.batches(32, draws, shuffle=shuffle):
+        pixels = images.pixels(rows)
+        assert isinstance(pixels, torch.Tensor) and torch.equal(pixels, images.images[rows])
+        assert torch.equal(images.prepare(pixels, again), x) and torch.equal(images.labels[rows], y)
+        pixels.zero_()  # a copy: the set keeps its images
+    assert int(images.pixels(torch.arange(3)).sum()) > 0  # type: ignore[union-attr]
+
+
+class FixedImages:
+    """Images on disk with a digest that depends on no path and no time, one level of grey each."""
+
+    digest = "fixed"
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def name(self, row: int) -> str:
+        return f"image {int(self.rows[row])}"
+
+    def encoded(self, row: int) -> bytes | None:
+        return None
+
+    def image(self, row: int) -> torch.Tensor:
+        return torch.full((1, 32, 32), int(self.rows[row]), dtype=torch.uint8)
+
+    def take(self, rows: torch.Tensor) -> FixedImages:
+        return FixedImages(self.rows[rows])
+
+
+@pytest.mark.parametrize(
+    ("purpose", "fingerprint"),
+    [
+        ("search", "64d46006936f2eb130023d212ddf27323bbbf9a1962b66e7312124e8d751f42a"),
+        ("final", "76b2e4cba4f8e0fd644faee3f56e1913f516ac1a93b55d37c2b4de5eeaf9dd93"),
+    ],
+)
+def test_the_fingerprint_of_images_on_disk_is_pinned(purpose: Any, fingerprint: str) -> None:
+    def load(part: str) -> tuple[FixedImages, torch.Tensor]:
+        return FixedImages(torch.arange(24)), torch.arange(24) % 4
+
+    source = BenchmarkSource("own", tuple("abcd"), 2, 1, 4, "glyph_vit", load, small_transforms)
+    assert build_benchmark(source, purpose).fingerprint == fingerprint
 
 
 def test_a_class_with_one_image_is_named() -> None:

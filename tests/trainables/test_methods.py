@@ -17,10 +17,12 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from tests.conftest import make_tiny_vit
+from tests.support.reachable import reachable
+from tests.support.stored_images import images_of
 from trainables.backbones import EMBEDDED, Backbone, few_tokens, glyph_vit
 from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
 from trainables.backbones.few_tokens import FewTokensAttention, attend_plainly
-from trainables.data import Benchmark, build_benchmark, get_source
+from trainables.data import Benchmark, ImageSet, build_benchmark, get_source
 from trainables.data.transforms import Normalise, RandomShift
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method, register
@@ -49,18 +51,25 @@ def few_digits(part: str) -> tuple[Tensor, Tensor]:
     return images[rows], labels[rows]
 
 
+def shown(images: ImageSet) -> Tensor:
+    """All images of a set as a method is shown them."""
+    return next(images.batches(len(images), None, shuffle=False)).x
+
+
+SOURCE = dataclasses.replace(
+    get_source("digits"),
+    class_names=tuple("012345"),
+    num_tasks=3,
+    epochs=2,
+    batch_size=8,
+    load=few_digits,
+    transforms=lambda reads: (RandomShift(1), Normalise()),
+)
+
+
 @pytest.fixture(scope="module")
 def benchmark() -> Benchmark:
-    spec = dataclasses.replace(
-        get_source("digits"),
-        class_names=tuple("012345"),
-        num_tasks=3,
-        epochs=2,
-        batch_size=8,
-        load=few_digits,
-        transforms=lambda reads: (RandomShift(1), Normalise()),
-    )
-    return build_benchmark(spec, "final")
+    return build_benchmark(SOURCE, "final")
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +131,23 @@ def test_learns_and_repeats_itself(method: str, make: Run) -> None:
     assert len(first) == (1 if METHODS[method].capabilities.joint else 3)
 
 
+@pytest.mark.parametrize("purpose", ["search", "final"])
+@pytest.mark.parametrize("method", METHODS)
+def test_no_evaluation_image_can_be_reached_from_a_method(method: str, purpose: Any) -> None:
+    benchmark = build_benchmark(SOURCE, purpose)
+    sequence = IncrementalSequence(benchmark, method, HYPERPARAMETERS[method], backbone=Backbone())
+    stored = set(images_of(each.images for each in benchmark.evaluation))
+    evaluation = stored | set(images_of(map(shown, benchmark.evaluation)))
+    for task in sequence.tasks:
+        before = None if sequence.preconsolidator is None else sequence.preconsolidator.task(task.index)
+        sequence.method.begin_task(task, before)
+        sequence.method.train_task(task)
+        found = set(images_of(reachable([task, sequence.method, sequence.preconsolidator], limit=2_000_000)))
+        assert set(images_of([task.train.images])) <= found and not found & evaluation
+        sequence.method.end_task(task)
+    assert stored <= set(images_of(reachable(sequence, limit=2_000_000)))  # the walk would have found them
+
+
 @pytest.mark.parametrize("method", [name for name, entry in METHODS.items() if not entry.capabilities.joint])
 @pytest.mark.parametrize("after", [1, 2])
 def test_resumed_equals_unbroken_bit_for_bit(method: str, after: int, make: Run) -> None:
@@ -133,8 +159,7 @@ def test_resumed_equals_unbroken_bit_for_bit(method: str, after: int, make: Run)
     resumed = make(method, HYPERPARAMETERS[method])
     resumed.load_state_dict(round_trip(broken.state_dict()))
     assert run(resumed) == expected[after:]
-    images = unbroken.tasks[0].evaluation
-    x, _ = next(images.batches(8, None, shuffle=False))
+    x = next(unbroken.benchmark.evaluation[0].batches(8, None, shuffle=False)).x
     assert torch.equal(resumed.method.predict(x), unbroken.method.predict(x))
 
 

@@ -112,14 +112,27 @@ def test_nothing_reachable_in_a_search_leads_to_a_test_image(layout: str, copies
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_reachable_from_tasks_leads_to_a_validation_image(layout: str, copies: dict[str, Path]) -> None:
+    source = get_source(small(layout), copies[layout])
+    benchmark = build_benchmark(source, "search", reads=Backbone().input)
+    evaluation = set(images_of(reachable(benchmark.evaluation, limit=2_000_000)))
+    assert len(evaluation) == len(source.class_names)  # one of each class's four images
+    for tasks in (benchmark.tasks, benchmark.merged()):
+        benchmark.tasks[0].train.pixels(torch.arange(2))  # what is kept once it has been read counts, too
+        found = set(images_of(reachable(tasks, limit=2_000_000)))
+        assert len(found) == sum(len(task.train) for task in benchmark.tasks) and not found & evaluation
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_batch_is_what_the_backbone_reads(layout: str, copies: dict[str, Path], generator: torch.Generator) -> None:
     source = get_source(small(layout), copies[layout])
     for reads in (Backbone().input, InputSpec(3, 64, (0.5,) * 3, (0.5,) * 3)):
-        task = build_benchmark(source, "search", reads=reads).tasks[0]
-        x, y = next(task.train.batches(8, generator, shuffle=True))
+        benchmark = build_benchmark(source, "search", reads=reads)
+        task = benchmark.tasks[0]
+        x, y, _ = next(task.train.batches(8, generator, shuffle=True))
         assert x.shape == (8, reads.channels, reads.size, reads.size) and x.isfinite().all()
         assert set(y.tolist()) <= set(task.classes)
-        x, _ = next(task.evaluation.batches(8, None, shuffle=False))
+        x = next(benchmark.evaluation[0].batches(8, None, shuffle=False)).x
         assert x.shape[1:] == (reads.channels, reads.size, reads.size)
 
 

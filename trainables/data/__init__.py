@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Task, build_benchmark
 from trainables.data.embedded import BENCHMARKS
-from trainables.data.images import ImageSet
+from trainables.data.images import Batch, ImageSet, concatenate
 from trainables.data.opening import get_source, reference
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
@@ -13,6 +13,7 @@ from trainables.data.transforms import Normalise, RandomShift, Recipe, small_tra
 __all__ = [
     "BENCHMARKS",
     "PUBLISHED",
+    "Batch",
     "Benchmark",
     "BenchmarkRef",
     "BenchmarkSource",
@@ -23,6 +24,7 @@ __all__ = [
     "Recipe",
     "Task",
     "build_benchmark",
+    "concatenate",
     "get_source",
     "reference",
     "small_transforms",

@@ -8,8 +8,8 @@ part evaluates.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
@@ -64,19 +64,19 @@ class BenchmarkSource(BenchmarkSpec):
 
 @dataclass(frozen=True)
 class Task:
-    """One step of the sequence.
+    """One step of the sequence: what a method may train on, and nothing that evaluates it.
 
     Attributes:
         index: 1-based position t.
         classes: Positions of its classes in the class order; consecutive.
-        train: Training images.
-        evaluation: Validation images in a search, test images in a final run.
+        train: Training images under the training transform.
+        unaugmented: The same training images and labels under the evaluation transform.
     """
 
     index: int
     classes: range
     train: ImageSet
-    evaluation: ImageSet
+    unaugmented: ImageSet
 
     @property
     def rows(self) -> slice:
@@ -92,7 +92,8 @@ class Benchmark:
         spec: Name and protocol.
         purpose: "search" or "final".
         split_seed: Seed of the validation split; the same for every trial of a search.
-        tasks: The T tasks.
+        tasks: The T tasks, all that a method is handed.
+        evaluation: Images of each task that evaluate: validation images in a search, test images in a final run.
         fingerprint: Digest of everything that training can see: images, labels, split, transforms, task sizes.
     """
 
@@ -100,6 +101,7 @@ class Benchmark:
     purpose: Purpose
     split_seed: int
     tasks: tuple[Task, ...]
+    evaluation: tuple[ImageSet, ...]
     fingerprint: str
 
     @property
@@ -108,13 +110,10 @@ class Benchmark:
         return "val" if self.purpose == "search" else "test"
 
     def merged(self) -> Task:
-        """Return all tasks as one, for joint training; its evaluation set is all tasks' together."""
-        return Task(
-            index=1,
-            classes=range(len(self.spec.class_names)),
-            train=concatenate([task.train for task in self.tasks]),
-            evaluation=concatenate([task.evaluation for task in self.tasks]),
-        )
+        """Return all tasks as one, for joint training."""
+        train = concatenate([task.train for task in self.tasks])
+        unaugmented = replace(train, transform=self.tasks[0].unaugmented.transform)
+        return Task(1, range(len(self.spec.class_names)), train, unaugmented)
 
 
 def build_benchmark(
@@ -146,13 +145,16 @@ def build_benchmark(
     eval_images, eval_labels = select(eval_stored, eval_rows), eval_labels[eval_rows]
     _require_examples(spec, labels)
     train_transform, eval_transform = source.transforms(reads or Backbone(spec.backbone).input)
-    tasks, first = [], 0
+    tasks, evaluation, first = [], [], 0
     for index, size in enumerate(task_sizes(len(spec.class_names), spec.num_tasks), start=1):
         classes = range(first, first + size)
         train = _of_classes(images, labels, classes, train_transform)
-        tasks.append(Task(index, classes, train, _of_classes(eval_images, eval_labels, classes, eval_transform)))
+        tasks.append(Task(index, classes, train, replace(train, transform=eval_transform)))
+        evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
         first += size
-    return Benchmark(spec, purpose, split_seed, tuple(tasks), _fingerprint(tuple(tasks)))
+    return Benchmark(
+        spec, purpose, split_seed, tuple(tasks), tuple(evaluation), _fingerprint(tasks, stored, train_rows)
+    )
 
 
 def _require_examples(spec: BenchmarkSpec, labels: Tensor) -> None:
@@ -167,13 +169,29 @@ def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Trans
     return ImageSet(narrow(images, rows), labels[rows], transform)
 
 
-def _fingerprint(tasks: tuple[Task, ...]) -> str:
-    """Digest everything that training sees; images on disk by their own digest, so that none is read for it."""
+def _fingerprint(tasks: Sequence[Task], stored: Tensor | StoredImages, train_rows: Tensor) -> str:
+    """Digest everything that training sees.
+
+    Images on disk count as the digest of their part and their rows in it, so that none is read for it.
+
+    Args:
+        tasks: The benchmark's tasks.
+        stored: All images of the training part.
+        train_rows: Rows of `stored` that train, int64 `(n,)`.
+
+    Returns:
+        64 hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for task in tasks:
         images = task.train.images
-        what = images.shape if isinstance(images, Tensor) else images.images.digest
+        what: object
+        if isinstance(images, Tensor):
+            what, content = images.shape, images
+        else:
+            assert not isinstance(stored, Tensor)
+            what, content = stored.digest, train_rows[images.rows]
         digest.update(repr((task.index, task.classes, what, task.train.transform)).encode())
-        digest.update((images if isinstance(images, Tensor) else images.rows).numpy().tobytes())
+        digest.update(content.numpy().tobytes())
         digest.update(task.train.labels.numpy().tobytes())
     return digest.hexdigest()

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -44,14 +44,24 @@ class StoredImages(Protocol):
         """
         ...
 
+    def take(self, rows: Tensor) -> StoredImages:
+        """Return the images of some rows alone, in their order.
+
+        Nothing that it holds reads an image of another row.
+
+        Args:
+            rows: Row numbers, int64 `(n,)`.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class StoredRows:
     """Some rows of stored images, in an order of their own.
 
     Attributes:
-        images: On disk.
-        rows: int64 `(n,)`, rows of `images`.
+        images: The images on disk that the rows count.
+        rows: Rows of `images`, int64 `(n,)`.
     """
 
     images: StoredImages
@@ -69,13 +79,27 @@ Pixels = Tensor | StoredRows
 
 
 def select(images: Tensor | StoredImages, rows: Tensor) -> Pixels:
-    """Return some rows: of a tensor a copy, so that it is no view of the rest; of stored images their numbers."""
-    return images[rows] if isinstance(images, Tensor) else StoredRows(images, rows)
+    """Return some rows, from which no other can be reached: of a tensor a copy, not a view of the whole."""
+    return images[rows] if isinstance(images, Tensor) else StoredRows(images.take(rows), torch.arange(len(rows)))
 
 
 def narrow(pixels: Pixels, rows: Tensor) -> Pixels:
     """Return some rows of what `select` returned."""
     return pixels[rows] if isinstance(pixels, Tensor) else StoredRows(pixels.images, pixels.rows[rows])
+
+
+class Batch(NamedTuple):
+    """Some examples of an image set.
+
+    Attributes:
+        x: What the backbone reads, float32 `(b, c, h, w)`.
+        y: Labels, int64 `(b,)`.
+        rows: Row numbers of the examples within the set, int64 `(b,)`, on the CPU.
+    """
+
+    x: Tensor
+    y: Tensor
+    rows: Tensor
 
 
 @dataclass(frozen=True)
@@ -85,7 +109,7 @@ class ImageSet:
     Attributes:
         images: uint8 `(n, c, h, w)`, or rows of images on disk.
         labels: int64 `(n,)`; the position of the class in the benchmark's class order, so task 1 has 0, 1, ...
-        transform: Applied to every batch.
+        transform: What `prepare`, and so every batch, puts images through.
     """
 
     images: Pixels
@@ -97,24 +121,52 @@ class ImageSet:
 
     def batches(
         self, batch_size: int, generator: torch.Generator | None, *, shuffle: bool, device: torch.device | str = "cpu"
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield `(x, y)` once over the set; the last batch may be smaller, nothing is dropped.
+    ) -> Iterator[Batch]:
+        """Pass once over the set; the last batch may be smaller, nothing is dropped.
 
         Args:
             batch_size: Examples per batch.
             generator: Source of the order and of the augmentation; None where neither draws.
             shuffle: Whether to permute the examples.
-            device: Where the batches shall lie.
+            device: Where x and y shall lie.
 
         Yields:
-            x float32 `(b, c, h, w)` and y int64 `(b,)`.
+            Batch after batch.
         """
         order = torch.randperm(len(self), generator=generator) if shuffle else torch.arange(len(self))
         batches = order.split(batch_size)
         on_gpu = torch.device(device).type != "cpu"
-        for chosen, images in zip(batches, _read(self.images, batches, ahead=on_gpu), strict=True):
-            there = moved(images, device) if isinstance(images, Tensor) else [moved(image, device) for image in images]
-            yield self.transform(there, generator), moved(self.labels[chosen], device)
+        for rows, images in zip(batches, _read(self.images, batches, ahead=on_gpu), strict=True):
+            yield Batch(self.prepare(images, generator, device), moved(self.labels[rows], device), rows)
+
+    def pixels(self, rows: Tensor) -> Images:
+        """Read raw images, those on disk with as many threads as the trial has.
+
+        Args:
+            rows: Row numbers within the set, int64 `(b,)`, on the CPU.
+
+        Returns:
+            uint8 `(b, c, h, w)`, a copy; where the images have several sizes, a list of `(c, h, w)`.
+
+        Raises:
+            InputError: If an image on disk cannot be read.
+        """
+        (images,) = _read(self.images, [rows], ahead=False)
+        return images
+
+    def prepare(self, images: Images, generator: torch.Generator | None, device: torch.device | str = "cpu") -> Tensor:
+        """Move raw images to a device and put them through the set's transform.
+
+        Args:
+            images: Of this set or of any other, such as `pixels` returns, on the CPU.
+            generator: Source of the augmentation; None where the transform draws nothing.
+            device: Where the result shall lie.
+
+        Returns:
+            What the backbone reads, float32 `(b, c, h, w)`.
+        """
+        there = moved(images, device) if isinstance(images, Tensor) else [moved(image, device) for image in images]
+        return self.transform(there, generator)
 
 
 def concatenate(sets: Sequence[ImageSet]) -> ImageSet:

@@ -48,7 +48,7 @@ def fit(task: Task, context: Context, step: Step, penalty: Callable[[], float] |
     for epoch in range(context.epochs):
         factor = cosine(epoch, context.epochs)
         losses, sizes = [], []
-        for x, y in task.train.batches(context.batch_size, generator, shuffle=True, device=context.device):
+        for x, y, _ in task.train.batches(context.batch_size, generator, shuffle=True, device=context.device):
             losses.append(step(x, y, factor))
             sizes.append(len(y))
         values = torch.stack(losses).double().cpu()

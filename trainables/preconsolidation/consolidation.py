@@ -116,7 +116,7 @@ def _features(
     images: ImageSet, batch_size: int, backbone: VisionTransformer, generator: torch.Generator, device: torch.device
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield theta_0's features of augmented training images in order."""
-    for x, y in images.batches(batch_size, generator, shuffle=False, device=device):
+    for x, y, _ in images.batches(batch_size, generator, shuffle=False, device=device):
         yield backbone(x), y
 
 
@@ -162,7 +162,7 @@ def _fisher(
     device: torch.device,
 ) -> tuple[Fisher, int]:
     generator = make_generator(seed, "fisher", task.index)
-    images = (x for x, _ in task.train.batches(FISHER_BATCH, generator, shuffle=False, device=device))
+    images = (batch.x for batch in task.train.batches(FISHER_BATCH, generator, shuffle=False, device=device))
     fisher, examples = layer_fisher(
         backbone,
         tuned_layers(backbone),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone
-from trainables.data import Benchmark
+from trainables.config import Purpose
+from trainables.data import BenchmarkSpec, Task
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig, consolidate
 from trainables.preconsolidation.mixtures import Mixture
 from trainables.preconsolidation.store import Store, digest
@@ -26,9 +27,12 @@ class Preconsolidator:
     """Pre-consolidation of the tasks of one benchmark, each a function of the ones before it.
 
     Args:
-        benchmark: Whose tasks.
+        tasks: The tasks, in order.
         backbone: theta_0.
         config: Hyperparameters.
+        spec: Of the benchmark whose tasks they are.
+        fingerprint: Of the benchmark; part of the store's keys.
+        purpose: Of the benchmark; noted beside the store's entries.
         seed: Of the trial.
         device: Where to compute.
         store: Directory shared between trials; None computes everything here and keeps only the last result.
@@ -37,18 +41,24 @@ class Preconsolidator:
 
     def __init__(
         self,
-        benchmark: Benchmark,
+        tasks: Sequence[Task],
         backbone: Backbone,
         config: PreconsolidationConfig,
         *,
+        spec: BenchmarkSpec,
+        fingerprint: str,
+        purpose: Purpose,
         seed: int,
         device: torch.device,
         store: Path | None,
         store_bytes: int | None = None,
     ) -> None:
-        self.benchmark = benchmark
+        self.tasks = tasks
         self.backbone = backbone
         self.config = config
+        self.spec = spec
+        self.fingerprint = fingerprint
+        self.purpose = purpose
         self.seed = seed
         self.device = device
         self.store = None if store is None else Store(store, store_bytes)
@@ -63,7 +73,7 @@ class Preconsolidator:
         return self._last
 
     def _next(self, previous: Consolidation | None) -> Consolidation:
-        task = self.benchmark.tasks[0 if previous is None else previous.task]
+        task = self.tasks[0 if previous is None else previous.task]
 
         def compute() -> Consolidation:
             return consolidate(
@@ -71,7 +81,7 @@ class Preconsolidator:
                 previous,
                 backbone=self._theta_0,
                 config=self.config,
-                batch_size=self.benchmark.spec.batch_size,
+                batch_size=self.spec.batch_size,
                 seed=self.seed,
                 device=self.device,
             )
@@ -88,8 +98,8 @@ class Preconsolidator:
 
     def _about(self, t: int) -> dict[str, str]:
         return {
-            "benchmark": self.benchmark.spec.name,
-            "purpose": self.benchmark.purpose,
+            "benchmark": self.spec.name,
+            "purpose": self.purpose,
             "backbone": self.backbone.name,
             "task": str(t),
             "seed": str(self.seed),
@@ -105,8 +115,8 @@ class Preconsolidator:
     def _key(self, t: int) -> str:
         return digest(
             {
-                "data": self.benchmark.fingerprint,
-                "batch_size": self.benchmark.spec.batch_size,
+                "data": self.fingerprint,
+                "batch_size": self.spec.batch_size,
                 "backbone": self.backbone.digest,
                 "config": asdict(self.config),
                 "seed": self.seed,

@@ -6,7 +6,7 @@ import hashlib
 import io
 import pickle
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -77,20 +77,24 @@ def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class NpzImages:
-    """Pixels of images in the array `data` of an npz file; all of it is read when the first image is asked for.
+    """Some rows of the array `data` of an npz file, each the pixels of an image.
+
+    The whole array is read when the first image is asked for; other rows than these are not kept.
 
     Attributes:
-        path: What to call the file.
-        entry: Where it is read from.
-        count: Number of images.
+        path: What to call the file in errors.
+        entry: The file, on disk or in an archive.
+        count: Number of images that the file must have.
+        rows: Row numbers in the file, int64 `(n,)`.
     """
 
     path: str
     entry: Entry
     count: int
+    rows: np.ndarray
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.rows)
 
     @cached_property
     def digest(self) -> str:
@@ -102,11 +106,11 @@ class NpzImages:
         arrays = read_npz(self.entry, "data", self.path)
         if len(arrays) != self.count:
             raise InputError(f"{self.path}: has {self.count} labels but {len(arrays)} images")
-        return arrays
+        return arrays[self.rows]
 
     def name(self, row: int) -> str:
         """File and row number of an image, from 0."""
-        return f"{self.path} row {row}"
+        return f"{self.path} row {self.rows[row]}"
 
     def encoded(self, row: int) -> bytes | None:
         """None: the file holds pixels."""
@@ -124,3 +128,7 @@ class NpzImages:
         if pixels.ndim == 2 or pixels.shape[2] == 1:
             pixels = np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
         return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+
+    def take(self, rows: Tensor) -> NpzImages:
+        """See `StoredImages`."""
+        return replace(self, rows=self.rows[rows.numpy()])

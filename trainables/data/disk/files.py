@@ -57,3 +57,8 @@ class ImageFiles:
     def image(self, row: int) -> Tensor:
         """See `StoredImages`."""
         return decode(self.encoded(row), self.names[row])
+
+    def take(self, rows: Tensor) -> ImageFiles:
+        """See `StoredImages`."""
+        chosen = rows.tolist()
+        return ImageFiles(tuple(self.names[row] for row in chosen), tuple(self.entries[row] for row in chosen))

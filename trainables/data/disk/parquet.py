@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,10 @@ class ParquetImages:
     def image(self, row: int) -> Tensor:
         """See `StoredImages`."""
         return decode(self.encoded(row), self.name(row))
+
+    def take(self, rows: Tensor) -> ParquetImages:
+        """See `StoredImages`."""
+        return replace(self, rows=self.rows[rows.numpy()])
 
 
 _local = threading.local()  # Arrow's readers are not shared between threads

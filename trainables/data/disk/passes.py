@@ -52,6 +52,10 @@ class TensorImages:
         """See `StoredImages`."""
         return self.images[row].expand(3, -1, -1)
 
+    def take(self, rows: Tensor) -> TensorImages:
+        """See `StoredImages`."""
+        return TensorImages(self.images[rows])
+
 
 def stored(images: Tensor | StoredImages) -> StoredImages:
     """Return images in memory and on disk as one kind."""

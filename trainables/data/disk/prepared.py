@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -188,6 +188,10 @@ class ArrayImages:
         offset, height, width = (int(value) for value in self.places[row])
         pixels = np.array(self.pixels[offset : offset + 3 * height * width])
         return torch.from_numpy(pixels).view(height, width, 3).permute(2, 0, 1)
+
+    def take(self, rows: Tensor) -> ArrayImages:
+        """See `StoredImages`; the map is shared, and where in it other images begin is not known."""
+        return replace(self, places=self.places[rows.numpy()])
 
 
 def _open_array(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:

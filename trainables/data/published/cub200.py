@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from trainables.data.disk.arrays import NpzImages, read_npz
@@ -67,7 +68,7 @@ def _arrays(tree: Tree, path: str) -> Callable[[], Rows]:
     def rows() -> Rows:
         entry = tree.entries[path]
         labels: Any = read_npz(entry, "targets", path)
-        return NpzImages(path, entry, len(labels)), torch.tensor(labels.astype("int64"))
+        return NpzImages(path, entry, len(labels), np.arange(len(labels))), torch.tensor(labels.astype("int64"))
 
     return rows
 
