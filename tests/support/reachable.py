@@ -12,7 +12,7 @@ import torch
 
 
 def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
-    """Everything that can be reached from an object: attributes, arrays' bases, functions' closures and defaults.
+    """Yield what can be reached from an object: attributes, bases and objects of arrays, closures and defaults.
 
     Modules, classes and functions' global names are not followed: from those everything can be imported. A walk that
     is longer than `limit` objects fails, because what it did not see would pass for unreachable.
@@ -31,5 +31,6 @@ def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
         queue += gc.get_referents(item)
         if isinstance(item, torch.Tensor) and item._base is not None:
             queue.append(item._base)
-        if isinstance(item, np.ndarray) and item.base is not None:
-            queue.append(item.base)
+        if isinstance(item, np.ndarray):
+            queue += [] if item.base is None else [item.base]
+            queue += item.flatten().tolist() if item.dtype == object else []  # the collector does not look into it

@@ -28,9 +28,9 @@ class BenchmarkSpec:
     """What is known of a benchmark before its images are read.
 
     Attributes:
-        name: As the command line calls it.
-        class_names: One per class, in label order.
-        num_tasks: T.
+        name: What the command line calls the benchmark.
+        class_names: One name per class, in label order.
+        num_tasks: Number of tasks, T.
         epochs: Passes over a task's training images in fine-tuning.
         batch_size: Examples per optimiser step.
         backbone: The backbone it is run with unless another is named.
@@ -89,7 +89,7 @@ class Benchmark:
     """A benchmark with its images, for one purpose.
 
     Attributes:
-        spec: Name and protocol.
+        spec: The benchmark's name and protocol.
         purpose: "search" or "final".
         split_seed: Seed of the validation split; the same for every trial of a search.
         tasks: The T tasks, all that a method is handed.
@@ -124,7 +124,7 @@ def build_benchmark(
     Args:
         source: Specification, loader and transforms.
         purpose: "search" or "final".
-        split_seed: Of the validation split.
+        split_seed: Seed of the validation split.
         reads: What the backbone reads; by default the benchmark's own backbone.
 
     Returns:

@@ -43,11 +43,11 @@ class Dataset:
     """A dataset on disk.
 
     Attributes:
-        ref: Of the benchmark, without what concerns tasks and training alone.
-        home: The folder that holds it and its prepared form.
-        key: Of the prepared form within that folder.
-        find: Lists it as it was published.
-        expected: What a whole copy has, if it is published.
+        ref: Reference of the benchmark, without what concerns tasks and training alone.
+        home: The folder that holds the dataset and its prepared form.
+        key: Name of the prepared form within that folder.
+        find: Lists the dataset as it was published.
+        expected: What a whole copy has, if the dataset is a published one.
     """
 
     ref: BenchmarkRef
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def prepared(self) -> Path:
-        """Folder of its prepared form."""
+        """The folder of its prepared form."""
         return prepared_folder(self.home, self.key)
 
     def manifest(self) -> Manifest | None:
@@ -138,7 +138,7 @@ class Dataset:
             raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
         with FileLock(self.prepared.parent / f"{self.key}.lock"):
             unfinished, unpacked, old = (self.prepared.parent / f"{self.key}.{what}" for what in _SCRATCH)
-            _remove(unfinished, unpacked, old)  # of a preparation that was killed
+            _remove(unfinished, unpacked, old)  # left by a preparation that was killed
             try:
                 with self._opened(unpacked, started) as listing:
                     parts = {part: listing.parts[part]() for part in PARTS}

@@ -1,4 +1,4 @@
-"""From the CPU to a device."""
+"""Moving tensors from the CPU to a device."""
 
 from __future__ import annotations
 

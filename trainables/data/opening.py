@@ -20,7 +20,7 @@ from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
 
-OWN_EPOCHS = 5  # of a folder or Parquet file, where `epochs` says nothing else
+OWN_EPOCHS = 5  # epochs of a folder or Parquet file, where `epochs` says nothing else
 
 
 def reference(text: str) -> BenchmarkRef:
@@ -48,7 +48,7 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
     """Look a benchmark up.
 
     Args:
-        text: See `BenchmarkRef`.
+        text: What the benchmark is called; see `BenchmarkRef`.
         data_root: Folder of the published datasets; see `dataset.data_root`.
 
     Returns:
@@ -112,7 +112,7 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
     if ref.epochs is not None:
         changes["epochs"] = ref.epochs
     if ref.class_order is not None:
-        # As the authors' code draws it, so that a seed means the same order there and here.
+        # The order is drawn as the authors' code draws it, so that a seed means the same order there and here.
         place = np.random.RandomState(ref.class_order).permutation(count)  # noqa: NPY002
         names = dict(zip(place.tolist(), source.class_names, strict=True))
         changes["class_names"] = tuple(names[position] for position in range(count))

@@ -26,8 +26,8 @@ class BenchmarkRef:
         tasks: T, in place of the benchmark's own.
         classes_per_task: At most so many classes in a task; in place of `tasks`.
         class_order: Seed of a random class order; None keeps label order.
-        epochs: In place of the benchmark's own.
-        variant: Of a published dataset that has several.
+        epochs: Epochs, in place of the benchmark's own.
+        variant: Name of a variant, for a published dataset that has several.
         partial: Whether a copy with fewer images than the published dataset will do.
     """
 
@@ -78,7 +78,7 @@ class BenchmarkRef:
 
     @property
     def path(self) -> str | None:
-        """Of `folder:PATH` and `parquet:PATH`."""
+        """The path of `folder:PATH` and `parquet:PATH`; None of other benchmarks."""
         for kind in (FOLDER, PARQUET):
             if self.name.startswith(kind):
                 return self.name.removeprefix(kind)

@@ -45,7 +45,7 @@ def split_per_class(labels: Tensor, held_out: Callable[[int], int], seed: int) -
     Args:
         labels: int64 `(n,)`.
         held_out: Given the number of examples of a class, how many of them to hold out.
-        seed: As of `stratified_split`.
+        seed: Seed of the split, as in `stratified_split`.
 
     Returns:
         Row numbers `(kept, held_out)`, both ascending.

@@ -109,11 +109,11 @@ class NpzImages:
         return arrays[self.rows]
 
     def name(self, row: int) -> str:
-        """File and row number of an image, from 0."""
+        """Return file and row number of an image, from 0."""
         return f"{self.path} row {self.rows[row]}"
 
     def encoded(self, row: int) -> bytes | None:
-        """None: the file holds pixels."""
+        """Return None: the file holds pixels."""
         return None
 
     def image(self, row: int) -> Tensor:

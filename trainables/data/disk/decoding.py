@@ -22,8 +22,8 @@ def decode(content: bytes, name: str) -> Tensor:
     animation the first frame is taken.
 
     Args:
-        content: Of the file.
-        name: What to call it in an error.
+        content: The file's bytes.
+        name: What to call the file in an error.
 
     Returns:
         uint8 `(3, h, w)`.

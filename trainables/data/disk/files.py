@@ -18,8 +18,8 @@ class ImageFiles:
     """Images that are files of their own, on disk or in an archive.
 
     Attributes:
-        names: Path of each.
-        entries: Where each is read from.
+        names: Path of each image file.
+        entries: File or member of an archive that each is read from.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class ImageFiles:
         return digest.hexdigest()
 
     def name(self, row: int) -> str:
-        """Path of an image."""
+        """Return the path of an image."""
         return self.names[row]
 
     def encoded(self, row: int) -> bytes:

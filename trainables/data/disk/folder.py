@@ -13,7 +13,7 @@ from trainables.errors import InputError
 _SPLITS = ("train", "test")
 _VALIDATION = ("val", "valid", "validation", "dev")
 FEWEST_UNSPLIT = 4  # images of a class: 2 to train on, 1 to validate, 1 to test
-FEWEST_TRAIN = 3  # without the one to test
+FEWEST_TRAIN = 3  # images of a class where the test images lie apart: 2 to train on, 1 to validate
 
 
 def find(root: Path) -> Listing:

@@ -28,9 +28,9 @@ class Listing:
     """A dataset as it lies on disk.
 
     Attributes:
-        class_names: In label order.
-        parts: Part to what lists it: its images, not read yet, and their labels.
-        layout: What was found, in a few words.
+        class_names: Names of the classes, in label order.
+        parts: For each part, the function that lists it: its images, not read yet, and their labels.
+        layout: The layout that was found, in a few words.
     """
 
     class_names: tuple[str, ...]
@@ -43,9 +43,9 @@ class LabelledFiles:
     """Image files and their labels.
 
     Attributes:
-        names: Path of each.
-        entries: Where each is read from.
-        labels: Label of each.
+        names: Path of each image file.
+        entries: File or member of an archive that each is read from.
+        labels: Label of each image.
     """
 
     names: tuple[str, ...]
@@ -98,9 +98,9 @@ def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, 
     """List the images that lie directly in class folders, in order of class and name.
 
     Args:
-        files: By path below the folder that holds the class folders.
-        class_names: Folders, in label order.
-        where: Put before paths in errors.
+        files: Files by their path below the folder that holds the class folders.
+        class_names: Names of the class folders, in label order.
+        where: What errors put before paths.
 
     Returns:
         The images with their labels.
@@ -123,10 +123,10 @@ def from_split_file(
     """Look up the images that a split file lists, in its order.
 
     Args:
-        files: By path as the split file writes it.
-        paths: From the split file.
-        labels: From the split file.
-        split_file: What to call it in an error.
+        files: Files by their path as the split file writes it.
+        paths: Paths of images that the split file lists.
+        labels: Labels that the split file lists.
+        split_file: What to call the split file in an error.
 
     Returns:
         The images with their labels.

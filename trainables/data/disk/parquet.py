@@ -29,8 +29,8 @@ class ParquetFile:
     """One Parquet file of images.
 
     Attributes:
-        path: Of the file.
-        size: Bytes.
+        path: Path of the file.
+        size: Size of the file, bytes.
         modified: Time of change, seconds.
         groups: Number of the first row of each row group, and the number of rows at the end.
     """
@@ -46,9 +46,9 @@ class Columns:
     """Which columns are read.
 
     Attributes:
-        image: Of a struct with `bytes` (and `path`), or of bytes.
-        label: Of whole numbers or names.
-        path: With each image's path, if that is a column of its own.
+        image: Column of images: structs with `bytes` (and `path`), or bytes.
+        label: Column of labels: whole numbers or names.
+        path: Column of the images' paths, if there is one.
     """
 
     image: str
@@ -61,8 +61,8 @@ class ParquetImages:
     """Some rows of Parquet files, read when an image is asked for.
 
     Attributes:
-        files: One after the other.
-        column: Of images.
+        files: The files whose rows are counted, one after the other.
+        column: Name of the column of images.
         rows: int64 `(n,)`, row numbers over all the files; other rows are out of reach.
     """
 
@@ -89,7 +89,7 @@ class ParquetImages:
         return self.files[number], over_all - int(self._starts[number])
 
     def name(self, row: int) -> str:
-        """File and row number of an image, both from 0."""
+        """Return file and row number of an image, from 0."""
         file, inner = self._place(row)
         return f"{file.path} row {inner}"
 

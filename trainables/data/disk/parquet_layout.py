@@ -66,11 +66,11 @@ def find_in(
     named after none, are split per class, 80/20, always the same way.
 
     Args:
-        files: Paths.
-        root: What file names are looked at below.
+        files: Paths of the files.
+        root: Folder below which the names of the files tell their split.
         label: Column of labels; found by its name if None.
         validation_trains: Whether a validation split beside a test split is used at all.
-        split: Takes the place of all splits that the files have.
+        split: Rule that takes the place of all splits that the files have.
         drop: Given all class names, the one whose images are left out, if any; only of files without a split.
 
     Returns:
@@ -177,8 +177,8 @@ def _unsplit(
     def lister(part: Part) -> Callable[[], Rows]:
         def rows() -> Rows:
             labels = encode(read_labels(files, column), files[0])
-            # In order of the images' own names where they have any, so that the split is that of the same files
-            # in class folders.
+            # Images are put in order of their own names where they have any, so that the split is that of the same
+            # files in class folders.
             paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
             order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
             kept = torch.tensor([row for row in order if labels[row] != gone])

@@ -41,11 +41,11 @@ class TensorImages:
         return hashlib.sha256(self.images.numpy().tobytes()).hexdigest()
 
     def name(self, row: int) -> str:
-        """Row number, from 0."""
+        """Return the row number, from 0."""
         return f"row {row}"
 
     def encoded(self, row: int) -> bytes | None:
-        """None: there are only pixels."""
+        """Return None: there are only pixels."""
         return None
 
     def image(self, row: int) -> Tensor:
@@ -66,9 +66,9 @@ def each_image(images: StoredImages, look: Callable[[int], Result], tick: Tick) 
     """Look at every image once, in order, with all CPUs of this process.
 
     Args:
-        images: Of one part.
-        look: Given a row, reads what is wanted of it.
-        tick: See `Tick`.
+        images: All images of one part.
+        look: Function that, given a row, reads what is wanted of it.
+        tick: Function that is told of progress; see `Tick`.
 
     Yields:
         What `look` returned, or the error that it raised.

@@ -23,7 +23,7 @@ from trainables.data.images import StoredImages
 from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
 
-ROWS_PER_GROUP = 16  # of Parquet: reading one image reads its group
+ROWS_PER_GROUP = 16  # rows of a Parquet row group: reading one image reads its group
 SHARD_BYTES = 500_000_000
 ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the decoded form is chosen
 _SPARE = 0.9  # share of the free disk that a preparation may take
@@ -33,10 +33,10 @@ def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folde
     """Choose the form by size: the array if its pixels take at most 32 GiB and the disk has room for them.
 
     Args:
-        form: What was asked for; None chooses.
+        form: The form that was asked for; None chooses one.
         parts: The images of each part.
-        folder: Where it will be written.
-        tick: See `Tick`.
+        folder: Folder that the form will be written to.
+        tick: Function that is told of progress; see `Tick`.
 
     Returns:
         The form.
@@ -83,10 +83,10 @@ def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
     """Write the prepared form of a dataset into a folder.
 
     Args:
-        listing: Of the dataset as it was published.
+        listing: The dataset as it was published.
         form: "array" or "parquet".
-        folder: Empty.
-        tick: See `Tick`.
+        folder: An empty folder to write into.
+        tick: Function that is told of progress; see `Tick`.
 
     Returns:
         What was written; it is in the folder too.

@@ -47,12 +47,12 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class PreparedPart:
-    """One part.
+    """One part of a prepared dataset.
 
     Attributes:
-        images: How many.
+        images: Number of images.
         source: Digest of the images that it was made from.
-        files: Name to size and digest, in order.
+        files: For each file, by name and in order, its size and digest.
     """
 
     images: int
@@ -65,11 +65,11 @@ class Manifest:
     """What a prepared folder holds.
 
     Attributes:
-        version: Of this layout.
+        version: Version of the layout of prepared folders.
         form: "array" or "parquet".
-        classes: Names in label order.
-        layout: What it was made from, in a few words.
-        parts: Each part.
+        classes: Names of the classes, in label order.
+        layout: The layout that it was made from, in a few words.
+        parts: For each part, what was written of it.
     """
 
     version: int
@@ -163,8 +163,8 @@ class ArrayImages:
     Attributes:
         pixels: uint8 `(bytes,)`, memory-mapped.
         places: int64 `(n, 3)`: offset, height and width of each image, `(h, w, 3)` in memory.
-        file: Where they lie.
-        digest: Of the file's content, as it was written.
+        file: Path of the array.
+        digest: Digest of the part's files, as they were written.
     """
 
     pixels: np.ndarray
@@ -176,11 +176,11 @@ class ArrayImages:
         return len(self.places)
 
     def name(self, row: int) -> str:
-        """File and row number of an image, from 0."""
+        """Return file and row number of an image, from 0."""
         return f"{self.file} row {row}"
 
     def encoded(self, row: int) -> bytes | None:
-        """None: the array holds pixels."""
+        """Return None: the array holds pixels."""
         return None
 
     def image(self, row: int) -> Tensor:

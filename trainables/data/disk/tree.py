@@ -24,7 +24,7 @@ _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
 
 @dataclass(frozen=True, slots=True)
 class DiskFile:
-    """A file."""
+    """A file on disk."""
 
     path: str
     size: int
@@ -84,10 +84,10 @@ Entry = DiskFile | TarMember | ZipMember
 
 @dataclass(frozen=True)
 class Tree:
-    """Relative path to file.
+    """All files of a folder, by their path below it.
 
     Attributes:
-        root: The folder.
+        root: The folder that paths are relative to.
         entries: Files by path, with `/` between folders; members of an archive as if it had been extracted there.
         closed: Archives whose members cannot be read one by one, to why.
     """

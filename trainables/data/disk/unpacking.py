@@ -22,9 +22,9 @@ def unpacked(tree: Tree, scratch: Path, started: Callable[[str, int], Tick]) -> 
     """Unpack the compressed archives of a tree.
 
     Args:
-        tree: Of a dataset's folder.
-        scratch: Folder to make and fill.
-        started: Told each archive's name; returns whom to tell of each file.
+        tree: What lies in a dataset's folder.
+        scratch: Folder that is made and filled.
+        started: Function that is told each archive's name and returns whom to tell of each file.
 
     Returns:
         The tree with what was in the archives.

@@ -34,14 +34,14 @@ class Publication:
     """A published dataset as a benchmark.
 
     Attributes:
-        name: Of the benchmark, and of the dataset's folder under the data root.
-        tasks: T.
+        name: Name of the benchmark, and of the dataset's folder under the data root.
+        tasks: Number of tasks, T.
         epochs: Passes over a task's images in fine-tuning (the paper's).
         recipe: Transforms (those of the authors' code).
         expected: Variant to what a whole copy has; the first variant is the default.
         find: Given what lies in the folder and a variant, lists the dataset; None if nothing of it is recognised.
         looks_for: The layouts that it recognises.
-        source: Where to get it.
+        source: Address where the dataset can be had.
     """
 
     name: str

@@ -28,12 +28,12 @@ class Recipe:
     Its lengths are for a backbone of 224 pixels; those for other sizes scale in proportion.
 
     Attributes:
-        normalise: For RGB; None takes the backbone's own, as does a backbone that reads grey images.
+        normalise: Normalises RGB images; None takes the backbone's own, as does a backbone that reads grey images.
         train_resize: Length to resize to before a random crop; None takes random resized crops.
         train_keep_ratio: Whether that length is the shorter side's, or both sides'.
         test_resize: Length to resize to before the centre crop.
-        test_keep_ratio: As for training.
-        test_interpolation: Of the test resize.
+        test_keep_ratio: Whether that length is the shorter side's, or both sides'.
+        test_interpolation: Interpolation of the resize before the centre crop.
     """
 
     normalise: Normalise | None = None

@@ -12,7 +12,7 @@ from trainables.data.moving import moved
 Box = tuple[int, int, int, int]
 """Top, left, height and width, in pixels."""
 
-SUPPORT = 2.0  # of the bicubic filter, in pixels of the coarser of the two grids
+SUPPORT = 2.0  # half the width of the bicubic filter, in pixels of the coarser of the two grids
 
 
 def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
@@ -24,7 +24,7 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
 
     Args:
         images: uint8 `(b, c, h, w)`.
-        boxes: One per image.
+        boxes: One box per image.
         size: Pixels of a side.
 
     Returns:
@@ -45,7 +45,7 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
 
 
 def resized_by_products(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """See `resized_crops`.
+    """Do what `resized_crops` does, for a whole batch in two matrix products.
 
     Args:
         images: uint8 `(b, c, h, w)`.
