@@ -163,6 +163,16 @@ def test_resumed_equals_unbroken_bit_for_bit(method: str, after: int, make: Run)
     assert torch.equal(resumed.method.predict(x), unbroken.method.predict(x))
 
 
+def test_accuracies_are_those_on_the_evaluation_images_of_the_tasks_seen(make: Run) -> None:
+    sequence = make("finetune", HYPERPARAMETERS["finetune"])
+    for done in (1, 2, 3):
+        row = sequence.run_next_task()
+        seen = sequence.benchmark.evaluation[:done]
+        right = [sequence.method.predict(shown(each)).argmax(1) == each.labels for each in seen]
+        wanted = {f"test/accuracy/task_{k}": 100 * float(each.double().mean()) for k, each in enumerate(right, start=1)}
+        assert {k: v for k, v in row.items() if "/accuracy/" in k} == pytest.approx(wanted)
+
+
 def test_the_store_changes_nothing(make: Run) -> None:
     with_store, without = make("ita-lora", ITA), make("ita-lora", ITA, store=None)
     assert run(with_store) == run(without)
