@@ -47,7 +47,7 @@ class StoredImages(Protocol):
     def take(self, rows: Tensor) -> StoredImages:
         """Return the images of some rows alone, in their order.
 
-        Nothing that it holds reads an image of another row.
+        Nothing that it holds reads an image of another row. Its digest may still be that of all of them.
 
         Args:
             rows: Row numbers, int64 `(n,)`.
