@@ -70,7 +70,7 @@ def prepared(name: str, weights: Path, device: str, batch: int, steps: int) -> t
     config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
     entry = get_method(name)
     precision = "bf16" if device == "cuda" else "fp32"
-    context = Context(Backbone(NAME, weights), CLASSES, 1, batch, 0, torch.device(device), precision)
+    context = Context(Backbone(NAME, weights), (range(CLASSES),), 1, batch, 0, torch.device(device), precision)
     learner: Any = entry.build(context, entry.parse(config))
     images = torch.randint(0, 256, (batch * steps, 3, 224, 224), dtype=torch.uint8)
     noise = ImageSet(images, torch.arange(len(images)) % CLASSES, Normalise())

@@ -53,7 +53,7 @@ def _prepared(name: str, tasks: int, images: Tensor) -> tuple[Any, Task]:
     strength = "alpha" if name.startswith("ita") else "beta"
     config = entry.parse({strength: 1.0, f"{strength}_cls": 0.1, f"{strength}_cls_prior": 0.01, "lr": 1e-4})
     # One step per call of train_task: one epoch of one batch.
-    context = Context(Backbone(), tasks + 1, 1, 32, 0, torch.device("cpu"))
+    context = Context(Backbone(), tuple(range(t, t + 1) for t in range(tasks + 1)), 1, 32, 0, torch.device("cpu"))
     method = entry.build(context, config)
     previous, task = None, None
     for t in range(1, tasks + 2):

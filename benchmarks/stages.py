@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
-from trainables.methods._composable import ComposableLearner
+from trainables.methods.composable.learner import ComposableLearner
 from trainables.preconsolidation import consolidation
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence

@@ -59,7 +59,7 @@ FLOORS = [
     {"methods"},
     {"preconsolidation"},
     {"data", "task_vectors"},
-    {"backbones", "config", "metrics", "randomness", "device", "process", "errors"},
+    {"backbones", "heads", "config", "metrics", "randomness", "device", "process", "errors"},
 ]
 
 

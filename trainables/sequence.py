@@ -57,11 +57,12 @@ class IncrementalSequence:
         config = entry.parse(hyperparameters)
         self.benchmark = benchmark
         self.device = torch.device(device)
-        self.artifacts = artifacts if entry.capabilities.composable else None
+        self.artifacts = artifacts if entry.capabilities.writes_artifacts else None
         spec = benchmark.spec
-        context = Context(backbone, len(spec.class_names), spec.epochs, spec.batch_size, seed, self.device, precision)
-        self.method = entry.build(context, config)
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
+        classes = tuple(task.classes for task in self.tasks)
+        context = Context(backbone, classes, spec.epochs, spec.batch_size, seed, self.device, precision)
+        self.method = entry.build(context, config)
         self.preconsolidator = (
             Preconsolidator(
                 benchmark.tasks,

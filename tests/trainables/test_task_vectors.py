@@ -11,7 +11,7 @@ from peft import PeftModel
 from torch import Tensor
 
 from tests.conftest import make_tiny_vit
-from trainables.methods._penalty import Coefficients, LayerPenalty
+from trainables.methods.composable.penalty import Coefficients, LayerPenalty
 from trainables.task_vectors import (
     Composition,
     FullTaskVectors,

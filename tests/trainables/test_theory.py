@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.methods.iel import IELConfig, IELRule
-from trainables.methods.ita import ITAConfig, ITARule
+from trainables.methods.composable.iel import IELConfig, IELRule
+from trainables.methods.composable.ita import ITAConfig, ITARule
 from trainables.preconsolidation import Consolidation
 
 M = 12  # number of weights

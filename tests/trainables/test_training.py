@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from trainables.methods._penalty import CLIP, HeadPenalty, coupled_step, decoupled_step
-from trainables.methods._training import cosine
+from trainables.methods.composable.penalty import CLIP, HeadPenalty, coupled_step, decoupled_step
+from trainables.methods.training import cosine
 from trainables.preconsolidation.probing import alignment_gradient
 from trainables.randomness import derive_seed, make_generator
 

@@ -1,9 +1,20 @@
-"""Methods: incremental learners, one file each, and the registry of their names."""
+"""Methods: incremental learners behind one contract, and the registry of their names."""
 
 from __future__ import annotations
 
-from trainables.methods._composable import EULER_LIMIT
-from trainables.methods.protocol import Capabilities, Context, Method
+from trainables.methods import systems  # noqa: F401  # importing it registers every method
+from trainables.methods.composable.penalty import EULER_LIMIT
+from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method
 from trainables.methods.registry import METHODS, MethodEntry, get_method, register
 
-__all__ = ["EULER_LIMIT", "METHODS", "Capabilities", "Context", "Method", "MethodEntry", "get_method", "register"]
+__all__ = [
+    "EULER_LIMIT",
+    "METHODS",
+    "Capabilities",
+    "Context",
+    "ExtraMetric",
+    "Method",
+    "MethodEntry",
+    "get_method",
+    "register",
+]

@@ -17,12 +17,11 @@ from pydantic import ConfigDict
 from torch import Tensor
 
 from trainables.data import Task
-from trainables.methods._composable import Positive
-from trainables.methods._heads import Heads
-from trainables.methods._training import fit, local_loss, require_finite
-from trainables.methods.protocol import Capabilities, Context
+from trainables.heads import Heads, new_head
+from trainables.methods.contract import Context
+from trainables.methods.hyperparameters import Positive
+from trainables.methods.training import fit, local_loss, require_finite
 from trainables.preconsolidation import Consolidation
-from trainables.preconsolidation.probing import new_head
 from trainables.randomness import make_generator
 
 
@@ -47,13 +46,11 @@ class Finetune:
     Args:
         context: Backbone, protocol, seed, device.
         config: Hyperparameters.
-        capabilities: Joint's declare that it sees all tasks at once.
     """
 
-    def __init__(self, context: Context, config: FinetuneConfig, capabilities: Capabilities) -> None:
+    def __init__(self, context: Context, config: FinetuneConfig) -> None:
         self.context = context
         self.config = config
-        self.capabilities = capabilities
         self.model = context.backbone.load(context.device)
         self.heads = Heads(self.model.num_features, context.device)
 

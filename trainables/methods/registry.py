@@ -1,40 +1,36 @@
-"""Which methods there are: name to hyperparameters, capabilities and maker. Registering a name twice is refused."""
+"""The register of methods: name to hyperparameters, capabilities and maker. Registering a name twice is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from functools import partial
-from typing import Annotated, Any
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from trainables.errors import InputError
-from trainables.methods._composable import ComposableConfig, ComposableLearner, Rule
-from trainables.methods.finetune import Finetune, FinetuneConfig
-from trainables.methods.iel import IELConfig, IELRule
-from trainables.methods.ita import ITAConfig, ITARule
-from trainables.methods.protocol import Capabilities, Context, Method
-from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors
-
-Rank = Annotated[int, Field(ge=1)]
+from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method that runs.
+    """A method that runs, and everything that it declares about itself.
 
     Attributes:
         name: As the command line calls it.
         config: Its hyperparameters, a frozen dataclass.
-        capabilities: What it declares about itself.
+        capabilities: What it needs and what it leaves behind.
         build: Makes it.
+        metrics: What its rows hold beside the metrics of every method; a row may lack them.
+        usual: Hyperparameters whose other values make it another experiment, with the value that does not.
     """
 
     name: str
     config: type
     capabilities: Capabilities
     build: Callable[[Context, Any], Method]
+    metrics: tuple[ExtraMetric, ...] = ()
+    usual: Mapping[str, str | float] = field(default_factory=dict)
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
         """Turn names and values into the method's config.
@@ -84,54 +80,3 @@ def get_method(name: str) -> MethodEntry:
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}; allowed: {', '.join(METHODS)}")
     return METHODS[name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ITALoRAConfig(ITAConfig):
-    """ITA with LoRA.
-
-    Attributes:
-        rank: r of proj, fc1 and fc2; qkv has 3 r.
-    """
-
-    rank: Rank = 16
-
-
-@dataclass(frozen=True, kw_only=True)
-class IELLoRAConfig(IELConfig):
-    """IEL with LoRA.
-
-    Attributes:
-        rank: r of proj, fc1 and fc2; qkv has 3 r.
-    """
-
-    rank: Rank = 16
-
-
-def _full(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> Method:
-    # The paper couples the regulariser with the optimiser for full fine-tuning alone; the authors' code never does.
-    return ComposableLearner(context, rule(config), FullTaskVectors, coupled=config.formulation == "paper")
-
-
-def _ia3(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> Method:
-    return ComposableLearner(context, rule(config), IA3TaskVectors, coupled=False)
-
-
-def _lora(context: Context, config: ITALoRAConfig | IELLoRAConfig, rule: Callable[[Any], Rule]) -> Method:
-    vectors = partial(
-        LoRATaskVectors, rank=config.rank, init="gaussian" if config.formulation == "paper" else "uniform"
-    )
-    return ComposableLearner(context, rule(config), vectors, coupled=False)
-
-
-_COMPOSABLE = ComposableLearner.capabilities
-register(MethodEntry("ita-fft", ITAConfig, _COMPOSABLE, partial(_full, rule=ITARule)))
-register(MethodEntry("ita-lora", ITALoRAConfig, _COMPOSABLE, partial(_lora, rule=ITARule)))
-register(MethodEntry("ita-ia3", ITAConfig, _COMPOSABLE, partial(_ia3, rule=ITARule)))
-register(MethodEntry("iel-fft", IELConfig, _COMPOSABLE, partial(_full, rule=IELRule)))
-register(MethodEntry("iel-lora", IELLoRAConfig, _COMPOSABLE, partial(_lora, rule=IELRule)))
-register(MethodEntry("iel-ia3", IELConfig, _COMPOSABLE, partial(_ia3, rule=IELRule)))
-
-_FINETUNE, _JOINT = Capabilities(), Capabilities(joint=True)
-register(MethodEntry("finetune", FinetuneConfig, _FINETUNE, partial(Finetune, capabilities=_FINETUNE)))
-register(MethodEntry("joint", FinetuneConfig, _JOINT, partial(Finetune, capabilities=_JOINT)))

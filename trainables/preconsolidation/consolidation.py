@@ -15,9 +15,10 @@ from torch import Tensor
 
 from trainables.backbones import tuned_layers
 from trainables.data import ImageSet, Task
+from trainables.heads import Head, new_head
 from trainables.preconsolidation.fisher import Fisher, layer_fisher
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
-from trainables.preconsolidation.probing import Head, align, linear_probe, new_head
+from trainables.preconsolidation.probing import align, linear_probe
 from trainables.randomness import derive_seed, make_generator
 
 if TYPE_CHECKING:

@@ -13,19 +13,20 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from trainables.backbones.recording import Activations, recorded
+from trainables.heads import Head
 from trainables.preconsolidation.curvature import seeds
 
 # For the per-example gradients of one weight. On a CPU they stay in its cache: twice as fast as 64 MiB at a time.
 CHUNK_BYTES = {"cpu": 2**20, "cuda": 64 * 2**20}
 
 Fisher = dict[str, Tensor]
-Record = dict[str, tuple[Tensor, Tensor]]  # weight name to input and output of its layer
 
 
 def layer_fisher(
     model: nn.Module,
     layers: dict[str, nn.Linear],
-    head: tuple[Tensor, Tensor],
+    head: Head,
     batches: Iterable[Tensor],
     *,
     passes: int | None,
@@ -56,24 +57,24 @@ def layer_fisher(
     """
     if model.training:
         raise ValueError("the Fisher is taken in eval mode, got a model in train mode")
-    sums = {f"{name}.weight": torch.zeros_like(layer.weight) for name, layer in layers.items()}
+    sums = {name: torch.zeros_like(layer.weight) for name, layer in layers.items()}
     examples = 0
-    with _recorded(layers) as record:
+    with recorded(layers) as activations:
         for images in batches:
             examples += len(images)
             with torch.enable_grad():
                 logits = nn.functional.linear(model(images), *head)
             p = logits.detach().softmax(1)
-            single, many = _by_tokens(record)
+            single, many = _by_tokens(activations)
             _add_single(sums, single, logits, seeds(p, None, generator))
             _add_many(sums, many, logits, seeds(p, passes, generator))
-            record.clear()
+            activations.clear()
     if examples == 0:
         raise ValueError("the Fisher needs at least one example, got none")
-    return sums, examples
+    return {f"{name}.weight": total for name, total in sums.items()}, examples
 
 
-def head_fisher(features: Tensor, head: tuple[Tensor, Tensor], rows: slice) -> tuple[Tensor, Tensor]:
+def head_fisher(features: Tensor, head: Head, rows: slice) -> Head:
     """Return the mean true Fisher of some rows of a linear classifier, in closed form.
 
     d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p.
@@ -94,59 +95,30 @@ def head_fisher(features: Tensor, head: tuple[Tensor, Tensor], rows: slice) -> t
     return spread.T @ features**2 / len(features), spread.mean(0)
 
 
-class _recorded:
-    """Keeps inputs and outputs of layers while it is entered, and makes the layers' weights part of the graph."""
-
-    def __init__(self, layers: dict[str, nn.Linear]) -> None:
-        self.layers = layers
-        self.record: Record = {}
-
-    def __enter__(self) -> Record:
-        self.handles = []
-        for name, layer in self.layers.items():
-            self.handles.append(layer.register_forward_hook(self._keep(f"{name}.weight")))
-        self.required = [layer.weight.requires_grad for layer in self.layers.values()]
-        for layer in self.layers.values():
-            layer.weight.requires_grad_(True)
-        return self.record
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self.handles:
-            handle.remove()
-        for layer, required in zip(self.layers.values(), self.required, strict=True):
-            layer.weight.requires_grad_(required)
-
-    def _keep(self, name: str):  # type: ignore[no-untyped-def]  # a torch hook
-        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            self.record[name] = (inputs[0].detach(), output)
-
-        return hook
-
-
-def _by_tokens(record: Record) -> tuple[Record, Record]:
+def _by_tokens(activations: Activations) -> tuple[Activations, Activations]:
     """Return the layers that saw one token per example, and those that saw more."""
-    single = {name: pair for name, pair in record.items() if pair[0].shape[1] == 1}
-    return single, {name: pair for name, pair in record.items() if name not in single}
+    single = {name: pair for name, pair in activations.items() if pair[0].shape[1] == 1}
+    return single, {name: pair for name, pair in activations.items() if name not in single}
 
 
-def _add_single(sums: Fisher, record: Record, logits: Tensor, every_seed: Tensor) -> None:
+def _add_single(sums: Fisher, activations: Activations, logits: Tensor, every_seed: Tensor) -> None:
     """Many seeds in one backward pass; an example's gradient is an outer product, and so is its square."""
-    if not record or not len(every_seed):  # one class so far: no curvature
+    if not activations or not len(every_seed):  # one class so far: no curvature
         return
-    outputs = [output for _, output in record.values()]
+    outputs = [output for _, output in activations.values()]
     widest = max(output.numel() * output.element_size() for output in outputs)
     for chunk in every_seed.split(max(1, CHUNK_BYTES[logits.device.type] // widest)):
         gradients = torch.autograd.grad(logits, outputs, chunk, retain_graph=True, is_grads_batched=True)
-        for (name, (inputs, _)), gradient in zip(record.items(), gradients, strict=True):
+        for (name, (inputs, _)), gradient in zip(activations.items(), gradients, strict=True):
             sums[name] += gradient[:, :, 0].square().sum(0).T @ inputs[:, 0].square()
 
 
-def _add_many(sums: Fisher, record: Record, logits: Tensor, every_seed: Tensor) -> None:
-    outputs = [output for _, output in record.values()]
+def _add_many(sums: Fisher, activations: Activations, logits: Tensor, every_seed: Tensor) -> None:
+    outputs = [output for _, output in activations.values()]
     for k, seed in enumerate(every_seed):
         gradients = torch.autograd.grad(logits, outputs, seed, retain_graph=k + 1 < len(every_seed))
-        for name, gradient in zip(record, gradients, strict=True):
-            _add_squares(sums[name], gradient, record[name][0])
+        for name, gradient in zip(activations, gradients, strict=True):
+            _add_squares(sums[name], gradient, activations[name][0])
 
 
 def _add_squares(total: Tensor, gradients: Tensor, inputs: Tensor) -> None:

@@ -59,8 +59,9 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
     """
     if len(features) == 1:  # scikit-learn wants two; one point has no spread to estimate
         return Mixture(torch.ones(1), features.float(), torch.full_like(features.float(), VARIANCE_FLOOR))
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415  # a second, which trials that read need not wait
-    from sklearn.mixture import GaussianMixture  # noqa: PLC0415
+    # scikit-learn takes a second to import, which a trial that finds its mixtures in the store need not wait.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.mixture import GaussianMixture
 
     k = min(components, len(features))
     model = GaussianMixture(

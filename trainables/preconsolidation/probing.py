@@ -12,23 +12,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from trainables.heads import Head
 from trainables.preconsolidation.mixtures import Mixture
 
-HEAD_STD = 0.02  # timm's start for classifier weights
 ALIGNMENT_BATCH = 128
 ALIGNMENT_EPOCHS = (10, 5)  # first task; more for each task after it
 ALIGNMENT_LR = 0.01
 TEMPERATURE = 0.1
 NORM_FLOOR = 1e-7
-
-Head = tuple[Tensor, Tensor]
-
-
-def new_head(classes: int, width: int, generator: torch.Generator) -> Head:
-    """Return fresh head rows: weight `(classes, width)`, truncated normal with standard deviation 0.02; zero bias."""
-    weight = torch.empty(classes, width)
-    torch.nn.init.trunc_normal_(weight, std=HEAD_STD, generator=generator)
-    return weight, torch.zeros(classes)
 
 
 def linear_probe(

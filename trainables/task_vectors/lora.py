@@ -197,7 +197,7 @@ class LoRATaskVectors:
 
         Source: https://huggingface.co/docs/peft/developer_guides/checkpoint.
         """
-        from peft import LoraConfig  # noqa: PLC0415  # takes more than a second to import, and a search saves nothing
+        from peft import LoraConfig  # takes more than a second to import, and a search saves nothing
 
         factors = {name.removesuffix(".weight"): self.factors(name) for name in self.theta_0}
         ranks = {name: len(a) for name, (a, _) in factors.items()}

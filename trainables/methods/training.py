@@ -11,12 +11,28 @@ from torch import Tensor, nn
 
 from trainables.data import Task
 from trainables.errors import DivergedError
-from trainables.methods._heads import Heads
-from trainables.methods.protocol import Context
+from trainables.heads import Heads
+from trainables.methods.contract import Context
 from trainables.randomness import make_generator
 
 Step = Callable[[Tensor, Tensor, float], Tensor]
 BLOWN_UP = 100.0  # times the loss of guessing
+GUESSING_BINARY = math.log(2)  # mean over classes of the binary cross-entropy, of logits that are all zero
+
+
+def guessing_cross_entropy(classes: int) -> float:
+    """Return the cross-entropy of guessing among so many classes, ln C; one class counts as two."""
+    return math.log(max(2, classes))
+
+
+def guessing_square(classes: int, target: float = 1.0) -> float:
+    """Return the square loss of outputs that are all zero, `target`^2 / C.
+
+    Args:
+        classes: C, over which the squares are averaged.
+        target: What the output of the true class shall be; that of the others is 0.
+    """
+    return target**2 / classes
 
 
 def cosine(epoch: int, epochs: int) -> float:
@@ -27,13 +43,22 @@ def cosine(epoch: int, epochs: int) -> float:
     return 1.0 if epochs == 1 else math.cos(99 * math.pi * epoch / (200 * (epochs - 1)))
 
 
-def fit(task: Task, context: Context, step: Step, penalty: Callable[[], float] | None = None) -> float:
+def fit(
+    task: Task,
+    context: Context,
+    step: Step,
+    *,
+    guessing: float | None = None,
+    penalty: Callable[[], float] | None = None,
+) -> float:
     """Pass over a task's training images `context.epochs` times.
 
     Args:
         task: Its index names the generator and any divergence.
         context: Epochs, batch size, seed, device.
         step: Given x `(b, ...)`, y `(b,)` and c_e, does one optimiser step and returns the detached loss.
+        guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
+            classes.
         penalty: The regulariser's value beyond its value at the start of the task; None where there is no regulariser.
 
     Returns:
@@ -44,6 +69,7 @@ def fit(task: Task, context: Context, step: Step, penalty: Callable[[], float] |
             guessing. Losses are looked at once per epoch, so that a GPU is never waited for.
     """
     generator = make_generator(context.seed, "finetune", task.index)
+    scale = guessing_cross_entropy(len(task.classes)) if guessing is None else guessing
     steps_done, mean = 0, 0.0
     for epoch in range(context.epochs):
         factor = cosine(epoch, context.epochs)
@@ -57,13 +83,12 @@ def fit(task: Task, context: Context, step: Step, penalty: Callable[[], float] |
         steps_done += len(sizes)
         weights = torch.tensor(sizes, dtype=torch.float64)
         mean = float((values * weights).sum() / weights.sum())
-        _require_bounded(mean + (penalty() if penalty else 0.0), task, steps_done)
+        _require_bounded(mean + (penalty() if penalty else 0.0), scale, task, steps_done)
     return mean
 
 
-def _require_bounded(loss: float, task: Task, step: int) -> None:
+def _require_bounded(loss: float, guessing: float, task: Task, step: int) -> None:
     """Raise if a regularised loss is far above what it was before training, at most about that of guessing."""
-    guessing = math.log(max(2, len(task.classes)))
     if not loss <= BLOWN_UP * guessing:  # NaN is not, either
         raise DivergedError(task.index, step, f"regularised loss of {loss:.3g} (guessing has {guessing:.2g})")
 

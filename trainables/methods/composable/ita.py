@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainables.data import Task
-from trainables.methods._composable import FISHER_FLOOR, ComposableConfig, NonNegative, head_strengths, mean_fisher
-from trainables.methods._penalty import Coefficients
+from trainables.methods.composable.config import ComposableConfig
+from trainables.methods.composable.penalty import Coefficients
+from trainables.methods.composable.rule import FISHER_FLOOR, head_strengths, mean_fisher
+from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import Fisher
 
@@ -35,8 +37,19 @@ class ITAConfig(ComposableConfig):
     alpha_cls_prior: NonNegative
 
 
+@dataclass(frozen=True, kw_only=True)
+class ITALoRAConfig(ITAConfig):
+    """Hyperparameters of ITA with LoRA; see `ITAConfig` for the rest.
+
+    Attributes:
+        rank: r of proj, fc1 and fc2; qkv has 3 r.
+    """
+
+    rank: PositiveCount = 16
+
+
 class ITARule:
-    """See `Rule`."""
+    """ITA's part of the engine; see `Rule`."""
 
     trains_composed_model = False
 

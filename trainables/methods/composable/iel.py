@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainables.data import Task
-from trainables.methods._composable import FISHER_FLOOR, ComposableConfig, NonNegative, head_strengths, mean_fisher
-from trainables.methods._penalty import Coefficients
+from trainables.methods.composable.config import ComposableConfig
+from trainables.methods.composable.penalty import Coefficients
+from trainables.methods.composable.rule import FISHER_FLOOR, head_strengths, mean_fisher
+from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import Fisher
 
@@ -33,8 +35,19 @@ class IELConfig(ComposableConfig):
     beta_cls_prior: NonNegative
 
 
+@dataclass(frozen=True, kw_only=True)
+class IELLoRAConfig(IELConfig):
+    """Hyperparameters of IEL with LoRA; see `IELConfig` for the rest.
+
+    Attributes:
+        rank: r of proj, fc1 and fc2; qkv has 3 r.
+    """
+
+    rank: PositiveCount = 16
+
+
 class IELRule:
-    """See `Rule`."""
+    """IEL's part of the engine; see `Rule`."""
 
     trains_composed_model = True
 

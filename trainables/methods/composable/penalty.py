@@ -14,15 +14,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from trainables.heads import Head
 from trainables.preconsolidation.fisher import Fisher
 from trainables.task_vectors import TaskVectors
 
+EULER_LIMIT = 2.0  # of the largest curvature times the step size of a decoupled step
 CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """See the module: `own` and `others`."""
+    """How strongly the regulariser of a task holds its own vector, and how strongly past vectors pull it.
+
+    Attributes:
+        own: Factor of F * tau_t.
+        others: Factor of F * the sum of past task vectors, subtracted.
+    """
 
     own: float
     others: float = 0.0
@@ -83,9 +90,7 @@ class HeadPenalty:
         alpha_cls_prior: Strength of the identity term.
     """
 
-    def __init__(
-        self, anchor: tuple[Tensor, Tensor], fisher: tuple[Tensor, Tensor], alpha_cls: float, alpha_cls_prior: float
-    ) -> None:
+    def __init__(self, anchor: Head, fisher: Head, alpha_cls: float, alpha_cls_prior: float) -> None:
         self.anchor = anchor
         self.curvature = tuple(alpha_cls * part + alpha_cls_prior for part in fisher)
 

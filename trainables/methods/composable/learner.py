@@ -8,89 +8,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any
 
 import torch
-from pydantic import ConfigDict, Field
 from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.data import Task
-from trainables.methods._heads import Heads
-from trainables.methods._penalty import Coefficients, HeadPenalty, LayerPenalty, coupled_step, decoupled_step
-from trainables.methods._training import fit, local_loss, require_finite
-from trainables.methods.protocol import Capabilities, Context
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig
-from trainables.preconsolidation.fisher import Fisher, head_fisher
-from trainables.preconsolidation.probing import new_head, sample_features
+from trainables.heads import Head, Heads, new_head
+from trainables.methods.composable.penalty import (
+    EULER_LIMIT,
+    HeadPenalty,
+    LayerPenalty,
+    coupled_step,
+    decoupled_step,
+)
+from trainables.methods.composable.rule import FISHER_FLOOR, Rule
+from trainables.methods.contract import Context
+from trainables.methods.training import fit, local_loss, require_finite
+from trainables.preconsolidation import Consolidation
+from trainables.preconsolidation.fisher import head_fisher
+from trainables.preconsolidation.probing import sample_features
 from trainables.randomness import make_generator
 from trainables.task_vectors import Composition, TaskVectors
 
 _log = logging.getLogger(__name__)
-
-Formulation = Literal["paper", "official"]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-EULER_LIMIT = 2.0
-FISHER_FLOOR = 1e-5  # epsilon of the official formulation
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComposableConfig:
-    """Hyperparameters that ITA and IEL share.
-
-    Attributes:
-        lr: Learning rate of AdamW, for tau and head.
-        lr_pre: Learning rate of linear probing.
-        epochs_pre: Epochs of linear probing.
-        fisher_passes: Backward passes per batch of the Fisher, or "all" for the exact one.
-        formulation: "paper" is the equations; "official" what the authors' code does where it departs from them.
-        regularise: "all"; "head" leaves tau unregularised; "none" leaves the head unregularised too (the ablations).
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    lr_pre: Positive = 0.01
-    epochs_pre: Annotated[int, Field(ge=0)] = 3
-    fisher_passes: Annotated[int, Field(ge=1)] | Literal["all"] = 8
-    formulation: Formulation = "paper"
-    regularise: Literal["all", "head", "none"] = "all"
-
-    @property
-    def preconsolidation(self) -> PreconsolidationConfig:
-        """The part that pre-consolidation depends on."""
-        passes = None if self.fisher_passes == "all" else self.fisher_passes
-        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes)
-
-
-class Rule(Protocol):
-    """What tells ITA from IEL.
-
-    Attributes:
-        trains_composed_model: Whether the loss is the composed model's (IEL) or the t-th learner's alone (ITA).
-        alpha_cls: Strength of the head's Fisher term.
-        alpha_cls_prior: Strength of the head's identity term.
-    """
-
-    trains_composed_model: bool
-    alpha_cls: float
-    alpha_cls_prior: float
-
-    @property
-    def config(self) -> ComposableConfig:
-        """Hyperparameters that both share."""
-        ...
-
-    def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the running mean Fisher and the coefficients at the task of `consolidation`."""
-        ...
-
-    def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
-        """Return how many classes, from the first, the Fisher of the head is taken over."""
-        ...
 
 
 class ComposableLearner:
@@ -102,8 +45,6 @@ class ComposableLearner:
         parametrise: Makes the task vectors over a loaded backbone.
         coupled: Whether the regulariser's gradient goes through the optimiser (the paper, for full fine-tuning).
     """
-
-    capabilities = Capabilities(composable=True, needs_preconsolidation=True)
 
     def __init__(
         self, context: Context, rule: Rule, parametrise: Callable[[Any], TaskVectors], *, coupled: bool
@@ -133,7 +74,7 @@ class ComposableLearner:
         self.vectors.begin(1 / t if composed else 1.0, make_generator(self.context.seed, "tau", t))
         self._set_up_penalties(task, consolidation, anchor)
 
-    def _set_up_penalties(self, task: Task, consolidation: Consolidation, anchor: tuple[Tensor, Tensor]) -> None:
+    def _set_up_penalties(self, task: Task, consolidation: Consolidation, anchor: Head) -> None:
         self._layer_penalty = self._head_penalty = None
         regularise, device = self.rule.config.regularise, self.context.device
         if regularise == "all":
@@ -169,7 +110,7 @@ class ComposableLearner:
             return loss.detach()
 
         metrics = self._check_stability(task)
-        metrics["train/loss"] = fit(task, self.context, step, self._penalty)
+        metrics["train/loss"] = fit(task, self.context, step, penalty=self._penalty)
         require_finite(parameters, self.context, task)
         return metrics
 
@@ -233,18 +174,3 @@ class ComposableLearner:
         self.composition.load_state_dict(state["composition"])
         self.heads.load_state_dict(state["heads"])
         self._compose()
-
-
-def head_strengths(formulation: Formulation, fisher: float, prior: float) -> tuple[float, float]:
-    """Return the strengths of the head's Fisher and identity terms as their gradients have them.
-
-    Departures of "official": both count twice (its loss has no 1/2), and without a Fisher term there is no prior term.
-    """
-    if formulation == "paper":
-        return fisher, prior
-    return 2 * fisher, 2 * prior if fisher else 0.0
-
-
-def mean_fisher(consolidation: Consolidation) -> Fisher:
-    """Return the Fisher averaged over the examples of tasks 1 to t."""
-    return {name: value / consolidation.examples for name, value in consolidation.fisher.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,11 +25,48 @@ class Capabilities:
         composable: It learns one task vector per task and evaluates their composition.
         needs_preconsolidation: `begin_task` is given the task's pre-consolidation; its config has `preconsolidation`.
         joint: It sees all tasks at once: its sequence has one step.
+        writes_artifacts: `save_artifacts` writes something after every task.
+        rehearsal: It keeps examples of past tasks and trains on them again.
+        tasks_to_peak: How many tasks a pilot must run until the memory that it takes has peaked.
     """
 
     composable: bool = False
     needs_preconsolidation: bool = False
     joint: bool = False
+    writes_artifacts: bool = False
+    rehearsal: bool = False
+    tasks_to_peak: int = 1
+
+
+@dataclass(frozen=True)
+class ExtraMetric:
+    """A number that a method reports beside those of every method.
+
+    Attributes:
+        name: As the metrics row has it, such as `train/euler_factor`.
+        unit: For people; "1" for a ratio.
+        limit: The value from which on a trial deserves a warning; None where none does.
+        warning: Template of that line, with the fields `trial` (its number), `worst` (the largest value), `task` (the
+            first at the limit or above) and `limit`.
+    """
+
+    name: str
+    unit: str
+    limit: float | None = None
+    warning: str = ""
+
+    def warn(self, trial: int, rows: Iterable[Mapping[str, Any]]) -> str | None:
+        """Return the line about a trial that reached the limit; None if it did not.
+
+        Args:
+            trial: Its number.
+            rows: Its metrics rows in order; a row without the metric counts as below the limit.
+        """
+        values = {int(row["task"]): row[self.name] for row in rows if self.name in row}
+        reached = [task for task, value in values.items() if self.limit is not None and value >= self.limit]
+        if not reached:
+            return None
+        return self.warning.format(trial=trial, worst=max(values.values()), task=reached[0], limit=self.limit)
 
 
 @dataclass(frozen=True)
@@ -36,7 +75,7 @@ class Context:
 
     Attributes:
         backbone: theta_0.
-        num_classes: C, over all tasks.
+        task_classes: Classes of every task of the sequence, in order; consecutive positions in the class order.
         epochs: Passes over a task's training images.
         batch_size: Examples per optimiser step.
         seed: Of the trial.
@@ -45,12 +84,26 @@ class Context:
     """
 
     backbone: Backbone
-    num_classes: int
+    task_classes: tuple[range, ...]
     epochs: int
     batch_size: int
     seed: int
     device: torch.device
     precision: Precision = "fp32"
+
+    @property
+    def num_tasks(self) -> int:
+        """T; 1 for a method that sees all tasks at once."""
+        return len(self.task_classes)
+
+    @property
+    def num_classes(self) -> int:
+        """C, over all tasks."""
+        return self.task_classes[-1].stop
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context in which forward passes of the backbone run: bf16 autocast if the precision says so."""
+        return nullcontext() if self.precision == "fp32" else torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def features(self, model: nn.Module, images: Tensor) -> Tensor:
         """Run the backbone, under bf16 autocast if the precision says so.
@@ -64,16 +117,13 @@ class Context:
         Returns:
             `(b, d)`, in the precision of the heads.
         """
-        if self.precision == "fp32":
-            return model(images)
-        with torch.autocast(self.device.type, dtype=torch.bfloat16):
-            return model(images).float()
+        with self.autocast():
+            features = model(images)
+        return features if self.precision == "fp32" else features.float()
 
 
 class Method(Protocol):
     """An incremental learner: begin a task, train on it, end it, predict over all classes seen so far."""
-
-    capabilities: Capabilities
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Prepare for a task; `consolidation` is given if the capabilities ask for it."""

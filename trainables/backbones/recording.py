@@ -1,0 +1,45 @@
+"""What layers read and returned in the last forward pass: for Fishers, and for methods that look at features inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+Activations = dict[str, tuple[Tensor, Tensor]]  # layer name to input, detached, and output, in its graph
+
+
+@contextmanager
+def recorded(layers: Mapping[str, nn.Module]) -> Iterator[Activations]:
+    """Keep inputs and outputs of layers while the block runs, and make the weights of linear ones part of the graph.
+
+    Attention is recorded by its linear layers, `attn.qkv` and `attn.proj`: the last block of a backbone that is read at
+    its class token calls them directly, so that a hook on `attn` itself would never fire there.
+
+    Args:
+        layers: Name to layer; each is called once per forward pass.
+
+    Yields:
+        Name to input and output, filled by every forward pass; a later pass replaces what an earlier one left.
+    """
+    activations: Activations = {}
+    weights = [layer.weight for layer in layers.values() if isinstance(layer, nn.Linear)]
+    required = [weight.requires_grad for weight in weights]
+    handles = [layer.register_forward_hook(_keep(activations, name)) for name, layer in layers.items()]
+    for weight in weights:
+        weight.requires_grad_(True)
+    try:
+        yield activations
+    finally:
+        for handle in handles:
+            handle.remove()
+        for weight, before in zip(weights, required, strict=True):
+            weight.requires_grad_(before)
+
+
+def _keep(activations: Activations, name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        activations[name] = (inputs[0].detach(), output)
+
+    return hook

@@ -1,0 +1,42 @@
+"""The hyperparameters that ITA and IEL share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from trainables.methods.hyperparameters import Count, Positive, PositiveCount
+from trainables.preconsolidation import PreconsolidationConfig
+
+Formulation = Literal["paper", "official"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComposableConfig:
+    """Hyperparameters that ITA and IEL share.
+
+    Attributes:
+        lr: Learning rate of AdamW, for tau and head.
+        lr_pre: Learning rate of linear probing.
+        epochs_pre: Epochs of linear probing.
+        fisher_passes: Backward passes per batch of the Fisher, or "all" for the exact one.
+        formulation: "paper" is the equations; "official" what the authors' code does where it departs from them.
+        regularise: "all"; "head" leaves tau unregularised; "none" leaves the head unregularised too (the ablations).
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    lr: Positive
+    lr_pre: Positive = 0.01
+    epochs_pre: Count = 3
+    fisher_passes: PositiveCount | Literal["all"] = 8
+    formulation: Formulation = "paper"
+    regularise: Literal["all", "head", "none"] = "all"
+
+    @property
+    def preconsolidation(self) -> PreconsolidationConfig:
+        """The part that pre-consolidation depends on."""
+        passes = None if self.fisher_passes == "all" else self.fisher_passes
+        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes)
