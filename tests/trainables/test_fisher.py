@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.conftest import make_tiny_vit
+from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
 from trainables.preconsolidation import fisher as fisher_module

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import io
 from functools import partial
@@ -12,21 +11,15 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from timm.layers import Attention
-from timm.models.vision_transformer import Block
-from torch import Tensor, nn
+from torch import Tensor
 
-from tests.conftest import make_tiny_vit
 from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
-from trainables.backbones import EMBEDDED, Backbone, few_tokens, glyph_vit
-from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
-from trainables.backbones.few_tokens import FewTokensAttention, attend_plainly
+from trainables.backbones import Backbone
 from trainables.data import Benchmark, ImageSet, build_benchmark, get_source
 from trainables.data.transforms import Normalise, RandomShift
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method, register
-from trainables.randomness import make_generator
 from trainables.sequence import IncrementalSequence
 
 ITA = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.003}
@@ -75,18 +68,6 @@ def benchmark() -> Benchmark:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store")
-
-
-def assert_same_network(changed: nn.Module, whole: nn.Module) -> None:
-    """Names, features and gradients of two tiny ViTs are the same up to the order of sums."""
-    assert list(changed.state_dict()) == list(whole.state_dict())
-    images = torch.randn(3, 1, 8, 8, generator=make_generator(0, "x"), dtype=torch.float64)
-    wanted, got = whole(images), changed(images)
-    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
-    for features in (wanted, got):
-        features.sin().sum().backward()
-    for a, b in zip(changed.parameters(), whole.parameters(), strict=True):
-        torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
 
 
 Run = partial[IncrementalSequence]
@@ -264,88 +245,6 @@ def test_unknown_and_duplicate_methods_are_refused() -> None:
         get_method("ita")
     with pytest.raises(ValueError, match="registered already"):
         register(METHODS["ita-lora"])
-
-
-class TestBackbone:
-    def test_embedded_weights_are_small_and_complete(self) -> None:
-        model = Backbone().load()
-        count = sum(p.numel() for p in model.parameters())
-        assert 200_000 <= count <= 500_000
-        assert glyph_vit.WEIGHTS.stat().st_size <= 2 * 2**20
-        assert not model.training and model(torch.zeros(1, 1, 32, 32)).shape == (1, 64)
-
-    def test_digest_is_of_the_values_not_the_file(self, tmp_path: Path) -> None:
-        state = Backbone().load().state_dict()
-        save_file(dict(reversed(state.items())), tmp_path / "same.safetensors")
-        assert Backbone(EMBEDDED, tmp_path / "same.safetensors").digest == Backbone().digest
-        state["pos_embed"] = state["pos_embed"] + 1
-        save_file(state, tmp_path / "other.safetensors")
-        assert Backbone(EMBEDDED, tmp_path / "other.safetensors").digest != Backbone().digest
-
-    def test_wrong_weights_are_named(self, tmp_path: Path) -> None:
-        wrong = tmp_path / "wrong.safetensors"
-        with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read"):
-            Backbone(EMBEDDED, wrong).load()
-        wrong.write_bytes(glyph_vit.WEIGHTS.read_bytes()[:1000])
-        with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read as safetensors"):
-            Backbone(EMBEDDED, wrong).load()
-        save_file({"a": torch.zeros(1)}, wrong)
-        with pytest.raises(InputError, match="do not fit the backbone: 'a' is not a part of it"):
-            Backbone(EMBEDDED, wrong).load()
-        state = Backbone().load().state_dict()
-        state["blocks.0.mlp.fc1.bias"] = torch.full((256,), torch.nan)
-        save_file(state, wrong)
-        with pytest.raises(InputError, match="'blocks.0.mlp.fc1.bias' holds values that are not finite"):
-            Backbone(EMBEDDED, wrong).load()
-        save_file(state | {"blocks.0.mlp.fc1.bias": torch.zeros(3)}, wrong)
-        with pytest.raises(InputError, match=r"'blocks.0.mlp.fc1.bias' is \(3,\), must be \(256,\)"):
-            Backbone(EMBEDDED, wrong).load()
-        with pytest.raises(InputError, match="'resnet10t' is a ResNet, needs a timm VisionTransformer"):
-            Backbone("resnet10t").load()  # said before anything is fetched
-        with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
-            Backbone("vit_huge").load()
-
-    def test_class_token_block_equals_the_whole_block(self) -> None:
-        whole = make_tiny_vit(qk_norm=True, init_values=0.5)
-        short = copy.deepcopy(whole)
-        read_class_token_only(short)
-        assert isinstance(short.blocks[-1], ClassTokenBlock)
-        assert_same_network(short, whole)
-
-    def test_attention_between_few_tokens_equals_timms(self) -> None:
-        whole = make_tiny_vit()
-        plain = copy.deepcopy(whole)
-        attend_plainly(plain)
-        assert all(isinstance(block.attn, FewTokensAttention) for block in plain.blocks)
-        assert_same_network(plain, whole)
-
-    @pytest.mark.parametrize(("few", "options"), [(32, {"qk_norm": True}), (4, {})])
-    def test_attention_that_normalises_or_has_many_tokens_stays(
-        self, few: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(few_tokens, "FEW_TOKENS", few)
-        model = make_tiny_vit(**options)  # 5 tokens
-        attend_plainly(model)
-        assert all(type(block.attn) is Attention for block in model.blocks)
-
-    def test_a_model_that_pools_its_tokens_keeps_its_last_block(self) -> None:
-        model = make_tiny_vit(global_pool="avg")
-        read_class_token_only(model)
-        assert type(model.blocks[-1]) is Block
-
-    def test_a_timm_vit_takes_a_local_file(self, tmp_path: Path) -> None:
-        import timm
-
-        whole = timm.create_model("vit_tiny_patch16_224", num_classes=10)  # as on the hub, with its classifier
-        save_file(whole.state_dict(), tmp_path / "tiny.safetensors")
-        whole.reset_classifier(0)
-        model = whole
-        loaded = Backbone("vit_tiny_patch16_224", tmp_path / "tiny.safetensors").load()
-        assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
-        with pytest.raises(InputError, match="needs a timm VisionTransformer"):
-            model = timm.create_model("resnet10t", num_classes=0)
-            save_file(model.state_dict(), tmp_path / "resnet.safetensors")
-            Backbone("resnet10t", tmp_path / "resnet.safetensors").load()
 
 
 def test_stability_of_decoupled_steps_is_reported(make: Run, caplog: pytest.LogCaptureFixture) -> None:

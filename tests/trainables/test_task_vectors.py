@@ -10,7 +10,7 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 
-from tests.conftest import make_tiny_vit
+from tests.support.tiny_vit import make_tiny_vit
 from trainables.methods.composable.penalty import Coefficients, LayerPenalty
 from trainables.task_vectors import (
     Composition,

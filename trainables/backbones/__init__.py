@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from safetensors.torch import load_file
@@ -23,7 +23,10 @@ from trainables.errors import InputError
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
-__all__ = ["EMBEDDED", "Backbone", "InputSpec", "tuned_layers"]
+__all__ = ["EMBEDDED", "AttentionKind", "Backbone", "InputSpec", "Tokens", "tuned_layers"]
+
+Tokens = Literal["class", "all"]
+AttentionKind = Literal["fused", "plain"]
 
 EMBEDDED = "glyph_vit"
 _TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -41,11 +44,17 @@ class Backbone:
     name: str = EMBEDDED
     weights: Path | None = None
 
-    def load(self, device: torch.device | str = "cpu") -> VisionTransformer:
+    def load(
+        self, device: torch.device | str = "cpu", *, tokens: Tokens = "class", attention: AttentionKind = "fused"
+    ) -> VisionTransformer:
         """Build the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
 
         Args:
             device: Where it will compute.
+            tokens: "class" leaves out of the last block what the class token does not need; "all" keeps that block
+                whole, so that every token can be read and `TokenViT` can open it.
+            attention: "fused" is whatever is fastest; "plain" writes attention as explicit products, through which
+                forward-mode derivatives (`torch.func.jvp`) go, with the same values up to the order of sums.
 
         Returns:
             The network, on `device`.
@@ -55,7 +64,7 @@ class Backbone:
         """
         from trainables.backbones.loading import load  # imports timm, which takes two seconds
 
-        return load(self.name, self.weights, torch.device(device))
+        return load(self.name, self.weights, torch.device(device), tokens, attention)
 
     @property
     def input(self) -> InputSpec:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
 from timm.layers import Attention
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
+
+from trainables.backbones.attention import attend
 
 
 class ClassTokenBlock(nn.Module):
@@ -32,16 +33,18 @@ class ClassTokenBlock(nn.Module):
         for name, module in block.named_children():
             self.add_module(name, module)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """See `timm.models.vision_transformer.Block.forward` and `timm.layers.Attention.forward`."""
-        x = x[:, :1] + self.drop_path1(self.ls1(self._attend(self.norm1(x))))
+        assert not is_causal, "the class token comes first, and would attend to nothing but itself"
+        x = x[:, :1] + self.drop_path1(self.ls1(self._attend(self.norm1(x), attn_mask)))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
 
-    def _attend(self, x: Tensor) -> Tensor:
+    def _attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
         attn = self.attn
         b, n, _ = x.shape
         q, k, v = attn.qkv(x).reshape(b, n, 3, attn.num_heads, attn.head_dim).permute(2, 0, 3, 1, 4).unbind(0)
-        out = F.scaled_dot_product_attention(attn.q_norm(q[:, :, :1]), attn.k_norm(k), v)  # [b, heads, 1, d / heads]
+        mask = None if mask is None else mask[..., :1, :]
+        out = attend(attn.q_norm(q[:, :, :1]), attn.k_norm(k), v, mask, fused=attn.fused_attn)  # [b, heads, 1, d/heads]
         return attn.proj_drop(attn.proj(attn.norm(out.reshape(b, 1, attn.attn_dim))))
 
 

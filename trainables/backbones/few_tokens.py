@@ -1,4 +1,4 @@
-"""Attention between few tokens on a CPU: plain products over one copy of queries, keys and values."""
+"""Attention between few tokens on a CPU: explicit products over one copy of queries, keys and values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from timm.layers import Attention
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
-FEW_TOKENS = 32  # up to which plain products take less time than the fused kernel; at 17, a half to a third
+from trainables.backbones.attention import is_plain, masked
+
+FEW_TOKENS = 32  # up to which explicit products take less time than the fused kernel; at 17, a half to a third
 
 
 class FewTokensAttention(nn.Module):
@@ -25,18 +27,20 @@ class FewTokensAttention(nn.Module):
         self.num_heads, self.head_dim, self.scale = attention.num_heads, attention.head_dim, attention.scale
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """See `timm.layers.Attention.forward`."""
-        assert attn_mask is None and not is_causal
+        """See `timm.layers.Attention.forward`; a mask is bool or additive, broadcast to `(b, heads, n, n)`."""
+        assert not is_causal
         b, n, _ = x.shape
         heads, width = self.num_heads, self.head_dim
         parts = self.qkv(x).reshape(b, n, 3, heads, width).permute(2, 0, 3, 1, 4)
         q, k, v = parts.reshape(3, b * heads, n, width).unbind()
         scores = torch.baddbmm(q.new_zeros(()), q, k.mT, beta=0, alpha=self.scale)  # [b * heads, n, n]
+        if attn_mask is not None:
+            scores = masked(scores.unflatten(0, (b, heads)), attn_mask).flatten(0, 1)
         out = torch.bmm(scores.softmax(-1), v).reshape(b, heads, n, width)
         return self.proj(out.transpose(1, 2).reshape(b, n, heads * width))
 
 
-def attend_plainly(model: VisionTransformer) -> None:
+def attend_among_few(model: VisionTransformer) -> None:
     """Put a `FewTokensAttention` in place of every attention of a ViT that reads few tokens.
 
     Attention that normalises, gates or drops stays as it is.
@@ -44,14 +48,5 @@ def attend_plainly(model: VisionTransformer) -> None:
     if model.pos_embed is None or model.pos_embed.shape[1] > FEW_TOKENS:
         return
     for block in model.blocks:
-        if isinstance(block, Block) and _is_plain(block.attn):
+        if isinstance(block, Block) and is_plain(block.attn):
             block.attn = FewTokensAttention(block.attn)
-
-
-def _is_plain(attention: nn.Module) -> bool:
-    return (
-        type(attention) is Attention
-        and all(isinstance(norm, nn.Identity) for norm in (attention.q_norm, attention.k_norm, attention.norm))
-        and attention.gate is None
-        and attention.attn_drop.p == attention.proj_drop.p == 0.0
-    )

@@ -12,13 +12,16 @@ from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from trainables.backbones import EMBEDDED, glyph_vit
+from trainables.backbones import EMBEDDED, AttentionKind, Tokens, glyph_vit
+from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import read_class_token_only
-from trainables.backbones.few_tokens import attend_plainly
+from trainables.backbones.few_tokens import attend_among_few
 from trainables.errors import InputError
 
 
-def load(name: str, weights: Path | None, device: torch.device) -> VisionTransformer:
+def load(
+    name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind
+) -> VisionTransformer:
     """See `Backbone.load`."""
     with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
         if name == EMBEDDED:
@@ -26,9 +29,12 @@ def load(name: str, weights: Path | None, device: torch.device) -> VisionTransfo
             _load_weights(model, weights or glyph_vit.WEIGHTS)
         else:
             model = _load_timm(name, weights)
-    read_class_token_only(model)
+    if tokens == "class":
+        read_class_token_only(model)
+    if attention == "plain":
+        write_out(model)
     if device.type == "cpu":
-        attend_plainly(model)
+        attend_among_few(model)
     return model.eval().to(device)
 
 

@@ -1,0 +1,215 @@
+"""Backbones: their weights, what they leave out, attention as explicit products, and recorded layers."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from timm.layers import Attention
+from timm.models.vision_transformer import Block
+from torch import Tensor, nn
+
+from tests.support.tiny_vit import make_tiny_vit
+from trainables.backbones import EMBEDDED, Backbone, few_tokens, glyph_vit
+from trainables.backbones.attention import write_out
+from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
+from trainables.backbones.few_tokens import FewTokensAttention, attend_among_few
+from trainables.backbones.recording import recorded
+from trainables.errors import InputError
+from trainables.randomness import make_generator
+
+
+def assert_same_network(changed: nn.Module, whole: nn.Module) -> None:
+    """Names, features and gradients of two tiny ViTs are the same up to the order of sums."""
+    assert list(changed.state_dict()) == list(whole.state_dict())
+    images = torch.randn(3, 1, 8, 8, generator=make_generator(0, "x"), dtype=torch.float64)
+    wanted, got = whole(images), changed(images)
+    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
+    for features in (wanted, got):
+        features.sin().sum().backward()
+    for a, b in zip(changed.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_embedded_weights_are_small_and_complete() -> None:
+    model = Backbone().load()
+    count = sum(p.numel() for p in model.parameters())
+    assert 200_000 <= count <= 500_000
+    assert glyph_vit.WEIGHTS.stat().st_size <= 2 * 2**20
+    assert not model.training and model(torch.zeros(1, 1, 32, 32)).shape == (1, 64)
+
+
+def test_digest_is_of_the_values_not_the_file(tmp_path: Path) -> None:
+    state = Backbone().load().state_dict()
+    save_file(dict(reversed(state.items())), tmp_path / "same.safetensors")
+    assert Backbone(EMBEDDED, tmp_path / "same.safetensors").digest == Backbone().digest
+    state["pos_embed"] = state["pos_embed"] + 1
+    save_file(state, tmp_path / "other.safetensors")
+    assert Backbone(EMBEDDED, tmp_path / "other.safetensors").digest != Backbone().digest
+
+
+def test_wrong_weights_are_named(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.safetensors"
+    with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read"):
+        Backbone(EMBEDDED, wrong).load()
+    wrong.write_bytes(glyph_vit.WEIGHTS.read_bytes()[:1000])
+    with pytest.raises(InputError, match=r"wrong.safetensors: cannot be read as safetensors"):
+        Backbone(EMBEDDED, wrong).load()
+    save_file({"a": torch.zeros(1)}, wrong)
+    with pytest.raises(InputError, match="do not fit the backbone: 'a' is not a part of it"):
+        Backbone(EMBEDDED, wrong).load()
+    state = Backbone().load().state_dict()
+    state["blocks.0.mlp.fc1.bias"] = torch.full((256,), torch.nan)
+    save_file(state, wrong)
+    with pytest.raises(InputError, match="'blocks.0.mlp.fc1.bias' holds values that are not finite"):
+        Backbone(EMBEDDED, wrong).load()
+    save_file(state | {"blocks.0.mlp.fc1.bias": torch.zeros(3)}, wrong)
+    with pytest.raises(InputError, match=r"'blocks.0.mlp.fc1.bias' is \(3,\), must be \(256,\)"):
+        Backbone(EMBEDDED, wrong).load()
+    with pytest.raises(InputError, match="'resnet10t' is a ResNet, needs a timm VisionTransformer"):
+        Backbone("resnet10t").load()  # said before anything is fetched
+    with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
+        Backbone("vit_huge").load()
+
+
+def test_class_token_block_equals_the_whole_block() -> None:
+    whole = make_tiny_vit(qk_norm=True, init_values=0.5)
+    short = copy.deepcopy(whole)
+    read_class_token_only(short)
+    assert isinstance(short.blocks[-1], ClassTokenBlock)
+    assert_same_network(short, whole)
+
+
+def test_attention_between_few_tokens_equals_timms() -> None:
+    whole = make_tiny_vit()
+    plain = copy.deepcopy(whole)
+    attend_among_few(plain)
+    assert all(isinstance(block.attn, FewTokensAttention) for block in plain.blocks)
+    assert_same_network(plain, whole)
+
+
+@pytest.mark.parametrize(("few", "options"), [(32, {"qk_norm": True}), (4, {})])
+def test_attention_that_normalises_or_has_many_tokens_stays(
+    few: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(few_tokens, "FEW_TOKENS", few)
+    model = make_tiny_vit(**options)  # 5 tokens
+    attend_among_few(model)
+    assert all(type(block.attn) is Attention for block in model.blocks)
+
+
+def test_a_model_that_pools_its_tokens_keeps_its_last_block() -> None:
+    model = make_tiny_vit(global_pool="avg")
+    read_class_token_only(model)
+    assert type(model.blocks[-1]) is Block
+
+
+def test_a_timm_vit_takes_a_local_file(tmp_path: Path) -> None:
+    import timm
+
+    whole = timm.create_model("vit_tiny_patch16_224", num_classes=10)  # as on the hub, with its classifier
+    save_file(whole.state_dict(), tmp_path / "tiny.safetensors")
+    whole.reset_classifier(0)
+    model = whole
+    loaded = Backbone("vit_tiny_patch16_224", tmp_path / "tiny.safetensors").load()
+    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
+    with pytest.raises(InputError, match="needs a timm VisionTransformer"):
+        model = timm.create_model("resnet10t", num_classes=0)
+        save_file(model.state_dict(), tmp_path / "resnet.safetensors")
+        Backbone("resnet10t", tmp_path / "resnet.safetensors").load()
+
+
+VARIANTS = ["whole", "class token", "few tokens", "class token and few tokens"]
+
+
+def plain_variant(name: str) -> nn.Module:
+    """A tiny ViT whose attention is written out, in one of the forms that `Backbone.load` can give it."""
+    model = make_tiny_vit()
+    if "class token" in name:
+        read_class_token_only(model)
+    write_out(model)
+    if "few tokens" in name:
+        attend_among_few(model)
+    return model
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_written_out_attention_equals_the_fused_kernel(name: str) -> None:
+    assert_same_network(plain_variant(name), make_tiny_vit())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_written_out_attention_has_forward_derivatives_of_all_parameters(name: str, images: Tensor) -> None:
+    model = plain_variant(name)
+    parameters = {key: value.detach() for key, value in model.named_parameters()}
+    generator = make_generator(0, "tangents")
+    tangents = {
+        key: torch.randn(value.shape, generator=generator, dtype=value.dtype) for key, value in parameters.items()
+    }
+
+    def features(given: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(model, given, (images,))
+
+    _, got = torch.func.jvp(features, (parameters,), (tangents,))
+    step = 1e-6
+    ahead, behind = (
+        features({key: value + sign * step * tangents[key] for key, value in parameters.items()}) for sign in (1, -1)
+    )
+    torch.testing.assert_close(got, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("kind", ["bool", "additive", "per image"])
+def test_written_out_attention_knows_masks(name: str, kind: str, images: Tensor) -> None:
+    mask = torch.eye(5, dtype=torch.bool) | (torch.arange(5) != 2)  # nobody but itself attends to token 2
+    if kind == "additive":
+        mask = torch.zeros(5, 5, dtype=torch.float64).masked_fill(~mask, -torch.inf)
+    if kind == "per image":
+        mask = torch.stack([mask, torch.ones_like(mask)])[torch.arange(len(images)) % 2, None]
+    wanted = make_tiny_vit().forward_features(images, attn_mask=mask)
+    got = plain_variant(name).forward_features(images, attn_mask=mask)
+    torch.testing.assert_close(got, wanted[:, : got.shape[1]], rtol=1e-10, atol=1e-12)
+    assert not torch.allclose(wanted, make_tiny_vit().forward_features(images))
+
+
+def test_a_backbone_is_loaded_with_all_tokens_or_plain_attention() -> None:
+    images = torch.randn(2, 1, 32, 32, generator=make_generator(0, "x"))
+    usual = Backbone().load()
+    assert isinstance(usual.blocks[-1], ClassTokenBlock) and usual.forward_features(images).shape == (2, 1, 64)
+    whole = Backbone().load(tokens="all")
+    assert whole.forward_features(images).shape == (2, 17, 64)
+    torch.testing.assert_close(whole(images), usual(images), rtol=1e-4, atol=1e-5)
+    plain = Backbone().load(attention="plain")
+    assert isinstance(plain.blocks[-1], ClassTokenBlock) and not plain.blocks[-1].attn.fused_attn
+    assert usual.blocks[-1].attn.fused_attn
+    _, tangent = torch.func.jvp(plain, (images,), (torch.ones_like(images),))
+    assert tangent.shape == (2, 64) and tangent.any()
+    with pytest.raises(NotImplementedError, match="forward AD"):
+        torch.func.jvp(usual, (images,), (torch.ones_like(images),))
+
+
+def test_layers_are_recorded_while_the_block_runs_and_left_as_they_were(images: Tensor) -> None:
+    model = make_tiny_vit().requires_grad_(False)
+    read_class_token_only(model)
+    layers = {name: model.get_submodule(name) for name in ("blocks.0.attn.qkv", "blocks.1.attn.qkv", "blocks.1.norm1")}
+    with recorded(layers) as activations:
+        model(images)
+        assert activations.keys() == layers.keys()
+        read, returned = activations["blocks.1.attn.qkv"]
+        torch.testing.assert_close(read, activations["blocks.1.norm1"][1], rtol=0, atol=0)
+        torch.testing.assert_close(layers["blocks.1.attn.qkv"](read), returned)
+        assert returned.requires_grad and not read.requires_grad
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+    assert not any(layer._forward_hooks for layer in layers.values())
+
+
+def test_layers_are_left_as_they_were_after_an_error() -> None:
+    model = make_tiny_vit().requires_grad_(False)
+    layer = model.get_submodule("blocks.0.attn.qkv")
+    with pytest.raises(RuntimeError), recorded({"qkv": layer}):
+        raise RuntimeError
+    assert not layer._forward_hooks and not layer.weight.requires_grad

@@ -1,0 +1,55 @@
+"""Attention of queries to keys and values that are split in heads: the fused kernel, or explicit products.
+
+torch's fused kernels have no forward-mode derivatives. Explicit products have, and the same values up to the order of
+floating-point sums.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from timm.layers import Attention
+from torch import Tensor, nn
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, fused: bool) -> Tensor:
+    """Return softmax(q k^T / sqrt(w) + mask) v.
+
+    Args:
+        q: `(b, heads, n, w)`.
+        k: `(b, heads, m, w)`.
+        v: `(b, heads, m, w)`.
+        mask: Which keys a query may attend to (bool), or what is added to its scores; broadcast to `(b, heads, n, m)`.
+        fused: Whether to use torch's kernel.
+
+    Returns:
+        `(b, heads, n, w)`.
+    """
+    if fused:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    scores = (q * q.shape[-1] ** -0.5) @ k.mT
+    return masked(scores, mask).softmax(-1) @ v
+
+
+def masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return scores under a mask: -inf where a bool mask says no, or the sum with an additive one."""
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+
+
+def write_out(model: nn.Module) -> None:
+    """Have every attention of a timm model compute explicit products in place of the fused kernel."""
+    for module in model.modules():
+        if hasattr(module, "fused_attn"):
+            module.fused_attn = False  # type: ignore[assignment]  # timm's own switch
+
+
+def is_plain(attention: nn.Module) -> bool:
+    """Whether it is timm's `Attention` and neither normalises nor gates nor drops anything."""
+    return (
+        type(attention) is Attention
+        and all(isinstance(norm, nn.Identity) for norm in (attention.q_norm, attention.k_norm, attention.norm))
+        and attention.gate is None
+        and attention.attn_drop.p == attention.proj_drop.p == 0.0
+    )
