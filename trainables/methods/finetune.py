@@ -16,7 +16,7 @@ import torch
 from pydantic import ConfigDict
 from torch import Tensor
 
-from trainables.data import Task
+from trainables.data import Batch, Task
 from trainables.heads import Heads, new_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
@@ -65,8 +65,8 @@ class Finetune:
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
 
-        def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
-            loss = local_loss(self.context, self.model, self.heads, x, y - task.classes.start)
+        def step(batch: Batch, factor: float) -> Tensor:
+            loss = local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.param_groups[0]["lr"] = self.config.lr * factor

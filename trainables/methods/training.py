@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.data import Task
+from trainables.data import Batch, Task
 from trainables.errors import DivergedError
 from trainables.heads import Heads
 from trainables.methods.contract import Context
 from trainables.randomness import make_generator
 
-Step = Callable[[Tensor, Tensor, float], Tensor]
+Step = Callable[[Batch, float], Tensor]  # a batch and c_e to the detached loss
+Batches = Callable[[int], Iterable[Batch]]  # an epoch, 0-based, to what it passes over
 BLOWN_UP = 100.0  # times the loss of guessing
 GUESSING_BINARY = math.log(2)  # mean over classes of the binary cross-entropy, of logits that are all zero
 
@@ -43,20 +44,36 @@ def cosine(epoch: int, epochs: int) -> float:
     return 1.0 if epochs == 1 else math.cos(99 * math.pi * epoch / (200 * (epochs - 1)))
 
 
+def shuffled_batches(task: Task, context: Context) -> Batches:
+    """Return the batches that `fit` passes over by default: a task's augmented training images in a new order each time.
+
+    Args:
+        task: Its index names the generator of order and augmentation.
+        context: Batch size, seed, device.
+
+    Returns:
+        To be called once per epoch, in order.
+    """
+    generator = make_generator(context.seed, "finetune", task.index)
+    return lambda epoch: task.train.batches(context.batch_size, generator, shuffle=True, device=context.device)
+
+
 def fit(
     task: Task,
     context: Context,
     step: Step,
     *,
+    batches: Batches | None = None,
     guessing: float | None = None,
     penalty: Callable[[], float] | None = None,
 ) -> float:
     """Pass over a task's training images `context.epochs` times.
 
     Args:
-        task: Its index names the generator and any divergence.
+        task: Its index names any divergence.
         context: Epochs, batch size, seed, device.
-        step: Given x `(b, ...)`, y `(b,)` and c_e, does one optimiser step and returns the detached loss.
+        step: Given a batch and c_e, does one optimiser step and returns the detached loss.
+        batches: What an epoch passes over, at least one batch; by default `shuffled_batches`.
         guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
             classes.
         penalty: The regulariser's value beyond its value at the start of the task; None where there is no regulariser.
@@ -68,15 +85,15 @@ def fit(
         DivergedError: If a loss was not finite, or the regularised loss after an epoch is `BLOWN_UP` times that of
             guessing. Losses are looked at once per epoch, so that a GPU is never waited for.
     """
-    generator = make_generator(context.seed, "finetune", task.index)
+    batches = batches or shuffled_batches(task, context)
     scale = guessing_cross_entropy(len(task.classes)) if guessing is None else guessing
     steps_done, mean = 0, 0.0
     for epoch in range(context.epochs):
         factor = cosine(epoch, context.epochs)
         losses, sizes = [], []
-        for x, y, _ in task.train.batches(context.batch_size, generator, shuffle=True, device=context.device):
-            losses.append(step(x, y, factor))
-            sizes.append(len(y))
+        for batch in batches(epoch):
+            losses.append(step(batch, factor))
+            sizes.append(len(batch.y))
         values = torch.stack(losses).double().cpu()
         if not values.isfinite().all():
             raise DivergedError(task.index, steps_done + int((~values.isfinite()).nonzero()[0]) + 1)
@@ -113,7 +130,7 @@ def require_finite(parameters: list[torch.nn.Parameter], context: Context, task:
     """Raise if training left a weight that is NaN or infinite; the last step may do so without any loss showing it.
 
     Raises:
-        DivergedError: With the last step of the task.
+        DivergedError: With the last step of the task, counted over `shuffled_batches`.
     """
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):
         raise DivergedError(task.index, context.epochs * math.ceil(len(task.train) / context.batch_size))

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from trainables.data import Task
+from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.penalty import (
     EULER_LIMIT,
@@ -100,8 +100,8 @@ class ComposableLearner:
         parameters = [*self.vectors.parameters(), *self.heads.current]
         optimizer = torch.optim.AdamW(parameters, lr=self.rule.config.lr, weight_decay=0.0, fused=True)
 
-        def step(x: Tensor, y: Tensor, factor: float) -> Tensor:
-            loss = local_loss(self.context, self.vectors.model, self.heads, x, y - task.classes.start)
+        def step(batch: Batch, factor: float) -> Tensor:
+            loss = local_loss(self.context, self.vectors.model, self.heads, batch.x, batch.y - task.classes.start)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.param_groups[0]["lr"] = self.rule.config.lr * factor
