@@ -45,7 +45,7 @@ def cosine(epoch: int, epochs: int) -> float:
 
 
 def shuffled_batches(task: Task, context: Context) -> Batches:
-    """Return the batches that `fit` passes over by default: a task's augmented training images in a new order each time.
+    """Return the batches that `fit` passes over by default: augmented training images, in a new order every epoch.
 
     Args:
         task: Its index names the generator of order and augmentation.

@@ -1,0 +1,71 @@
+"""A whole method in forty lines, to see what one has to bring: a linear classifier on frozen features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ConfigDict
+from torch import Tensor
+
+from trainables.data import Batch, Task
+from trainables.heads import Heads, new_head
+from trainables.methods import Capabilities, Context, MethodEntry
+from trainables.methods.hyperparameters import Positive
+from trainables.methods.training import fit, local_loss, require_finite
+from trainables.preconsolidation import Consolidation
+from trainables.randomness import make_generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearProbeConfig:
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    lr: Positive
+
+
+class LinearProbe:
+    def __init__(self, context: Context, config: LinearProbeConfig) -> None:
+        self.context, self.config = context, config
+        self.model = context.backbone.load(context.device).requires_grad_(False)
+        self.heads = Heads(self.model.num_features, context.device)
+
+    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+        generator = make_generator(self.context.seed, "head", task.index)
+        self.heads.begin(new_head(len(task.classes), self.model.num_features, generator))
+
+    def train_task(self, task: Task) -> dict[str, float]:
+        optimizer = torch.optim.SGD(self.heads.current, lr=self.config.lr)
+
+        def step(batch: Batch, factor: float) -> Tensor:
+            loss = local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.param_groups[0]["lr"] = self.config.lr * factor
+            optimizer.step()
+            return loss.detach()
+
+        loss = fit(task, self.context, step)
+        require_finite(self.heads.current, self.context, task)
+        return {"train/loss": loss}
+
+    def end_task(self, task: Task) -> None:
+        self.heads.end()
+
+    @torch.inference_mode()
+    def predict(self, images: Tensor) -> Tensor:
+        return self.heads.logits(self.context.features(self.model, images))
+
+    def save_artifacts(self, folder: Path, task: Task) -> None:
+        pass
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"heads": self.heads.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.heads.load_state_dict(state["heads"])
+
+
+LINEAR_PROBE = MethodEntry("linear-probe", LinearProbeConfig, Capabilities(), LinearProbe)
