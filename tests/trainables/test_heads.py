@@ -1,0 +1,70 @@
+"""The head that all classes share: it grows by rows, and trains the classes that a loss is taken of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainables.heads import WideHead, new_head
+from trainables.randomness import make_generator
+
+CPU = torch.device("cpu")
+
+
+def head(*sizes: int) -> WideHead:
+    made = WideHead(4, CPU)
+    for k, size in enumerate(sizes):
+        made.grow(new_head(size, 4, make_generator(k, "head")))
+    return made
+
+
+@pytest.fixture
+def features() -> Tensor:
+    return torch.randn(6, 4, generator=make_generator(0, "features"))
+
+
+def test_it_grows_by_rows_and_keeps_what_it_has_learned(features: Tensor) -> None:
+    grown = head(2)
+    assert grown.logits(features).shape == (6, 2)
+    with torch.no_grad():
+        grown.bias += 1
+    before = grown.logits(features)
+    rows = new_head(3, 4, make_generator(1, "head"))
+    grown.grow(rows)
+    torch.testing.assert_close(grown.logits(features)[:, :2], before)
+    torch.testing.assert_close(grown.logits(features)[:, 2:], F.linear(features, *rows))
+    assert [part.requires_grad for part in grown.parameters()] == [True, True]
+
+
+def test_local_logits_are_rows_of_all_and_masked_ones_leave_out_the_others(features: Tensor) -> None:
+    wide, classes = head(2, 3, 2), range(2, 5)
+    torch.testing.assert_close(wide.local_logits(features, classes), wide.logits(features)[:, 2:5])
+    masked = wide.masked_logits(features, classes)
+    torch.testing.assert_close(masked[:, 2:5], wide.logits(features)[:, 2:5])
+    assert (masked[:, [0, 1, 5, 6]] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("form", ["local", "masked"])
+def test_a_local_loss_moves_neither_past_nor_future_classes(features: Tensor, form: str) -> None:
+    wide, classes, y = head(2, 3, 2), range(2, 5), torch.tensor([2, 3, 4, 2, 3, 4])
+    if form == "local":
+        loss = F.cross_entropy(wide.local_logits(features, classes), y - classes.start)
+    else:
+        loss = F.cross_entropy(wide.masked_logits(features, classes), y)
+    torch.testing.assert_close(loss, F.cross_entropy(wide.logits(features)[:, 2:5], y - 2))
+    loss.backward()
+    for part in wide.parameters():
+        assert part.grad is not None and part.grad[2:5].any()
+        assert not part.grad[:2].any() and not part.grad[5:].any()
+
+
+def test_its_state_is_a_copy_of_whatever_number_of_rows(features: Tensor) -> None:
+    wide, loaded = head(2, 3), WideHead(4, CPU)
+    loaded.load_state_dict(wide.state_dict())
+    expected = wide.logits(features)
+    with torch.no_grad():
+        wide.weight.zero_()
+    torch.testing.assert_close(loaded.logits(features), expected)
+    assert all(part.requires_grad for part in loaded.parameters())
