@@ -25,7 +25,7 @@ class Heads:
 
     Args:
         width: d, the backbone's feature width.
-        device: Where the heads lie.
+        device: The device that the heads lie on.
     """
 
     def __init__(self, width: int, device: torch.device) -> None:
@@ -71,7 +71,7 @@ class WideHead:
 
     Args:
         width: d, the backbone's feature width.
-        device: Where the head lies.
+        device: The device that the head lies on.
     """
 
     def __init__(self, width: int, device: torch.device) -> None:
@@ -98,8 +98,8 @@ class WideHead:
         classes are left out of its softmax and get no gradient.
 
         Args:
-            features: Of the backbone.
-            classes: Those of the current task, or in evaluation all that were seen.
+            features: The backbone's features, `(b, d)`.
+            classes: The current task's classes, or in evaluation all that were seen.
         """
         rows = slice(classes.start, classes.stop)
         return F.linear(features, self.weight[rows], self.bias[rows])
@@ -110,8 +110,8 @@ class WideHead:
         For losses with labels of the whole classifier; a cross-entropy of them is that of `local_logits`.
 
         Args:
-            features: Of the backbone.
-            classes: Those of the current task.
+            features: The backbone's features, `(b, d)`.
+            classes: The current task's classes.
         """
         kept = torch.zeros(len(self.bias), dtype=torch.bool, device=features.device)
         kept[classes.start : classes.stop] = True

@@ -50,7 +50,7 @@ class Backbone:
         """Build the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
 
         Args:
-            device: Where it will compute.
+            device: The device that it will compute on.
             tokens: "class" leaves out of the last block what the class token does not need; "all" keeps that block
                 whole, so that every token can be read and `TokenViT` can open it.
             attention: "fused" is whatever is fastest; "plain" writes attention as explicit products, through which

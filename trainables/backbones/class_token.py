@@ -16,7 +16,7 @@ class ClassTokenBlock(nn.Module):
     no feature, so values and gradients are those of the whole block up to the order of floating-point sums.
 
     Args:
-        block: Its modules are taken over under their names; it is not copied.
+        block: The block whose modules are taken over under their names; it is not copied.
     """
 
     norm1: nn.Module
@@ -34,7 +34,7 @@ class ClassTokenBlock(nn.Module):
             self.add_module(name, module)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """See `timm.models.vision_transformer.Block.forward` and `timm.layers.Attention.forward`."""
+        """Compute the class token of what timm's `Block` does; a mask is bool or additive, of all tokens."""
         assert not is_causal, "the class token comes first, and would attend to nothing but itself"
         x = x[:, :1] + self.drop_path1(self.ls1(self._attend(self.norm1(x), attn_mask)))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))

@@ -18,7 +18,7 @@ class FewTokensAttention(nn.Module):
     timm's own products copy queries, keys and values one by one, forward and backward.
 
     Args:
-        attention: Its projections are taken over under their names; it is not copied.
+        attention: The attention whose projections are taken over under their names; it is not copied.
     """
 
     def __init__(self, attention: Attention) -> None:
@@ -27,7 +27,7 @@ class FewTokensAttention(nn.Module):
         self.num_heads, self.head_dim, self.scale = attention.num_heads, attention.head_dim, attention.scale
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """See `timm.layers.Attention.forward`; a mask is bool or additive, broadcast to `(b, heads, n, n)`."""
+        """Compute what `timm.layers.Attention` does; a mask is bool or additive, broadcast to `(b, heads, n, n)`."""
         assert not is_causal
         b, n, _ = x.shape
         heads, width = self.num_heads, self.head_dim

@@ -1,4 +1,4 @@
-"""What a backbone reads."""
+"""The images that a backbone reads: their shape and scale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class InputSpec:
-    """What a backbone reads: images `(channels, size, size)`, scaled to [0, 1], minus `mean`, divided by `std`."""
+    """The images that a backbone reads: `(channels, size, size)`, scaled to [0, 1], minus `mean`, divided by `std`."""
 
     channels: int
     size: int

@@ -22,7 +22,7 @@ from trainables.errors import InputError
 def load(
     name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind
 ) -> VisionTransformer:
-    """See `Backbone.load`."""
+    """Do what `Backbone.load` says, with timm imported."""
     with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
         if name == EMBEDDED:
             model = glyph_vit.build()

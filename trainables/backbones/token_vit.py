@@ -50,8 +50,8 @@ class TokenViT(nn.Module):
         """Return what block k (0-based) makes of its tokens: `(b, n, d)` to `(b, n, d)`.
 
         Args:
-            k: Which block.
-            tokens: Its input.
+            k: The number of the block.
+            tokens: The block's input, `(b, n, d)`.
             prefix: Rows prepended to the block's keys and values, after projection; None for none.
             mask: Bool, where a token (row) may attend to a token (column): `(n, n)` or `(b, n, n)`; every token may
                 attend to the prefix unless the mask has columns for it, `(n, m + n)` or `(b, n, m + n)`. A token that
@@ -80,10 +80,10 @@ class TokenViT(nn.Module):
         """Return what block k makes of extra tokens that attend to given keys and values, and to nothing else.
 
         Args:
-            k: Which block.
+            k: The number of the block.
             queries: Input tokens, `(b, n, d)`.
-            keys: From `keys_values`, `(b, m, d)`, or `(m, d)` for all images.
-            values: Likewise.
+            keys: Keys as `keys_values` returns them, `(b, m, d)`, or `(m, d)` for all images.
+            values: The values of the same tokens.
             mask: Bool, where a query may attend to a key: `(n, m)` or `(b, n, m)`.
 
         Returns:
@@ -111,7 +111,7 @@ class TokenViT(nn.Module):
             insert: Tokens put after the class token, `(b, m, d)`, or `(m, d)` for all images; n counts them. They get
                 no position: add it before.
             prefixes: Block to the rows prepended to its keys and values.
-            mask: As in `block`, for every block.
+            mask: The mask that every block is given; see `block`.
         """
         tokens = self.embed(images)
         if insert is not None:

@@ -43,8 +43,8 @@ class ExtraMetric:
     """A number that a method reports beside those of every method.
 
     Attributes:
-        name: As the metrics row has it, such as `train/euler_factor`.
-        unit: For people; "1" for a ratio.
+        name: The name in the metrics row, such as `train/euler_factor`.
+        unit: The unit to show; "1" for a ratio.
         limit: The value from which on a trial deserves a warning; None where none does.
         warning: Template of that line, with the fields `trial` (its number), `worst` (the largest value), `task` (the
             first at the limit or above) and `limit`.
@@ -59,8 +59,8 @@ class ExtraMetric:
         """Return the line about a trial that reached the limit; None if it did not.
 
         Args:
-            trial: Its number.
-            rows: Its metrics rows in order; a row without the metric counts as below the limit.
+            trial: The number of the trial.
+            rows: The trial's metrics rows in order; a row without the metric counts as below the limit.
         """
         values = {int(row["task"]): row[self.name] for row in rows if self.name in row}
         reached = [task for task, value in values.items() if self.limit is not None and value >= self.limit]
@@ -74,12 +74,12 @@ class Context:
     """What a method is handed when it is made.
 
     Attributes:
-        backbone: theta_0.
+        backbone: The pre-trained network, theta_0.
         task_classes: Classes of every task of the sequence, in order; consecutive positions in the class order.
         epochs: Passes over a task's training images.
         batch_size: Examples per optimiser step.
-        seed: Of the trial.
-        device: Where to compute.
+        seed: The seed of the trial.
+        device: The device to compute on.
         precision: "bf16" runs forward passes of fine-tuning and evaluation under autocast.
     """
 

@@ -44,8 +44,8 @@ class Finetune:
     """Sequential full fine-tuning.
 
     Args:
-        context: Backbone, protocol, seed, device.
-        config: Hyperparameters.
+        context: The backbone, the protocol's numbers, seed and device.
+        config: The hyperparameters.
     """
 
     def __init__(self, context: Context, config: FinetuneConfig) -> None:

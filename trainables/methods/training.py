@@ -48,8 +48,8 @@ def shuffled_batches(task: Task, context: Context) -> Batches:
     """Return the batches that `fit` passes over by default: augmented training images, in a new order every epoch.
 
     Args:
-        task: Its index names the generator of order and augmentation.
-        context: Batch size, seed, device.
+        task: The task; its index names the generator of order and augmentation.
+        context: Gives batch size, seed and device.
 
     Returns:
         To be called once per epoch, in order.
@@ -70,8 +70,8 @@ def fit(
     """Pass over a task's training images `context.epochs` times.
 
     Args:
-        task: Its index names any divergence.
-        context: Epochs, batch size, seed, device.
+        task: The task; any divergence is told with its index.
+        context: Gives epochs, batch size, seed and device.
         step: Given a batch and c_e, does one optimiser step and returns the detached loss.
         batches: What an epoch passes over, at least one batch; by default `shuffled_batches`.
         guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
@@ -114,10 +114,10 @@ def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: T
     """Return the local cross-entropy: over the current task's classes alone.
 
     Args:
-        context: Precision and device.
+        context: Gives precision and device.
         model: `(b, c, h, w)` to features `(b, d)`.
-        heads: Whose current head is trained.
-        x: Images.
+        heads: The heads, of which the current one is trained.
+        x: The images, `(b, c, h, w)`.
         y: Labels relative to the task, `(b,)`.
 
     Returns:

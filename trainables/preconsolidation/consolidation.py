@@ -52,7 +52,7 @@ class Consolidation:
     """theta_0 after the pre-consolidation of task t.
 
     Attributes:
-        task: t.
+        task: The task's index t.
         head: h0, all rows seen so far: weight `(C, d)` and bias `(C,)`.
         mixtures: One per class seen so far.
         fisher: Tuned weight name to the Fisher summed over the examples of tasks 1 to t, `(out, in)`.
@@ -86,13 +86,13 @@ def consolidate(
     """Pre-consolidate one task.
 
     Args:
-        task: Task t.
+        task: The task t.
         previous: The result for task t - 1; None for t = 1.
-        backbone: theta_0 on `device`, in eval mode.
-        config: Hyperparameters.
-        batch_size: Of linear probing.
-        seed: Of the trial; every stage draws from a generator of its own.
-        device: Where to compute. The result lies on the CPU.
+        backbone: The pre-trained network theta_0 on `device`, in eval mode.
+        config: The hyperparameters of pre-consolidation.
+        batch_size: The batch size of linear probing.
+        seed: The seed of the trial; every stage draws from a generator of its own.
+        device: The device to compute on. The result lies on the CPU.
 
     Returns:
         The result for task t.

@@ -22,7 +22,7 @@ def seeds(probabilities: Tensor, passes: int | None, generator: torch.Generator)
     Args:
         probabilities: p, `(b, C)`; rows sum to 1.
         passes: P at most; None for as many as exactness takes.
-        generator: Of the random signs; on the CPU.
+        generator: Source of the random signs, on the CPU.
 
     Returns:
         `(P, b, C)`.

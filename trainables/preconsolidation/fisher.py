@@ -44,7 +44,7 @@ def layer_fisher(
         head: Weight `(C, d)` and bias `(C,)` of the classifier of all classes seen so far.
         batches: Images `(b, c, h, w)`; read once, any batch sizes.
         passes: Backward passes per batch: exact from C - 1 on, below that unbiased; None for as many as are exact.
-        generator: Of the random part of passes that are too few to be exact.
+        generator: Source of the random part of passes that are too few to be exact.
 
     Returns:
         `"<layer>.weight"` to the sum `(out, in)`, nats squared per unit of weight squared; and the number of examples.

@@ -51,8 +51,8 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
 
     Args:
         features: `(n, d)`, at least one row. With fewer rows than components, one component per row is used.
-        components: K.
-        seed: Of the k-means start.
+        components: The number K of Gaussians.
+        seed: The seed of the k-means start.
 
     Returns:
         float32 mixture of min(K, n) components.

@@ -28,8 +28,8 @@ def linear_probe(
     """Train the rows of one task with plain SGD and local cross-entropy.
 
     Args:
-        head: Starting rows, `(c, d)` and `(c,)`.
-        epochs: Passes; `epochs_pre`.
+        head: The rows to start from, `(c, d)` and `(c,)`.
+        epochs: Passes over the features; `epochs_pre`.
         lr: Step size; `lr_pre`. No momentum, decay or schedule.
         draw_features: Called once per epoch; yields features `(b, d)` and labels `(b,)` relative to the task.
 
@@ -79,9 +79,10 @@ def align(
     Args:
         head: All rows, `(C, d)` and `(C,)`; row c belongs to `mixtures[c]`.
         mixtures: One per class.
-        task: t; the number of epochs is 10 + 5 (t - 1), each with fresh draws, the step size following half a cosine.
+        task: The index t; the number of epochs is 10 + 5 (t - 1), each with fresh draws, and the step size follows half
+            a cosine.
         per_class: N draws per class and epoch.
-        device: Where to compute.
+        device: The device to compute on.
         generator: Source of draws and order.
 
     Returns:

@@ -28,15 +28,15 @@ class Preconsolidator:
 
     Args:
         tasks: The tasks, in order.
-        backbone: theta_0.
-        config: Hyperparameters.
-        spec: Of the benchmark whose tasks they are.
-        fingerprint: Of the benchmark; part of the store's keys.
-        purpose: Of the benchmark; noted beside the store's entries.
-        seed: Of the trial.
-        device: Where to compute.
+        backbone: The pre-trained network, theta_0.
+        config: The hyperparameters of pre-consolidation.
+        spec: The specification of the benchmark whose tasks they are.
+        fingerprint: The benchmark's fingerprint, a part of the store's keys.
+        purpose: The benchmark's purpose, noted beside the store's entries.
+        seed: The seed of the trial.
+        device: The device to compute on.
         store: Directory shared between trials; None computes everything here and keeps only the last result.
-        store_bytes: Bound on its size; None for none.
+        store_bytes: The bound on the store's size; None for none.
     """
 
     def __init__(

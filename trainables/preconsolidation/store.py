@@ -39,7 +39,7 @@ class Entry:
     """One entry as the directory shows it.
 
     Attributes:
-        path: Its file.
+        path: The entry's file.
         bytes: Size on disk.
         used: When it was last read or written, seconds since the epoch.
         about: What it is, for people: what was passed to `Store.get`.
@@ -86,7 +86,7 @@ class Store:
         """Return the entry of that key, computing it if it is missing or cannot be read.
 
         Args:
-            key: From `digest`.
+            key: The entry's key, made by `digest`.
             compute: Makes the tensors; called at most once at a time per key, over all processes.
             about: What the entry is, for people who list the store.
 

@@ -121,22 +121,22 @@ class DenseTaskVectors:
         self.model: nn.Module = model
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
-        """See `TaskVectors`; the start is not random, `generator` is not read."""
+        """Start a new task vector at tau = 0, which is not random: `generator` is not read."""
         for name in self.layers:
             self.layers[name].scale = scale
             nn.init.constant_(self._parameter(name), self.initial)
 
     def set_base(self, name: str, weight: Tensor) -> None:
-        """See `TaskVectors`."""
+        """Set the base of one tuned weight, `(out, in)`."""
         self.layers[name].base.copy_(weight)
 
     def disable(self) -> None:
-        """See `TaskVectors`."""
+        """Take tau out of the forward pass."""
         for layer in self.layers.values():
             layer.scale = 0.0
 
     def parameters(self) -> list[nn.Parameter]:
-        """See `TaskVectors`."""
+        """Return all trainable parameters, in the order of `stacks`."""
         return [self._parameter(name) for name in self.theta_0]
 
     def _parameter(self, name: str) -> nn.Parameter:
@@ -144,16 +144,16 @@ class DenseTaskVectors:
         return parameter
 
     def dense(self, name: str) -> Tensor:
-        """See `TaskVectors`."""
+        """Return tau of one tuned weight, `(out, in)`, without scale; differentiable."""
         return self.layers[name].tau()
 
     def dense_stack(self, k: int) -> Tensor:
-        """See `TaskVectors`."""
+        """Return the dense tau of the weights of `stacks[k]`, `(L, out, in)`."""
         (name,) = self.stacks[k]
         return self.dense(name)[None]
 
     def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
-        """See `TaskVectors`."""
+        """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients."""
         (name,) = self.stacks[k]
         return [(self._parameter(name), self._pull_back(name, gradient[0]))]
 

@@ -21,7 +21,7 @@ class FullLinear(DenseTauLinear):
 
 
 class FullTaskVectors(DenseTaskVectors):
-    """See `TaskVectors`. One parameter per weight: delta `(out, in)`."""
+    """Task vectors with one parameter per weight: delta `(out, in)`."""
 
     kind = FullLinear
     initial = 0.0

@@ -28,7 +28,7 @@ class IA3Linear(DenseTauLinear):
 
 
 class IA3TaskVectors(DenseTaskVectors):
-    """See `TaskVectors`. One parameter per weight: l `(out,)`."""
+    """Task vectors with one parameter per weight: l `(out,)`."""
 
     kind = IA3Linear
     initial = 1.0

@@ -107,7 +107,7 @@ class _Stack(nn.Module):
 
 
 class LoRATaskVectors:
-    """See `TaskVectors`. Two parameters per stack of L weights: A `(L, r, in)` and B `(L, out, r)`.
+    """Task vectors with two parameters per stack of L weights: A `(L, r, in)` and B `(L, out, r)`.
 
     Args:
         model: The backbone; its tuned layers are replaced.
@@ -143,7 +143,7 @@ class LoRATaskVectors:
 
     @torch.no_grad()
     def begin(self, scale: float, generator: torch.Generator) -> None:
-        """See `TaskVectors`."""
+        """Start a new task vector at tau = 0, with the given scale in the forward pass."""
         for stack in self._stacks:
             stack.scale = scale
             stack.b.zero_()
@@ -160,17 +160,17 @@ class LoRATaskVectors:
 
     @torch.no_grad()
     def set_base(self, name: str, weight: Tensor) -> None:
-        """See `TaskVectors`."""
+        """Set the base of one tuned weight, `(out, in)`."""
         k, i = self._places[name]
         self._stacks[k].base[i].copy_(weight)
 
     def disable(self) -> None:
-        """See `TaskVectors`."""
+        """Take tau out of the forward pass."""
         for stack in self._stacks:
             stack.scale = 0.0
 
     def parameters(self) -> list[nn.Parameter]:
-        """See `TaskVectors`."""
+        """Return all trainable parameters, in the order of `stacks`."""
         return [parameter for stack in self._stacks for parameter in (stack.a, stack.b)]
 
     def factors(self, name: str) -> tuple[Tensor, Tensor]:
@@ -179,16 +179,16 @@ class LoRATaskVectors:
         return self._stacks[k].a[i], self._stacks[k].b[i]
 
     def dense(self, name: str) -> Tensor:
-        """See `TaskVectors`."""
+        """Return tau of one tuned weight, `(out, in)`, without scale; differentiable."""
         a, b = self.factors(name)
         return b @ a
 
     def dense_stack(self, k: int) -> Tensor:
-        """See `TaskVectors`."""
+        """Return the dense tau of the weights of `stacks[k]`, `(L, out, in)`."""
         return self._stacks[k].b @ self._stacks[k].a
 
     def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
-        """See `TaskVectors`: gA = B^T g and gB = g A^T."""
+        """Turn d/d tau of `stacks[k]` into gA = B^T g and gB = g A^T."""
         a, b = self._stacks[k].a, self._stacks[k].b
         return [(a, b.mT @ gradient), (b, gradient @ a.mT)]
 

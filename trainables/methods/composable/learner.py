@@ -40,8 +40,8 @@ class ComposableLearner:
     """ITA or IEL with one parametrisation of tau.
 
     Args:
-        context: Backbone, protocol, seed, device.
-        rule: ITA's or IEL's.
+        context: The backbone, the protocol's numbers, seed and device.
+        rule: What tells ITA from IEL.
         parametrise: Makes the task vectors over a loaded backbone.
         coupled: Whether the regulariser's gradient goes through the optimiser (the paper, for full fine-tuning).
     """
