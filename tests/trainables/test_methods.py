@@ -119,6 +119,7 @@ def test_learns_and_repeats_itself(method: str, make: Run) -> None:
     assert len(first) == (1 if ENTRIES[method].capabilities.joint else 3)
 
 
+@pytest.mark.timeout(300)  # all methods, twice
 def test_same_numbers_in_a_fresh_process(make: Run) -> None:
     here = {method: run(make(method, given)) for method, given in HYPERPARAMETERS.items()}
     done = subprocess.run(
