@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
+from trainables.heads import Head
 from trainables.preconsolidation import fisher as fisher_module
 from trainables.preconsolidation.curvature import seeds
 from trainables.preconsolidation.fisher import Fisher, head_fisher, layer_fisher
-
-Head = tuple[Tensor, Tensor]
 
 
 @pytest.fixture

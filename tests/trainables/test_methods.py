@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 import torch
@@ -154,6 +155,13 @@ def test_writes_artifacts_where_it_says_so(method: str, make: Run, tmp_path: Pat
         files = sum(path.is_file() for path in tmp_path.rglob("*"))
         assert (files > written) == ENTRIES[method].capabilities.writes_artifacts
         written = files
+
+
+def test_who_does_not_say_so_is_not_asked_for_artifacts(make: Run, tmp_path: Path) -> None:
+    sequence = make(LINEAR_PROBE.name, HYPERPARAMETERS[LINEAR_PROBE.name], artifacts=tmp_path)
+    with mock.patch.object(sequence.method, "save_artifacts") as save:
+        sequence.run_next_task()
+    save.assert_not_called()
 
 
 @pytest.mark.parametrize("method", CASES)
