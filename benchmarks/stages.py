@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
+from trainables import sequence
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.methods.composable.learner import ComposableLearner
@@ -23,7 +24,7 @@ STAGES = {
     "Fisher": (consolidation, "_fisher"),
     "head Fisher and set-up": (ComposableLearner, "begin_task"),
     "fine-tuning": (ComposableLearner, "train_task"),
-    "evaluation": (IncrementalSequence, "_accuracy"),
+    "evaluation": (sequence, "accuracies"),
 }
 HYPERPARAMETERS = {"alpha": 50, "alpha_cls": 1, "alpha_cls_prior": 0.03, "lr": 0.01, "lr_pre": 0.03, "epochs_pre": 8}
 
@@ -43,13 +44,13 @@ def measure(benchmark: str) -> list[dict[str, Any]]:
         return wrapped
 
     built = build_benchmark(get_source(benchmark), "search")
-    sequence = IncrementalSequence(built, "ita-lora", HYPERPARAMETERS, backbone=Backbone())
+    trial = IncrementalSequence(built, "ita-lora", HYPERPARAMETERS, backbone=Backbone())
     with ExitStack() as stack:
         for stage, (owner, name) in STAGES.items():
             stack.enter_context(patch.object(owner, name, timed(stage, getattr(owner, name))))
         start = time.perf_counter()
-        while not sequence.finished:
-            sequence.run_next_task()
+        while not trial.finished:
+            trial.run_next_task()
         total = time.perf_counter() - start
     seconds["rest"] = total - sum(seconds.values())
     return [

@@ -57,9 +57,9 @@ FLOORS = [
     {"trial"},
     {"sequence"},
     {"methods"},
-    {"preconsolidation"},
+    {"preconsolidation", "composition", "evaluation"},
     {"data", "task_vectors"},
-    {"backbones", "heads", "config", "metrics", "randomness", "device", "process", "errors"},
+    {"backbones", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"},
 ]
 
 

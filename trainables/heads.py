@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from trainables.state import State
+
 Head = tuple[Tensor, Tensor]  # weight (classes, d) and bias (classes,)
 HEAD_STD = 0.02  # timm's start for classifier weights
 
@@ -55,13 +57,14 @@ class Heads:
         """Return logits of all finished classes: `(b, d)` to `(b, C)`."""
         return F.linear(features, self.weight, self.bias)
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """Return the finished rows."""
-        return {"weight": self.weight, "bias": self.bias}
+        return State({"weight": self.weight, "bias": self.bias})
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state(self, state: State) -> None:
         """Take over finished rows."""
-        self.weight, self.bias = state["weight"].to(self.weight.device), state["bias"].to(self.bias.device)
+        self.weight = state.tensors["weight"].to(self.weight.device, copy=True)
+        self.bias = state.tensors["bias"].to(self.bias.device, copy=True)
 
 
 class WideHead:
@@ -79,7 +82,7 @@ class WideHead:
         self.bias = nn.Parameter(torch.empty(0, device=device))
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return weight and bias; `grow` and `load_state_dict` replace both, so make the optimiser after them."""
+        """Return weight and bias; `grow` and `load_state` replace both, so make the optimiser after them."""
         return [self.weight, self.bias]
 
     def grow(self, head: Head) -> None:
@@ -117,13 +120,14 @@ class WideHead:
         kept[classes.start : classes.stop] = True
         return self.logits(features).masked_fill(~kept, -torch.inf)
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """Return all rows."""
-        return {"weight": self.weight.detach(), "bias": self.bias.detach()}
+        return State({"weight": self.weight.detach(), "bias": self.bias.detach()})
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state(self, state: State) -> None:
         """Take over all rows, whatever their number."""
-        self._replace(*(state[name].detach().clone().to(self.weight.device) for name in ("weight", "bias")))
+        weight, bias = (state.tensors[name].to(self.weight.device, copy=True) for name in ("weight", "bias"))
+        self._replace(weight, bias)
 
     def _replace(self, weight: Tensor, bias: Tensor) -> None:
         self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from trainables.backbones import Backbone
+from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Benchmark, ImageSet, Task
+from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
 from trainables.metrics import average_accuracy, forgetting
 from trainables.preconsolidation import Preconsolidator
-
-EVALUATION_BATCH = 256
+from trainables.state import JSON, State
 
 
 class IncrementalSequence:
@@ -55,6 +56,8 @@ class IncrementalSequence:
     ) -> None:
         entry = get_method(method)
         config = entry.parse(hyperparameters)
+        self.name = entry.name
+        self.backbone = backbone
         self.benchmark = benchmark
         self.device = torch.device(device)
         self.artifacts = artifacts if entry.capabilities.writes_artifacts else None
@@ -113,9 +116,9 @@ class IncrementalSequence:
             row |= self.method.train_task(task)
             self.method.end_task(task)
         with _timed(row, "evaluation"):
-            self.accuracies.append([self._accuracy(images) for images in self._seen(task)])
+            self.accuracies.append(accuracies(self.method.predict, self._seen(task), self.device))
         if self.artifacts is not None:
-            self.method.save_artifacts(self.artifacts, task)
+            self.method.save_artifacts(self.artifacts, self._origin(task))
         return row | self._accuracy_metrics()
 
     def _seen(self, task: Task) -> list[ImageSet]:
@@ -123,11 +126,14 @@ class IncrementalSequence:
         pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
         return [images for seen, images in pairs if seen.classes.start < task.classes.stop]
 
-    def _accuracy(self, images: ImageSet) -> float:
-        correct = torch.zeros((), dtype=torch.int64, device=self.device)
-        for x, y, _ in images.batches(EVALUATION_BATCH, None, shuffle=False, device=self.device):
-            correct += (self.method.predict(x).argmax(1) == y).sum()
-        return 100.0 * int(correct) / len(images)
+    def _origin(self, task: Task) -> Origin:
+        return Origin(
+            method=self.name,
+            task=task.index,
+            classes=task.classes,
+            backbone=self.backbone.name,
+            backbone_digest=self.backbone.digest,
+        )
 
     def _accuracy_metrics(self) -> dict[str, float]:
         prefix, last = self.benchmark.prefix, self.accuracies[-1]
@@ -143,17 +149,18 @@ class IncrementalSequence:
         if self.preconsolidator is not None:
             self.preconsolidator.close()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what a resumed sequence needs: the method's state and the accuracies so far.
 
         What is in the store is not copied: it is found again by its key, or computed again to the same numbers.
         """
-        return {"method": self.method.state_dict(), "accuracies": [list(row) for row in self.accuracies]}
+        accuracies: JSON = [list(row) for row in self.accuracies]
+        return self.method.state().within("method") | State(values={"accuracies": accuracies})
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: State) -> None:
         """Continue after the last task of `state`."""
-        self.method.load_state_dict(state["method"])
-        self.accuracies = [list(row) for row in state["accuracies"]]
+        self.method.load_state(state.part("method"))
+        self.accuracies = [list(row) for row in state.values["accuracies"]]  # type: ignore[union-attr, arg-type]
 
 
 @contextmanager

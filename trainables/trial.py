@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import torch
 from ray import tune
 
 from trainables.backbones import Backbone, InputSpec
@@ -18,8 +15,7 @@ from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
-
-_STATE = "state.pt"
+from trainables.state import Places, places_of, read_state, write_state
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
@@ -38,15 +34,6 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         store_bytes=config.store_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
     )
-
-
-def is_checkpoint(folder: Path) -> bool:
-    """Whether a folder holds a whole checkpoint of a trial."""
-    try:
-        torch.load(folder / _STATE, map_location="cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError):
-        return False
-    return True
 
 
 @lru_cache(maxsize=1)
@@ -68,6 +55,8 @@ class Trial(tune.Trainable):
         """Build the sequence, continued from an earlier attempt if the config names one."""
         trial = TrialConfig(**config)
         self.sequence = build_sequence(trial)
+        self._kept = None if trial.kept is None else Path(trial.kept)
+        self._places: Places = {}
         if trial.resume_from is not None:
             self.load_checkpoint(trial.resume_from)
 
@@ -99,13 +88,11 @@ class Trial(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state after the last finished task, whole or not at all."""
-        target = Path(checkpoint_dir) / _STATE
-        unfinished = target.with_suffix(".tmp")
-        torch.save(self.sequence.state_dict(), unfinished)
-        os.replace(unfinished, target)
+        self._places = write_state(Path(checkpoint_dir), self.sequence.state(), self._kept, self._places)
 
     def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
-        """Continue from a checkpoint folder; only tensors and plain values are ever unpickled."""
+        """Continue from a checkpoint folder."""
         assert isinstance(checkpoint_dir, str)
-        path = Path(checkpoint_dir) / _STATE
-        self.sequence.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        folder = Path(checkpoint_dir)
+        self.sequence.load_state(read_state(folder, self._kept))
+        self._places = places_of(folder)

@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tausearch.files import RunDirectory
-from trainables.trial import is_checkpoint
-
-
-def trial_folder(number: int) -> str:
-    """Return the name of a trial's folder in that of an attempt."""
-    return f"trial-{number:05d}"
+from tausearch.files import RunDirectory, trial_folder
+from trainables.state import check_state
 
 
 def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
@@ -22,7 +17,7 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
     A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
     """
     for folder in sorted(_checkpoints(directory, number), key=lambda path: path.stat().st_mtime, reverse=True):
-        if is_checkpoint(folder):
+        if check_state(folder, directory.kept(number)):
             return folder
     return None
 
@@ -40,9 +35,10 @@ def remove_older(newest: Path) -> None:
 
 
 def remove_checkpoints(directory: RunDirectory, number: int) -> None:
-    """Remove the checkpoints of a trial that has ended: nobody continues it, and a search has many."""
+    """Remove a trial's checkpoints and what they share when it has ended: nobody continues it, and there are many."""
     for folder in list(_checkpoints(directory, number)):
         shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory.kept(number), ignore_errors=True)
 
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:

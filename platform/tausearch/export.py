@@ -45,7 +45,11 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
             " left task vectors; run `tausearch train` first"
         )
     try:
-        shutil.copytree(storage.run(runs[-1].spec.name).artifacts, target)
+        shutil.copytree(
+            storage.run(runs[-1].spec.name).artifacts,
+            target,
+            ignore=shutil.ignore_patterns(".*"),  # hidden: left half written by a process that was killed
+        )
     except OSError as error:
         raise InputError(f"--adapters {target}: cannot be made ({error.strerror or 'exists already'})") from error
     return target

@@ -27,6 +27,11 @@ def command_on(verb: str, name: str, root: str | Path) -> str:
     return f"tausearch {verb} {name}{storage_words(root)}"
 
 
+def trial_folder(number: int) -> str:
+    """Return what the folder of a trial is called, wherever there is one for each."""
+    return f"trial-{number:05d}"
+
+
 @dataclass(frozen=True)
 class Storage:
     """The folder that holds run directories and what they share.
@@ -142,6 +147,10 @@ class RunDirectory:
     def ray(self) -> Path:
         """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
         return self.path / "ray"
+
+    def kept(self, number: int) -> Path:
+        """What the checkpoints of a trial share, whichever attempt they are of; see `trainables.state`."""
+        return self.path / "state" / trial_folder(number)
 
     @property
     def artifacts(self) -> Path:

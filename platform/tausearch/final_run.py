@@ -102,7 +102,8 @@ def train(
     with created(spec, root, rename=name is None) as (spec, directory):
 
         def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-            return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=directory.artifacts)
+            artifacts, kept = directory.artifacts, directory.kept(number)
+            return spec.trial(number, hyperparameters, seeds[number], store=root.store, artifacts=artifacts, kept=kept)
 
         def conclude(trials: list[TrialSummary]) -> Conclusion:
             return conclude_final(spec, directory, trials)

@@ -11,9 +11,9 @@ from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
 from search_spaces import Scalar
 from tausearch.algorithms import TrialSource
-from tausearch.checkpoints import remove_checkpoints, remove_older, trial_folder
+from tausearch.checkpoints import remove_checkpoints, remove_older
 from tausearch.cluster import at_once_here
-from tausearch.files import RunDirectory
+from tausearch.files import RunDirectory, trial_folder
 from tausearch.observer import Listener, Observer
 from tausearch.record import TrialSummary
 from tausearch.spec import RunSpec

@@ -263,7 +263,8 @@ def run_search(
     unfinished = {trial.number for trial in history if trial.status == "running"}
 
     def make_config(number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        config = spec.trial(number, hyperparameters, spec.seed, store=storage.store, artifacts=None)
+        kept = directory.kept(number)
+        config = spec.trial(number, hyperparameters, spec.seed, store=storage.store, artifacts=None, kept=kept)
         checkpoint = newest_checkpoint(directory, number) if number in unfinished else None
         return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
 

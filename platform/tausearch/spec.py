@@ -121,7 +121,14 @@ class RunSpec(Strict):
         replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
 
     def trial(
-        self, number: int, hyperparameters: dict[str, Any], seed: int, *, store: Path | None, artifacts: Path | None
+        self,
+        number: int,
+        hyperparameters: dict[str, Any],
+        seed: int,
+        *,
+        store: Path | None,
+        artifacts: Path | None,
+        kept: Path | None = None,
     ) -> TrialConfig:
         """Return the config of one of its trials; without a store where there is none, or its size is 0."""
         return TrialConfig(
@@ -141,6 +148,7 @@ class RunSpec(Strict):
             store=str(store) if store is not None and self.store_gigabytes else None,
             store_bytes=int(self.store_gigabytes * 1e9),
             artifacts=None if artifacts is None else str(artifacts / f"seed_{seed}"),
+            kept=None if kept is None else str(kept),
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import ConfigDict
 from torch import Tensor, nn
 
+from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import Heads, new_head
 from trainables.methods import Capabilities, Context, MethodEntry
@@ -17,6 +17,7 @@ from trainables.methods.hyperparameters import Positive
 from trainables.methods.training import Step, fit, local_loss, require_finite
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
+from trainables.state import State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +71,14 @@ class LinearProbe:
     def predict(self, images: Tensor) -> Tensor:
         return self.heads.logits(self.context.features(self.model, images))
 
-    def save_artifacts(self, folder: Path, task: Task) -> None:
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
         pass
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"heads": self.heads.state_dict()}
+    def state(self) -> State:
+        return self.heads.state()
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.heads.load_state_dict(state["heads"])
+    def load_state(self, state: State) -> None:
+        self.heads.load_state(state)
 
 
 LINEAR_PROBE = MethodEntry("linear-probe", LinearProbeConfig, Capabilities(), LinearProbe)

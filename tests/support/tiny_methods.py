@@ -16,6 +16,7 @@ from trainables.methods import Capabilities, Context, MethodEntry
 from trainables.methods.training import fit, guessing_square, shuffled_batches
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
+from trainables.state import State
 
 TARGET = 15.0
 
@@ -51,12 +52,12 @@ class Prefix(MeanToken):
         super().__init__(context, config)
         self.model = _Prefixed(self.model.vit)
 
-    def state_dict(self) -> dict[str, object]:
-        return {**super().state_dict(), "rows": self.model.rows.detach()}
+    def state(self) -> State:
+        return super().state() | State({"rows": self.model.rows.detach()})
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        super().load_state_dict(state)
-        self.model.rows.data.copy_(state["rows"])
+    def load_state(self, state: State) -> None:
+        super().load_state(state)
+        self.model.rows.data.copy_(state.tensors["rows"])
 
 
 class _Prefixed(_Read):
@@ -95,12 +96,12 @@ class Wide(LinearProbe):
     def predict(self, images: Tensor) -> Tensor:
         return self.head.local_logits(self.context.features(self.model, images), range(self.seen))
 
-    def state_dict(self) -> dict[str, object]:
-        return {"head": self.head.state_dict(), "seen": self.seen}
+    def state(self) -> State:
+        return self.head.state().within("head") | State(values={"seen": self.seen})
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        self.head.load_state_dict(state["head"])
-        self.seen = state["seen"]
+    def load_state(self, state: State) -> None:
+        self.head.load_state(state.part("head"))
+        self.seen = int(str(state.values["seen"]))
 
 
 class Rehearsal(Wide):
@@ -130,12 +131,16 @@ class Rehearsal(Wide):
         x = task.unaugmented.prepare(task.unaugmented.pixels(rows), None, self.context.device)
         self.kept.append(Batch(x, task.unaugmented.labels[rows].to(self.context.device), rows))
 
-    def state_dict(self) -> dict[str, object]:
-        return {**super().state_dict(), "kept": [list(batch) for batch in self.kept]}
+    def state(self) -> State:
+        kept = {f"kept/{k}/{part}": getattr(batch, part) for k, batch in enumerate(self.kept) for part in Batch._fields}
+        return super().state() | State(constant=kept, values={"kept": len(self.kept)})
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        super().load_state_dict(state)
-        self.kept = [Batch(*parts) for parts in state["kept"]]
+    def load_state(self, state: State) -> None:
+        super().load_state(state)
+        self.kept = [
+            Batch(*(state.constant[f"kept/{k}/{part}"].clone() for part in Batch._fields))
+            for k in range(int(str(state.values["kept"])))
+        ]
 
 
 class Square(Wide):

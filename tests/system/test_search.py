@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from peft import PeftModel
-from safetensors.torch import load_file
 
 from tausearch.best import load_best
 from tausearch.files import Storage
 from tausearch.record import Record
 from tausearch.spec import read_spec
 from trainables.backbones import Backbone
+from trainables.composition import read_vector
 from trainables.config import TrialConfig
 from trainables.trial import build_sequence
 
@@ -139,13 +139,13 @@ def test_status_and_final_run(searched: str, folder: Path) -> None:
     assert load_best(folder / "best.yaml") == load_best(best_file)
     for task in range(1, 6):
         task_folder = folder / "vectors" / "seed_1" / f"task_{task}"
-        dense = load_file(task_folder / "task_vector.safetensors")
+        vector = read_vector(task_folder)
+        assert vector.origin is not None and (vector.origin.method, vector.origin.task) == ("ita-lora", task)
         model = PeftModel.from_pretrained(Backbone().load(), str(task_folder / "adapter"))  # type: ignore[arg-type]
         merged = model.merge_and_unload().state_dict()
         theta_0 = Backbone().load().state_dict()
-        for name, tau in dense.items():
-            if not name.startswith("head."):
-                torch.testing.assert_close(merged[name], theta_0[name] + tau)
+        for name in vector.parameters:
+            torch.testing.assert_close(merged[name], theta_0[name] + vector.dense(name, theta_0[name]))
 
 
 def test_same_seed_same_tables(folder: Path) -> None:

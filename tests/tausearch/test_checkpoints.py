@@ -7,8 +7,9 @@ from pathlib import Path
 
 import torch
 
-from tausearch.checkpoints import newest_checkpoint, remove_older
+from tausearch.checkpoints import newest_checkpoint, remove_checkpoints, remove_older
 from tausearch.files import RunDirectory
+from trainables.state import STATE_FILE, State, write_state
 
 
 def test_the_newest_checkpoint_that_can_be_read_is_used(tmp_path: Path) -> None:
@@ -25,6 +26,38 @@ def test_the_newest_checkpoint_that_can_be_read_is_used(tmp_path: Path) -> None:
     (folders[2] / "state.pt").write_bytes(whole[: len(whole) // 2])  # the driver was killed while it was copied
     os.utime(folders[2], (300, 300))
     assert newest_checkpoint(directory, 0) == folders[1] and newest_checkpoint(directory, 1) is None
+
+
+def test_a_checkpoint_needs_the_constants_of_its_trial(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    kept, state = directory.kept(7), State(values={"task": 1})
+    folders = [directory.ray / "attempt-1" / "trial-00007" / f"checkpoint_{number:06d}" for number in range(3)]
+    for time, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        constant = {f"expert/{t}": torch.full((8,), float(t)) for t in range(time + 1)}
+        write_state(folder, State(constant=constant), kept)
+        os.utime(folder, (100 + time, 100 + time))
+    assert kept == tmp_path / "state" / "trial-00007" and len(list(kept.iterdir())) == 3
+    assert newest_checkpoint(directory, 7) == folders[2]
+    max(kept.iterdir(), key=lambda path: path.stat().st_size).unlink()  # the newest one's
+    assert newest_checkpoint(directory, 7) == folders[1]
+    (directory.kept(8)).mkdir()
+    write_state(folders[0], state)
+    remove_checkpoints(directory, 7)
+    assert not kept.exists() and directory.kept(8).exists() and not any(folder.exists() for folder in folders)
+
+
+def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    folders = [directory.ray / "attempt-1" / "trial-00000" / f"checkpoint_{number:06d}" for number in range(2)]
+    for time, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        write_state(folder, State({"weight": torch.ones(100)}))
+        os.utime(folder, (100 + time, 100 + time))
+    path = folders[1] / STATE_FILE
+    path.write_bytes(path.read_bytes()[:-4])
+    os.utime(folders[1], (300, 300))
+    assert newest_checkpoint(directory, 0) == folders[0]
 
 
 def test_folders_that_tune_has_renamed_are_looked_at_too(tmp_path: Path) -> None:

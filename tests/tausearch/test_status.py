@@ -88,10 +88,11 @@ def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: Ru
     for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
         run = final.model_copy(update={"name": name, "fixed": fixed})
         artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
-        artifacts.mkdir()
+        (artifacts / "seed_0" / ".task_1.abc.tmp").mkdir(parents=True)  # by a process that was killed
         (artifacts / "of").write_text(name)
     copied = export_adapters(storage, best, tmp_path / "adapters")
     assert (copied / "of").read_text() == "same"
+    assert [path.name for path in (copied / "seed_0").iterdir()] == []
     with pytest.raises(InputError, match="cannot be made"):
         export_adapters(storage, best, tmp_path / "adapters")
     with pytest.raises(InputError, match="no finished final run of this configuration"):

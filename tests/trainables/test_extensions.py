@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from trainables.errors import DivergedError
 from trainables.methods import METHODS, Context, register
 from trainables.methods.training import BLOWN_UP, GUESSING_BINARY, fit, guessing_cross_entropy, guessing_square
 from trainables.sequence import IncrementalSequence
+from trainables.state import read_state, write_state
 
 Make = Callable[..., IncrementalSequence]
 LR = {"mean-token": 0.03, "prefix": 0.1, "wide": 0.1, "rehearsal": 0.1, "square": 0.003}
@@ -47,12 +49,13 @@ def images(sequence: IncrementalSequence) -> Tensor:
 
 
 @pytest.mark.parametrize("method", ENTRIES)
-def test_learns_and_resumes(method: str, make: Make) -> None:
+def test_learns_and_resumes(method: str, make: Make, tmp_path: Path) -> None:
     unbroken, broken, resumed = (make(method) for _ in range(3))
     rows = run(unbroken)
     assert rows[-1]["test/final_accuracy"] >= FLOORS[method]
     broken.run_next_task()
-    resumed.load_state_dict(broken.state_dict())
+    write_state(tmp_path, broken.state(), tmp_path / "kept")
+    resumed.load_state(read_state(tmp_path, tmp_path / "kept"))
     assert run(resumed) == rows[1:]
     assert unbroken.method.predict(images(unbroken)).shape == (4, 6)
 

@@ -62,7 +62,7 @@ def test_a_local_loss_moves_neither_past_nor_future_classes(features: Tensor, fo
 
 def test_its_state_is_a_copy_of_whatever_number_of_rows(features: Tensor) -> None:
     wide, loaded = head(2, 3), WideHead(4, CPU)
-    loaded.load_state_dict(wide.state_dict())
+    loaded.load_state(wide.state())
     expected = wide.logits(features)
     with torch.no_grad():
         wide.weight.zero_()

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones import Backbone
+from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Task
 from trainables.preconsolidation import Consolidation
+from trainables.state import State
 
 
 @dataclass(frozen=True)
@@ -145,14 +147,27 @@ class Method(Protocol):
         """Return logits over all classes seen so far: `(b, c, h, w)` to `(b, C_seen)`."""
         ...
 
-    def save_artifacts(self, folder: Path, task: Task) -> None:
-        """Write what the task just ended has learned for use elsewhere, if there is such a thing."""
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
+        """Write what the task just ended has learned for use elsewhere, if there is such a thing.
+
+        Args:
+            folder: Where to; one folder per task is made in it.
+            origin: Which task it was, of which method and backbone.
+        """
         ...
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return ALL state that later tasks depend on, as tensors and plain values; called between tasks."""
+    def state(self) -> State:
+        """Return ALL state that later tasks depend on; called between tasks.
+
+        It may be the method's own memory: it is written before the next task begins. What never changes once a task has
+        left it belongs under `constant`, where it is written once and not with every checkpoint.
+        """
         ...
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+    def load_state(self, state: State) -> None:
+        """Continue from what `state` returned, onto the present device.
+
+        Tensors may be mapped from files: those of `constant` for as long as the trial runs, those of `tensors` only
+        until the next checkpoint. So what is kept of `tensors` is copied.
+        """
         ...

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from pydantic import ConfigDict
 from torch import Tensor
 
+from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import Heads, new_head
 from trainables.methods.contract import Context
@@ -23,6 +24,7 @@ from trainables.methods.hyperparameters import Positive
 from trainables.methods.training import fit, local_loss, require_finite
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
+from trainables.state import State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +88,14 @@ class Finetune:
         """Return logits over all classes seen so far."""
         return self.heads.logits(self.context.features(self.model, images))
 
-    def save_artifacts(self, folder: Path, task: Task) -> None:
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
         """Write nothing: there is one model, and the checkpoint holds it."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return model and heads."""
-        return {"model": self.model.state_dict(), "heads": self.heads.state_dict()}
+        return State(self.model.state_dict()).within("model") | self.heads.state().within("heads")
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
-        self.model.load_state_dict(state["model"])
-        self.heads.load_state_dict(state["heads"])
+    def load_state(self, state: State) -> None:
+        """Continue from what `state` returned."""
+        self.model.load_state_dict(state.part("model").tensors)
+        self.heads.load_state(state.part("heads"))

@@ -7,8 +7,7 @@ training (IEL) base = theta_0 + (1/t) sum_{s<t} tau_s and scale = 1/t, evaluatio
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,15 +19,20 @@ if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
 
+Parametrisation = Literal["full", "lora", "ia3"]
+
+
 class TaskVectors(Protocol):
     """A ViT whose tuned weights are `base + scale * tau`, with tau parametrised in one way.
 
     Attributes:
+        parametrisation: Its name, which says what `parameters_of` returns.
         model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All that is not tuned is frozen.
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
         stacks: Names of the tuned weights, those together whose parameters lie together; all of a stack have one shape.
     """
 
+    parametrisation: Parametrisation
     model: nn.Module
     theta_0: dict[str, Tensor]
     stacks: list[tuple[str, ...]]
@@ -61,8 +65,12 @@ class TaskVectors(Protocol):
         """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients, in closed form."""
         ...
 
-    def save(self, folder: Path) -> None:
-        """Write the current task vector in the form that its library reads, where there is one."""
+    def parameters_of(self, name: str) -> dict[str, Tensor]:
+        """Return the parts of tau on one tuned weight, without scale, as the parametrisation names them.
+
+        "full": `tau` `(out, in)`. "lora": `A` `(r, in)` and `B` `(out, r)`. "ia3": `l` `(out,)`. They are parts of the
+        parameters, so the next task changes them.
+        """
         ...
 
 
@@ -108,9 +116,11 @@ def replace_tuned_layers(model: VisionTransformer, kind: type[DenseTauLinear]) -
 class DenseTaskVectors:
     """What full and IA3 share: layers that add a dense tau to their weight.
 
-    Each weight has one parameter and is a stack of its own. Subclasses give `kind`, `initial` and `_pull_back`.
+    Each weight has one parameter and is a stack of its own. Subclasses give the first four attributes and `_pull_back`.
     """
 
+    parametrisation: Parametrisation
+    part: str  # what `parameters_of` calls the parameter
     kind: type[DenseTauLinear]
     initial: float  # value of every parameter at tau = 0
 
@@ -161,5 +171,6 @@ class DenseTaskVectors:
         """Turn d/d tau of one weight, `(out, in)`, into the gradient of its parameter."""
         raise NotImplementedError
 
-    def save(self, folder: Path) -> None:
-        """Write nothing: PEFT has no form for this tau; its dense form is saved with every task vector."""
+    def parameters_of(self, name: str) -> dict[str, Tensor]:
+        """See `TaskVectors`."""
+        return {self.part: self._parameter(name)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from trainables.task_vectors.base import DenseTaskVectors, DenseTauLinear
+from trainables.task_vectors.base import DenseTaskVectors, DenseTauLinear, Parametrisation
 
 
 class FullLinear(DenseTauLinear):
@@ -23,6 +23,8 @@ class FullLinear(DenseTauLinear):
 class FullTaskVectors(DenseTaskVectors):
     """Task vectors with one parameter per weight: delta `(out, in)`."""
 
+    parametrisation: Parametrisation = "full"
+    part = "tau"
     kind = FullLinear
     initial = 0.0
 

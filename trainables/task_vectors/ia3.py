@@ -9,7 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from trainables.task_vectors.base import DenseTaskVectors, DenseTauLinear
+from trainables.task_vectors.base import DenseTaskVectors, DenseTauLinear, Parametrisation
+
+
+def ia3_tau(factor: Tensor, theta_0: Tensor) -> Tensor:
+    """Return the dense tau `(out, in)` of l `(out,)` on theta_0 `(out, in)`."""
+    return (factor - 1)[:, None] * theta_0
 
 
 class IA3Linear(DenseTauLinear):
@@ -24,12 +29,14 @@ class IA3Linear(DenseTauLinear):
 
     def tau(self) -> Tensor:
         """Return the dense tau `(out, in)`."""
-        return (self.factor - 1)[:, None] * self.theta_0
+        return ia3_tau(self.factor, self.theta_0)
 
 
 class IA3TaskVectors(DenseTaskVectors):
     """Task vectors with one parameter per weight: l `(out,)`."""
 
+    parametrisation: Parametrisation = "ia3"
+    part = "l"
     kind = IA3Linear
     initial = 1.0
 

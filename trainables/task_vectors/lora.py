@@ -1,7 +1,7 @@
 """LoRA: tau = B A. B = 0 at the start, so tau = 0.
 
 Source: Hu et al. 2021, https://arxiv.org/abs/2106.09685. The scale alpha / r of that paper is 1. Rank r for proj, fc1
-and fc2, 3 r for qkv, whose weight is three matrices in one. What is saved is peft's format.
+and fc2, 3 r for qkv, whose weight is three matrices in one.
 
 The factors of all layers of one shape lie in one tensor, because the products of a small layer take less time than
 starting them: a step of the embedded ViT has 24 instead of 96.
@@ -12,21 +12,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainables.backbones import tuned_layers
+from trainables.task_vectors.base import Parametrisation
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
 Init = Literal["gaussian", "uniform"]
 BUILT_BELOW = 2  # times the multiplications of the factors
+
+
+def lora_tau(a: Tensor, b: Tensor) -> Tensor:
+    """Return the dense tau `(out, in)` of A `(r, in)` and B `(out, r)`."""
+    return b @ a
 
 
 @dataclass
@@ -116,6 +120,8 @@ class LoRATaskVectors:
             +-1/sqrt(r * in), as the authors' code does.
     """
 
+    parametrisation: Parametrisation = "lora"
+
     def __init__(self, model: VisionTransformer, rank: int = 16, init: Init = "gaussian") -> None:
         targets = tuned_layers(model)
         model.requires_grad_(False)
@@ -180,8 +186,7 @@ class LoRATaskVectors:
 
     def dense(self, name: str) -> Tensor:
         """Return tau of one tuned weight, `(out, in)`, without scale; differentiable."""
-        a, b = self.factors(name)
-        return b @ a
+        return lora_tau(*self.factors(name))
 
     def dense_stack(self, k: int) -> Tensor:
         """Return the dense tau of the weights of `stacks[k]`, `(L, out, in)`."""
@@ -192,27 +197,7 @@ class LoRATaskVectors:
         a, b = self._stacks[k].a, self._stacks[k].b
         return [(a, b.mT @ gradient), (b, gradient @ a.mT)]
 
-    def save(self, folder: Path) -> None:
-        """Write the adapter in PEFT's format: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau.
-
-        Source: https://huggingface.co/docs/peft/developer_guides/checkpoint.
-        """
-        from peft import LoraConfig  # takes more than a second to import, and a search saves nothing
-
-        factors = {name.removesuffix(".weight"): self.factors(name) for name in self.theta_0}
-        ranks = {name: len(a) for name, (a, _) in factors.items()}
-        config = LoraConfig(
-            r=min(ranks.values()),
-            lora_alpha=min(ranks.values()),
-            target_modules=list(ranks),
-            rank_pattern=ranks,
-            alpha_pattern=ranks,
-            inference_mode=True,
-        )
-        config.save_pretrained(str(folder))
-        tensors = {
-            f"base_model.model.{name}.lora_{letter}.weight": factor.detach().cpu().contiguous()
-            for name, pair in factors.items()
-            for letter, factor in zip("AB", pair, strict=True)
-        }
-        save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    def parameters_of(self, name: str) -> dict[str, Tensor]:
+        """Return A and B of one tuned weight."""
+        a, b = self.factors(name)
+        return {"A": a, "B": b}

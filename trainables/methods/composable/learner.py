@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
+from trainables.composition import Composition, Origin, saved_vector, write_vector
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.penalty import (
@@ -31,7 +31,8 @@ from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import head_fisher
 from trainables.preconsolidation.probing import sample_features
 from trainables.randomness import make_generator
-from trainables.task_vectors import Composition, TaskVectors
+from trainables.state import State
+from trainables.task_vectors import TaskVectors
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ class ComposableLearner:
         self.vectors = parametrise(backbone)
         self.composition = Composition(self.vectors.theta_0)
         self.heads = Heads(self.width, context.device)
+        self._anchor: tuple[Tensor, Tensor] | None = None
         self._layer_penalty: LayerPenalty | None = None
         self._head_penalty: HeadPenalty | None = None
 
@@ -72,6 +74,7 @@ class ComposableLearner:
         composed = self.rule.trains_composed_model
         self.composition.apply(self.vectors, 1 / t if composed else 0.0)
         self.vectors.begin(1 / t if composed else 1.0, make_generator(self.context.seed, "tau", t))
+        self._anchor = anchor
         self._set_up_penalties(task, consolidation, anchor)
 
     def _set_up_penalties(self, task: Task, consolidation: Consolidation, anchor: Head) -> None:
@@ -155,22 +158,18 @@ class ComposableLearner:
         """Return logits of the composed model over all classes seen so far; heads are concatenated, never averaged."""
         return self.heads.logits(self.context.features(self.vectors.model, images))
 
-    @torch.no_grad()
-    def save_artifacts(self, folder: Path, task: Task) -> None:
-        """Write tau_t (dense) with the head's rows as safetensors, and the adapter in its library's form."""
-        target = folder / f"task_{task.index}"
-        target.mkdir(parents=True, exist_ok=True)
-        tensors = {name: self.vectors.dense(name).contiguous().cpu() for name in self.vectors.theta_0}
-        tensors |= {"head.weight": self.heads.weight[task.rows].cpu(), "head.bias": self.heads.bias[task.rows].cpu()}
-        save_file(tensors, target / "task_vector.safetensors")
-        self.vectors.save(target / "adapter")
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
+        """Write tau_t with the rows of head and anchor, and the adapter in its library's form where there is one."""
+        rows = slice(origin.classes.start, origin.classes.stop)
+        head = (self.heads.weight[rows], self.heads.bias[rows])
+        write_vector(folder, saved_vector(self.vectors, head, self._anchor, origin))
 
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return the sum of task vectors and the heads; everything else is theta_0 or belongs to one task."""
-        return {"composition": self.composition.state_dict(), "heads": self.heads.state_dict()}
+        return self.composition.state().within("composition") | self.heads.state().within("heads")
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
-        self.composition.load_state_dict(state["composition"])
-        self.heads.load_state_dict(state["heads"])
+    def load_state(self, state: State) -> None:
+        """Continue from what `state` returned."""
+        self.composition.load_state(state.part("composition"))
+        self.heads.load_state(state.part("heads"))
         self._compose()

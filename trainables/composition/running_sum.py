@@ -1,4 +1,4 @@
-"""The composed model theta_0 + w sum_t tau_t, from a running sum: constant memory in the number of tasks.
+"""The composed model of a sequence under way, theta_0 + w sum_t tau_t, in constant memory: from a running sum.
 
 Source: the paper, eq. (composition_base) with w_t = 1/T, and section Computational analysis.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from trainables.state import State
 from trainables.task_vectors.base import TaskVectors
 
 
@@ -35,13 +36,13 @@ class Composition:
         for name, theta_0 in vectors.theta_0.items():
             vectors.set_base(name, theta_0 if weight == 0 else theta_0 + weight * self.sums[name])
 
-    def state_dict(self) -> dict[str, object]:
+    def state(self) -> State:
         """Return the sums and their count."""
-        return {"sums": dict(self.sums), "count": self.count}
+        return State(self.sums).within("sums") | State(values={"count": self.count})
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
-        """Take over what `state_dict` returned, onto the present device."""
-        sums: dict[str, Tensor] = state["sums"]  # type: ignore[assignment]
+    def load_state(self, state: State) -> None:
+        """Take over what `state` returned, onto the present device."""
+        sums = state.part("sums").tensors
         for name, total in self.sums.items():
             total.copy_(sums[name])
-        self.count = int(state["count"])  # type: ignore[call-overload]
+        self.count = int(state.values["count"])  # type: ignore[arg-type]

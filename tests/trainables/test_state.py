@@ -1,0 +1,294 @@
+"""The state of a trial on disk: what is written is read back, damage is noticed, a constant is written once."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from trainables.errors import InputError
+from trainables.state import JSON, STATE_FILE, State, check_state, files, places_of, read_state, write_state
+
+VALUES: dict[str, JSON] = {"count": 3, "rows": [[0.1, 1 / 3], [1e-300, None]], "text": "ü", "nested": {"a": [True]}}
+
+
+def tensors() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    whole = torch.randn(6, 4, generator=generator)
+    return {
+        "float32": whole,
+        "transposed": whole.mT,
+        "same memory": whole,
+        "slice": whole[2:4],
+        "pixels": torch.randint(256, (3, 1, 2, 2), generator=generator, dtype=torch.uint8),
+        "labels": torch.tensor([3, 1, 2]),
+        "bf16": whole.to(torch.bfloat16),
+        "float64": whole.double() / 3,
+        "bool": whole > 0,
+        "scalar": torch.tensor(1.5),
+        "empty": torch.empty(0, 4),
+        "generator": generator.get_state(),
+        "trained": torch.nn.Parameter(whole + 1),
+    }
+
+
+def experts(count: int) -> dict[str, Tensor]:
+    return {f"expert/{t}/{part}": torch.full((1000,), t + 0.5) for t in range(count) for part in ("weight", "mean")}
+
+
+def assert_same(a: State, b: State) -> None:
+    assert a.values == b.values
+    for one, other in ((a.tensors, b.tensors), (a.constant, b.constant)):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            assert value.dtype == other[name].dtype and torch.equal(value, other[name]), name
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_is_written_is_read_back(tmp_path: Path, shared: bool) -> None:
+    kept = tmp_path / "kept" if shared else None
+    state = State(tensors(), experts(2) | {"all kinds": torch.tensor([True])}, VALUES)
+    write_state(tmp_path, state, kept)
+    assert check_state(tmp_path, kept)
+    assert_same(read_state(tmp_path, kept), state)
+    assert {path.name for path in tmp_path.iterdir()} == {STATE_FILE} | ({"kept"} if shared else set())
+    assert bool(places_of(tmp_path)) == shared
+
+
+def test_every_kind_of_tensor_can_be_constant(tmp_path: Path) -> None:
+    state = State(constant=tensors())
+    write_state(tmp_path, state, tmp_path / "kept")
+    assert_same(read_state(tmp_path, tmp_path / "kept"), state)
+
+
+def test_states_of_several_owners_are_joined_and_taken_apart() -> None:
+    one, other = State({"w": torch.ones(1)}, {"c": torch.ones(2)}, {"n": 1}), State({"w": torch.zeros(1)})
+    both = one.within("a") | other.within("ab") | State(values={"n": 2})
+    assert list(both.tensors) == ["a/w", "ab/w"] and both.values == {"a/n": 1, "n": 2}
+    assert_same(both.part("a"), one)
+    assert_same(both.part("ab"), other)
+    assert_same(both.within("x").part("x"), both)
+
+
+class TestConstants:
+    def test_each_is_written_once(self, tmp_path: Path) -> None:
+        kept, places = tmp_path / "kept", {}
+        seen: dict[str, tuple[int, int]] = {}
+        for t in range(1, 4):
+            folder = tmp_path / f"checkpoint_{t}"
+            folder.mkdir()
+            state = State({"weight": torch.ones(3)}, experts(t), {"task": t})
+            places = write_state(folder, state, kept, places)
+            now = {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept.iterdir()}
+            assert len(now) == t  # what is new at a task is one file
+            assert {name: now[name] for name in seen} == seen
+            seen = now
+            assert (folder / STATE_FILE).stat().st_size < 2000 + 300 * t  # no tensor of an expert is in it
+            assert places == places_of(folder)
+        for t in range(1, 4):
+            state = State({"weight": torch.ones(3)}, experts(t), {"task": t})
+            assert_same(read_state(tmp_path / f"checkpoint_{t}", kept), state)
+
+    def test_one_that_is_known_is_not_even_read(self, tmp_path: Path) -> None:
+        places = write_state(tmp_path, State(constant=experts(1)), tmp_path / "kept")
+        on_no_device = {name: value.to("meta") for name, value in experts(1).items()}
+        assert write_state(tmp_path, State(constant=on_no_device), tmp_path / "kept", places) == places
+        assert_same(read_state(tmp_path, tmp_path / "kept"), State(constant=experts(1)))
+
+    def test_one_that_is_computed_again_takes_no_space(self, tmp_path: Path) -> None:
+        kept = tmp_path / "kept"
+        first = write_state(tmp_path, State(constant=experts(2)), kept)
+        (path,) = kept.iterdir()
+        written = path.stat().st_mtime_ns
+        time.sleep(0.01)
+        assert write_state(tmp_path, State(constant=experts(2)), kept) == first
+        assert path.stat().st_mtime_ns == written
+        changed = {name: value + 1 for name, value in experts(2).items()}  # on a device that sums in another order
+        write_state(tmp_path, State(constant=changed), kept)
+        assert_same(read_state(tmp_path, kept), State(constant=changed))
+
+    def test_without_any_there_is_no_folder(self, tmp_path: Path) -> None:
+        assert write_state(tmp_path, State({"weight": torch.ones(3)}), tmp_path / "kept") == {}
+        assert not (tmp_path / "kept").exists()
+
+    def test_one_that_was_lost_is_written_again(self, tmp_path: Path) -> None:
+        kept = tmp_path / "kept"
+        places = write_state(tmp_path, State(constant=experts(2)), kept)
+        (path,) = kept.iterdir()
+        for damage in (path.unlink, lambda: path.write_bytes(path.read_bytes()[:-1])):
+            damage()
+            assert not check_state(tmp_path, kept)
+            assert write_state(tmp_path, State(constant=experts(2)), kept, places) == places
+            assert check_state(tmp_path, kept)
+            assert_same(read_state(tmp_path, kept), State(constant=experts(2)))
+
+    def test_a_name_may_go(self, tmp_path: Path) -> None:
+        kept = tmp_path / "kept"
+        places = write_state(tmp_path, State(constant=experts(2)), kept)
+        less = {name: value for name, value in experts(2).items() if "mean" not in name}
+        write_state(tmp_path, State(constant=less), kept, places)
+        assert_same(read_state(tmp_path, kept), State(constant=less))
+
+    def test_they_are_found_where_the_run_has_been_moved_to(self, tmp_path: Path) -> None:
+        run, moved = tmp_path / "run", tmp_path / "moved"
+        run.mkdir()
+        write_state(run, State(constant=experts(1)), run / "kept")
+        run.rename(moved)
+        assert check_state(moved, moved / "kept") and not check_state(moved, run / "kept")
+        assert_same(read_state(moved, moved / "kept"), State(constant=experts(1)))
+
+    def test_without_their_folder_there_is_no_checkpoint(self, tmp_path: Path) -> None:
+        write_state(tmp_path, State(constant=experts(1)), tmp_path / "kept")
+        assert not check_state(tmp_path)
+        with pytest.raises(InputError, match="its constants lie in a folder that was not named"):
+            read_state(tmp_path)
+
+
+class TestDamage:
+    def test_any_flipped_bit_of_the_header_and_any_length_is_noticed(self, tmp_path: Path) -> None:
+        kept = tmp_path / "kept"
+        write_state(tmp_path, State({"a/weight": torch.ones(2)}, experts(1), VALUES), kept)
+        path = tmp_path / STATE_FILE
+        whole = path.read_bytes()
+        header = 8 + int.from_bytes(whole[:8], "little")
+        for place in range(header):
+            for bit in (0, 5):
+                path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+                assert not check_state(tmp_path, kept), (place, bit, whole[place - 10 : place + 10])
+        for length in (0, 7, 8, 100, header, len(whole) - 1):
+            path.write_bytes(whole[:length])
+            assert not check_state(tmp_path, kept)
+            with pytest.raises(InputError, match=f"^checkpoint {path}: cannot be read"):
+                read_state(tmp_path, kept)
+        path.write_bytes(whole + b"x")
+        assert not check_state(tmp_path, kept)
+        path.write_bytes(whole)
+        assert check_state(tmp_path, kept)
+
+    def test_no_tensor_is_read_to_know(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = tmp_path / "kept"
+        write_state(tmp_path, State(tensors(), experts(1), VALUES), kept)
+        opened = []
+
+        class Headers:
+            """All of an open file but its tensors."""
+
+            def __init__(self, path: Path, framework: str) -> None:
+                self.file = safe_open(path, framework=framework)
+
+            def __enter__(self) -> Headers:
+                opened.append(self.file.__enter__())
+                return self
+
+            def __exit__(self, *error: object) -> None:
+                self.file.__exit__(*error)
+
+            def keys(self) -> list[str]:
+                return self.file.keys()
+
+            def metadata(self) -> dict[str, str]:
+                return self.file.metadata()
+
+            def get_slice(self, name: str) -> object:
+                class Shape:
+                    get_shape = self.file.get_slice(name).get_shape
+
+                return Shape
+
+        monkeypatch.setattr(files, "safe_open", Headers)
+        assert check_state(tmp_path, kept) and len(opened) == 1
+
+    def test_a_state_larger_than_any_memory_is_checked(self, tmp_path: Path) -> None:
+        write_state(tmp_path, State({"small": torch.ones(2)}))
+        path, many = tmp_path / STATE_FILE, 2**38
+        # The same file with a tensor of 1 TiB, which takes no room as nothing is written of it.
+        text = dict(safe_open(path, framework="np").metadata())
+        text.pop("digest")
+        text["digest"] = files._digest(text, {"tensors/large": (many,)})
+        entry = {"dtype": "F32", "shape": [many], "data_offsets": [0, 4 * many]}
+        header = json.dumps({"__metadata__": text, "tensors/large": entry}).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header)
+        assert not check_state(tmp_path)
+        os.truncate(path, 8 + len(header) + 4 * many)
+        start = time.perf_counter()
+        assert check_state(tmp_path)
+        assert time.perf_counter() - start < 1
+
+    def test_a_later_version_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "_VERSION", "2")
+            write_state(tmp_path, State())
+        assert not check_state(tmp_path)
+        with pytest.raises(InputError, match="format version 2, this version reads 1"):
+            read_state(tmp_path)
+
+    def test_none_at_all(self, tmp_path: Path) -> None:
+        assert not check_state(tmp_path) and not check_state(tmp_path / "gone")
+        with pytest.raises(InputError, match=f"^checkpoint {tmp_path / STATE_FILE}: cannot be read"):
+            read_state(tmp_path)
+
+    def test_what_cannot_be_opened(self, tmp_path: Path) -> None:
+        (tmp_path / STATE_FILE).mkdir()
+        assert not check_state(tmp_path)
+
+    def test_a_write_that_fails_leaves_the_last_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_state(tmp_path, State(values={"task": 1}))
+        with pytest.raises(TypeError):
+            write_state(tmp_path, State(values={"task": object()}))  # type: ignore[dict-item]
+        with pytest.raises(AttributeError):
+            write_state(tmp_path, State({"weight": None}))  # type: ignore[dict-item]
+
+        def disk_is_full(tensors: object, path: Path, metadata: object) -> None:
+            path.write_bytes(b"half")
+            raise OSError("No space left on device")
+
+        monkeypatch.setattr("trainables.state.kept.save_file", disk_is_full)
+        with pytest.raises(OSError, match="No space"):
+            write_state(tmp_path, State(values={"task": 2}))
+        assert read_state(tmp_path).values == {"task": 1}
+        assert [path.name for path in tmp_path.iterdir()] == [STATE_FILE]
+
+    def test_what_is_read_is_mapped_and_not_copied(self, tmp_path: Path) -> None:
+        write_state(tmp_path, State({"weight": torch.ones(1000)}, {"expert": torch.ones(1000)}), tmp_path / "kept")
+        state = read_state(tmp_path, tmp_path / "kept")
+        for path in (tmp_path / STATE_FILE, *(tmp_path / "kept").iterdir()):
+            with path.open("r+b") as file:
+                file.seek(-4000, os.SEEK_END)
+                file.write(bytes(4000))
+        assert not state.tensors["weight"].any() and not state.constant["expert"].any()
+
+
+class TestOldCheckpoints:
+    def test_they_are_read_by_the_same_names(self, tmp_path: Path) -> None:
+        weights = tensors()
+        content = {"method": {"model": weights, "count": 3}, "accuracies": [[1.5], [1.0, 2.0]]}
+        torch.save(content, tmp_path / "state.pt")
+        assert check_state(tmp_path) and not places_of(tmp_path)
+        wanted = State(weights).within("method/model") | State(
+            values={"method/count": 3, "accuracies": [[1.5], [1.0, 2.0]]}
+        )
+        assert_same(read_state(tmp_path), wanted)
+
+    def test_damage_is_noticed(self, tmp_path: Path) -> None:
+        torch.save({"weight": torch.ones(100)}, tmp_path / "state.pt")
+        whole = (tmp_path / "state.pt").read_bytes()
+        for length in (0, 10, len(whole) // 2, len(whole) - 1):
+            (tmp_path / "state.pt").write_bytes(whole[:length])
+            assert not check_state(tmp_path)
+            with pytest.raises(InputError, match="state.pt: cannot be read"):
+                read_state(tmp_path)
+
+    def test_nothing_but_tensors_and_values_is_unpickled(self, tmp_path: Path) -> None:
+        torch.save({"weight": Path("x")}, tmp_path / "state.pt")
+        assert not check_state(tmp_path)
+
+    def test_the_new_form_comes_first(self, tmp_path: Path) -> None:
+        torch.save({"task": 1}, tmp_path / "state.pt")
+        write_state(tmp_path, State(values={"task": 2}))
+        assert read_state(tmp_path).values == {"task": 2}

@@ -1,0 +1,97 @@
+"""The Trainable writes and reads checkpoints; what it runs is in the tests of the sequence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainables import trial
+from trainables.config import TrialConfig
+from trainables.state import State, places_of, read_state
+
+
+class Counting:
+    """A sequence of which every task leaves a constant behind."""
+
+    def __init__(self, first: float = 0.0) -> None:
+        self.first = first
+        self.done = 0
+
+    def run_next_task(self) -> None:
+        self.done += 1
+
+    def state(self) -> State:
+        experts = {f"expert/{t}": torch.full((100,), self.first + t) for t in range(self.done)}
+        return State({"last": torch.tensor(self.done)}, experts, {"done": self.done})
+
+    def load_state(self, state: State) -> None:
+        self.done = int(state.values["done"])  # type: ignore[arg-type]
+        assert all(torch.equal(state.constant[name], value) for name, value in self.state().constant.items())
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TrialConfig:
+    monkeypatch.setattr(trial, "build_sequence", lambda config: Counting())
+    return TrialConfig(
+        trial=0, benchmark="b", purpose="search", split_seed=0, method="m", backbone="v", kept=str(tmp_path / "kept")
+    )
+
+
+def checkpoint(running: trial.Trial, folder: Path) -> Path:
+    folder.mkdir()
+    running.sequence.run_next_task()
+    running.save_checkpoint(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_trial_writes_its_constants_once_over_all_its_attempts(
+    config: TrialConfig, tmp_path: Path, same_process: bool
+) -> None:
+    first = trial.Trial(config.as_dict())
+    checkpoint(first, tmp_path / "1")
+    folder = checkpoint(first, tmp_path / "2")
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
+    assert len(kept) == 2
+    resumed = replace(config, resume_from=str(folder)).as_dict()
+    if same_process:
+        second = first
+        assert second.reset_config(resumed)
+    else:
+        second = trial.Trial(resumed)
+    assert second.sequence.done == 2  # type: ignore[attr-defined]
+    checkpoint(second, tmp_path / "3")
+    now = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
+    assert len(now) == 3 and now.items() >= kept.items()
+    assert len(set(places_of(tmp_path / "3").values())) == 3
+
+
+def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
+    config: TrialConfig, tmp_path: Path
+) -> None:
+    process = trial.Trial(config.as_dict())
+    checkpoint(process, tmp_path / "1")
+    process.reset_config(replace(config, trial=1, kept=str(tmp_path / "other")).as_dict())
+    checkpoint(process, tmp_path / "2")
+    assert len(list((tmp_path / "other").iterdir())) == 1
+    process.reset_config(replace(config, trial=2, kept=None).as_dict())
+    checkpoint(process, tmp_path / "3")
+    assert not places_of(tmp_path / "3")
+    trial.Trial(replace(config, kept=None, resume_from=str(tmp_path / "3")).as_dict())
+
+
+def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
+    config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = trial.Trial(config.as_dict())
+    checkpoint(process, tmp_path / "1")
+    monkeypatch.setattr(trial, "build_sequence", lambda config: Counting(5.0))  # as if numbers came out otherwise
+    process.reset_config(config.as_dict())
+    constant = read_state(checkpoint(process, tmp_path / "2"), tmp_path / "kept").constant
+    assert constant["expert/0"].eq(5.0).all()

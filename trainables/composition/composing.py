@@ -1,0 +1,52 @@
+"""Any weighted composition of saved task vectors: theta_0 + sum_t w_t tau_t.
+
+Source: the paper, eq. (composition_base); weights of a subset specialise, negative ones unlearn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from trainables.composition.saved import SavedVector
+
+
+@torch.no_grad()
+def composed(theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
+    """Return the tuned weights of a composed model, holding one task vector at a time.
+
+    Weights are summed relative to the largest. So equal ones give what `Composition` gives, bit for bit.
+
+    Args:
+        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
+        vectors: The task vectors in the order of their tasks; read one by one, if it is a generator that reads them.
+        weights: w_t, one for each of them; may be negative or 0.
+
+    Returns:
+        Tuned weight name to its value `(out, in)`, on the device of theta_0.
+
+    Raises:
+        ValueError: If there are more or fewer vectors than weights.
+    """
+    largest = max(weights, key=abs, default=0.0)
+    sums = {name: torch.zeros_like(weight) for name, weight in theta_0.items()}
+    remaining = iter(vectors)
+    count = 0
+    for count, weight in enumerate(weights, start=1):
+        # No name for the vector here: one would keep it alive while the next is read.
+        if not _add(sums, theta_0, next(remaining, None), weight / largest if largest else 0.0):
+            raise ValueError(f"{len(weights)} weights for {count - 1} task vectors")
+    if next(remaining, None) is not None:
+        raise ValueError(f"{count} weights for more task vectors than that")
+    return {name: weight + largest * sums[name] if largest else weight.clone() for name, weight in theta_0.items()}
+
+
+def _add(sums: dict[str, Tensor], theta_0: dict[str, Tensor], vector: SavedVector | None, weight: float) -> bool:
+    """Add one vector to the sums; says whether there was one."""
+    if vector is not None and weight:
+        for name, total in sums.items():
+            tau = vector.dense(name, theta_0[name])
+            total += tau if weight == 1 else weight * tau
+    return vector is not None

@@ -1,0 +1,215 @@
+"""Task vectors on disk: `task_<t>/task_vector.safetensors`, and for LoRA `task_<t>/adapter/` in PEFT's format.
+
+The file holds one tensor for each part of tau on each tuned weight (`<weight>.A`, `<weight>.B`, `<weight>.l`, or
+`<weight>` alone where tau is dense), `head.weight`, `head.bias`, `anchor.weight` and `anchor.bias`. Its header says the
+rest, all as text. Files from before there was a header hold every tau dense, and no anchor.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import get_args
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trainables.composition.adapter import write_adapter
+from trainables.composition.saved import PARTS, Origin, Rows, SavedVector
+from trainables.errors import InputError
+from trainables.task_vectors import Parametrisation
+
+FORMAT_VERSION = 1
+VECTOR_FILE = "task_vector.safetensors"
+_FOLDER = re.compile(r"task_([1-9][0-9]*)")
+
+
+def vector_folders(folder: Path) -> list[Path]:
+    """Find the task vectors that a seed has left in a folder.
+
+    Returns:
+        Their folders, in the order of the tasks.
+
+    Raises:
+        InputError: If there are none.
+    """
+    paths = folder.iterdir() if folder.is_dir() else ()
+    found = {match[1]: path for path in paths if (match := _FOLDER.fullmatch(path.name))}
+    if not found:
+        raise InputError(f"{folder}: holds no task vectors, which lie in folders task_1, task_2, ...")
+    return [found[number] for number in sorted(found, key=int)]
+
+
+def write_vector(folder: Path, vector: SavedVector) -> Path:
+    """Write a task vector whole or not at all.
+
+    Args:
+        folder: Of the seed; made if missing.
+        vector: With its origin.
+
+    Returns:
+        The folder `task_<t>`, which takes the place of one that an earlier attempt has left.
+    """
+    assert vector.origin is not None, "what is written says where it comes from"
+    target = folder / f"task_{vector.origin.task}"
+    _remove_left_beside(target)
+    unfinished = _beside(target)
+    unfinished.mkdir(parents=True)
+    try:
+        save_file(_tensors(vector), unfinished / VECTOR_FILE, metadata=_header(vector, vector.origin))
+        if vector.parametrisation == "lora":
+            write_adapter(unfinished / "adapter", vector.parameters)
+        _replace(unfinished, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return target
+
+
+def read_vector(folder: Path) -> SavedVector:
+    """Read the task vector in a folder `task_<t>`.
+
+    Returns:
+        The vector; its tensors are mapped from the file, so that only what is used is read.
+
+    Raises:
+        InputError: If there is none, or it cannot be read; one line that names the file.
+    """
+    path = folder / VECTOR_FILE
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+        return _vector(header, tensors)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{path}: is not a task vector ({_reason(error)})") from error
+
+
+def _beside(target: Path) -> Path:
+    """Return a hidden name beside a folder that nobody else uses."""
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+
+
+def _remove_left_beside(target: Path) -> None:
+    """Remove what a crash has left under such names."""
+    for left in target.parent.glob(f".{target.name}.*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Put a folder in the place of one that may be there: for a moment there is none, but never half of one."""
+    old = _beside(target)
+    with suppress(FileNotFoundError):
+        target.rename(old)
+    new.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _tensors(vector: SavedVector) -> dict[str, Tensor]:
+    tensors = {
+        _name(weight, part): value for weight, parts in vector.parameters.items() for part, value in parts.items()
+    }
+    rows = {"head": vector.head} if vector.anchor is None else {"head": vector.head, "anchor": vector.anchor}
+    for name, (weight, bias) in rows.items():
+        tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    return {name: value.contiguous() for name, value in tensors.items()}
+
+
+def _name(weight: str, part: str) -> str:
+    return weight if part == "tau" else f"{weight}.{part}"
+
+
+def _header(vector: SavedVector, origin: Origin) -> dict[str, str]:
+    return {
+        "format": "pt",  # by convention, the library whose tensors these are
+        "version": str(FORMAT_VERSION),
+        "parametrisation": vector.parametrisation,
+        "scale": repr(vector.scale),
+        "method": origin.method,
+        "task": str(origin.task),
+        "classes": f"{origin.classes.start}-{origin.classes.stop}",
+        "backbone": origin.backbone,
+        "backbone_digest": origin.backbone_digest,
+    }
+
+
+def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
+    """Put a vector together from what its file holds.
+
+    Returns:
+        The vector.
+
+    Raises:
+        KeyError: If something is missing.
+        ValueError: If something is not what it should be.
+    """
+    head = _pop_rows(tensors, "head")
+    if "version" not in header:  # written before there was a header
+        parametrisation: Parametrisation = "full"
+        anchor, origin, scale = None, None, 1.0
+    else:
+        if header["version"] != str(FORMAT_VERSION):
+            raise ValueError(f"format version {header['version']}, this version reads {FORMAT_VERSION}")
+        parametrisation = _parametrisation(header["parametrisation"])
+        anchor = _pop_rows(tensors, "anchor") if "anchor.weight" in tensors else None
+        origin, scale = _origin(header), float(header["scale"])
+        if len(origin.classes) != len(head[0]):
+            raise ValueError(f"{len(origin.classes)} classes, but the head has {len(head[0])} rows")
+    parameters = _parameters(tensors, parametrisation)
+    return SavedVector(
+        parametrisation=parametrisation, parameters=parameters, scale=scale, head=head, anchor=anchor, origin=origin
+    )
+
+
+def _pop_rows(tensors: dict[str, Tensor], name: str) -> Rows:
+    weight, bias = tensors.pop(f"{name}.weight"), tensors.pop(f"{name}.bias")
+    if weight.ndim != 2 or bias.shape != weight.shape[:1]:
+        raise ValueError(f"{name} is {tuple(weight.shape)} and {tuple(bias.shape)}, must be (c, d) and (c,)")
+    return weight, bias
+
+
+def _parametrisation(name: str) -> Parametrisation:
+    for known in get_args(Parametrisation):
+        if name == known:
+            return known
+    raise ValueError(f"parametrisation {name!r} is not known")
+
+
+def _origin(header: dict[str, str]) -> Origin:
+    start, stop = header["classes"].split("-")
+    return Origin(
+        method=header["method"],
+        task=int(header["task"]),
+        classes=range(int(start), int(stop)),
+        backbone=header["backbone"],
+        backbone_digest=header["backbone_digest"],
+    )
+
+
+def _parameters(tensors: dict[str, Tensor], parametrisation: Parametrisation) -> dict[str, dict[str, Tensor]]:
+    parts = PARTS[parametrisation]
+    ending = "" if parts == ("tau",) else f".{parts[0]}"
+    weights = [name.removesuffix(ending) for name in tensors if name.endswith(ending)]
+    found = {weight: {part: tensors.pop(_name(weight, part)) for part in parts} for weight in weights}
+    if not found or tensors:
+        raise ValueError(f"{next(iter(tensors))!r} is no part of one" if tensors else "no tuned weight in it")
+    for weight, values in found.items():
+        _require_shapes(weight, values)
+    return found
+
+
+def _require_shapes(weight: str, parts: dict[str, Tensor]) -> None:
+    wanted = {"tau": 2, "A": 2, "B": 2, "l": 1}
+    fits = all(value.ndim == wanted[part] for part, value in parts.items())
+    if not fits or ("A" in parts and len(parts["A"]) != parts["B"].shape[1]):
+        shapes = ", ".join(f"{part} {tuple(value.shape)}" for part, value in parts.items())
+        raise ValueError(f"{weight!r} has {shapes}")
+
+
+def _reason(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

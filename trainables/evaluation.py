@@ -1,0 +1,32 @@
+"""Accuracy of a classifier on sets of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+
+from trainables.data import ImageSet
+
+EVALUATION_BATCH = 256
+Predict = Callable[[Tensor], Tensor]
+
+
+def accuracy(predict: Predict, images: ImageSet, device: torch.device | str) -> float:
+    """Return how often the largest logit is the label's, in percent.
+
+    Args:
+        predict: Images `(b, c, h, w)` to logits `(b, C)`; of equal logits the first counts.
+        images: With labels in 0, ..., C - 1.
+        device: Where to predict.
+    """
+    correct = torch.zeros((), dtype=torch.int64, device=device)
+    for batch in images.batches(EVALUATION_BATCH, None, shuffle=False, device=device):
+        correct += (predict(batch.x).argmax(1) == batch.y).sum()
+    return 100.0 * int(correct) / len(images)
+
+
+def accuracies(predict: Predict, sets: Iterable[ImageSet], device: torch.device | str) -> list[float]:
+    """Return the accuracy on each of several sets, in percent; see `accuracy`."""
+    return [accuracy(predict, images, device) for images in sets]

@@ -1,0 +1,18 @@
+"""The state of a trial between two tasks: what it is, and how it lies on disk."""
+
+from __future__ import annotations
+
+from trainables.state.contents import JSON, State
+from trainables.state.files import STATE_FILE, check_state, places_of, read_state, write_state
+from trainables.state.kept import Places
+
+__all__ = [
+    "JSON",
+    "STATE_FILE",
+    "Places",
+    "State",
+    "check_state",
+    "places_of",
+    "read_state",
+    "write_state",
+]
