@@ -11,16 +11,11 @@ import itertools
 import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from tausearch.benchmarks import open_benchmark
+from tausearch.api import SearchRequest, plan_search, run_search
 from tausearch.cluster import local_cpus, ray_session
-from tausearch.planning import created, plan
-from tausearch.record import TrialSummary
-from tausearch.search_run import run_search
-from tausearch.spec import Resources
-from trainables.backbones import Backbone
+from tausearch.runs import Resources, TrialSummary, created
 
 SIZES = (16, 64)  # trials
 
@@ -74,31 +69,22 @@ def measure(trials: int) -> list[dict[str, Any]]:
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
         slots = local_cpus()
-        spec, root = plan(
-            benchmark=open_benchmark("digits", None),
-            method="ita-lora",
+        asked = SearchRequest(
+            "digits",
+            "ita-lora",
             trials=trials,
-            algorithm="tpe",
-            scheduler="none",
             concurrent=slots,
-            cpus_per_trial=1,
-            gpus_per_trial=0,
-            seed=0,
             name="overhead",
-            space=None,
-            overrides=None,
-            backbone=Backbone(),
-            precision="fp32",
             store_gigabytes=1,
-            storage=Path(folder),
-            address=None,
+            storage=folder,
         )
+        plan = plan_search(asked)
         start = time.monotonic()
-        with created(spec, root) as (spec, directory):
-            run_search(spec, root, directory, listeners=[clock])
+        with created(plan.spec, plan.storage) as (spec, directory):
+            run_search(spec, plan.storage, directory, listeners=[clock])
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
-    shares["of these, Ray alone would take"] = slots * _bare_ray(spec.resources, slots)
+    shares["of these, Ray alone would take"] = slots * _bare_ray(plan.spec.resources, slots)
     total = slots * (end - start)
     return [
         {"trials": trials, "part": part, "seconds": value, "percent": 100 * value / total}

@@ -17,11 +17,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from benchmarks.analytic import AnalyticTrial
-from tausearch.files import open_storage
-from tausearch.planning import created
-from tausearch.record import TrialSummary
-from tausearch.search_run import run_search
-from tausearch.spec import Protocol, Resources, RunSpec
+from tausearch.api import run_search
+from tausearch.runs import ExperimentProtocol, Resources, RunSpec, TrialSummary, created, open_storage
 
 TRIALS, TASKS, CONCURRENT = 1000, AnalyticTrial.tasks, 16
 
@@ -48,7 +45,7 @@ def _spec(trials: int, algorithm: str) -> RunSpec:
         purpose="search",
         benchmark="digits",
         method="ita-lora",
-        protocol=Protocol(
+        protocol=ExperimentProtocol(
             tasks=TASKS, epochs=1, batch_size=1, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
         ),
         resources=Resources(concurrent=CONCURRENT),

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from PIL import Image
 from rich.console import Console
 
-from tausearch.files import RunDirectory
-from tausearch.report import trials_table
-from tausearch.status import status
+from tausearch.cli.show_runs import trials_table
+from tausearch.runs import RunDirectory, read_status
 from trainables.data.embedded import digits, glyphs
 
 FOLDER = Path(__file__).parent / "images"
@@ -35,7 +34,7 @@ def sheet(load: object, classes: int, rows: int, name: str) -> None:
 
 def terminal(directory: RunDirectory) -> None:
     """Save the table of a finished search as the terminal shows it."""
-    found = status(directory)
+    found = read_status(directory)
     console = Console(record=True, width=130, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(f"$ tausearch search {found.spec.benchmark} {found.spec.method}", highlight=False)
     console.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-SOURCES = {
-    "tausearch": ROOT / "platform" / "tausearch",
-    "trainables": ROOT / "trainables",
-    "search_spaces": ROOT / "search_spaces",
-}
+from tests.support.imports import ROOT, SOURCES, files, imports
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Absolute names of all modules that a file imports, wherever in the file."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            yield node.module or ""
-
-
-def files(package: str) -> list[Path]:
-    found = sorted(SOURCES[package].rglob("*.py"))
-    assert len(found) > 3, f"the walk found nothing in {package}"
-    return found
+def modules_of(path: Path) -> set[str]:
+    return {each.module for each in imports(path)}
 
 
 @pytest.mark.parametrize(
@@ -45,11 +26,11 @@ def files(package: str) -> list[Path]:
 )
 def test_lower_floors_know_nothing_of_the_platform(package: str, forbidden: set[str]) -> None:
     for path in files(package):
-        assert not {name.split(".")[0] for name in imports(path)} & forbidden, path
+        assert not {name.split(".")[0] for name in modules_of(path)} & forbidden, path
 
 
 def test_only_the_trial_knows_ray() -> None:
-    users = {p.name for p in files("trainables") if any(n.split(".")[0] == "ray" for n in imports(p))}
+    users = {p.name for p in files("trainables") if any(n.split(".")[0] == "ray" for n in modules_of(p))}
     assert users == {"trial.py"}
 
 
@@ -71,7 +52,7 @@ def test_imports_only_go_down() -> None:
             parts[0] == "__init__" or parts[-1] == "pretrain_glyph_vit"
         ):  # a script that uses the rooms, imported by none
             continue
-        for name in imports(path):
+        for name in modules_of(path):
             if name.startswith("trainables."):
                 other = name.split(".")[1]
                 assert other == parts[0] or floor[other] > floor[parts[0]] or _leaf(other), f"{path} imports {name}"

@@ -1,4 +1,4 @@
-"""Class-incremental metrics of an accuracy matrix.
+"""Metrics of a trial: their names, and class-incremental metrics of an accuracy matrix.
 
 a[i][j] is the accuracy in percent on task j's evaluation images, over the logits of all classes seen so far, after
 training task i (both 0-based here); only j <= i exists.
@@ -7,8 +7,70 @@ training task i (both 0-based here); only j <= i exists.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trainables.config import Purpose
 
 AccuracyMatrix = Sequence[Sequence[float]]
+
+TRAIN_LOSS = "train/loss"
+PEAK_GPU_BYTES = "memory/peak_gpu_bytes"
+STAGES = ("preconsolidation", "training", "evaluation")
+_KINDS = ("val/", "test/", "train/", "seconds/", "memory/")
+_SECONDS = "seconds/"
+
+
+@dataclass(frozen=True)
+class MetricNames:
+    """Names of the accuracies that a trial reports: a search measures on the validation split, a final run on the test.
+
+    Attributes:
+        prefix: "val" or "test".
+    """
+
+    prefix: str
+
+    @property
+    def average_accuracy(self) -> str:
+        """Mean accuracy over the tasks seen so far; in every row."""
+        return f"{self.prefix}/average_accuracy"
+
+    @property
+    def final_accuracy(self) -> str:
+        """The same after the last task; in its row alone."""
+        return f"{self.prefix}/final_accuracy"
+
+    @property
+    def forgetting(self) -> str:
+        """Final forgetting; in the row of the last task alone."""
+        return f"{self.prefix}/forgetting"
+
+    def accuracy(self, task: int) -> str:
+        """Accuracy on one task (1-based)."""
+        return f"{self.prefix}/accuracy/task_{task}"
+
+
+VALIDATION, TEST = MetricNames("val"), MetricNames("test")
+
+
+def names_of(purpose: Purpose) -> MetricNames:
+    """Return the names of a search's or a final run's accuracies."""
+    return VALIDATION if purpose == "search" else TEST
+
+
+def seconds(stage: str) -> str:
+    """Return the name of the time that a stage of a task took."""
+    return f"{_SECONDS}{stage}"
+
+
+def is_seconds(name: str) -> bool:
+    """Whether a metric is the time of a stage."""
+    return name.startswith(_SECONDS)
+
+
+def is_metric(name: str) -> bool:
+    """Whether a value that Tune reports is one of a trial's metrics, and not one of Tune's own."""
+    return name.startswith(_KINDS)
 
 
 def average_accuracy(accuracies: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ from trainables.config import Precision
 from trainables.data import Benchmark, ImageSet, Task
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
-from trainables.metrics import average_accuracy, forgetting
+from trainables.metrics import average_accuracy, forgetting, seconds
 from trainables.preconsolidation import Preconsolidator
 from trainables.state import JSON, State
 
@@ -56,7 +56,7 @@ class IncrementalSequence:
     ) -> None:
         entry = get_method(method)
         config = entry.parse(hyperparameters)
-        self.name = entry.name
+        self.entry = entry
         self.backbone = backbone
         self.benchmark = benchmark
         self.device = torch.device(device)
@@ -128,7 +128,7 @@ class IncrementalSequence:
 
     def _origin(self, task: Task) -> Origin:
         return Origin(
-            method=self.name,
+            method=self.entry.name,
             task=task.index,
             classes=task.classes,
             backbone=self.backbone.name,
@@ -136,12 +136,12 @@ class IncrementalSequence:
         )
 
     def _accuracy_metrics(self) -> dict[str, float]:
-        prefix, last = self.benchmark.prefix, self.accuracies[-1]
-        metrics = {f"{prefix}/average_accuracy": average_accuracy(last)}
-        metrics |= {f"{prefix}/accuracy/task_{k}": value for k, value in enumerate(last, start=1)}
+        names, last = self.benchmark.metrics, self.accuracies[-1]
+        metrics = {names.average_accuracy: average_accuracy(last)}
+        metrics |= {names.accuracy(k): value for k, value in enumerate(last, start=1)}
         if self.finished:
-            metrics[f"{prefix}/final_accuracy"] = average_accuracy(last)
-            metrics[f"{prefix}/forgetting"] = forgetting(self.accuracies)
+            metrics[names.final_accuracy] = average_accuracy(last)
+            metrics[names.forgetting] = forgetting(self.accuracies)
         return metrics
 
     def close(self) -> None:
@@ -167,4 +167,4 @@ class IncrementalSequence:
 def _timed(row: dict[str, float], stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    row[f"seconds/{stage}"] = time.perf_counter() - start
+    row[seconds(stage)] = time.perf_counter() - start

@@ -13,6 +13,7 @@ from trainables.config import Purpose, TrialConfig
 from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
+from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 from trainables.state import Places, places_of, read_state, write_state
@@ -79,11 +80,10 @@ class Trial(tune.Trainable):
             row: dict[str, Any] = dict(self.sequence.run_next_task())
         except DivergedError as error:
             # The worst accuracy there is, so that every comparison at this task ranks the trial last.
-            prefix = self.sequence.benchmark.prefix
-            worst = {f"{prefix}/average_accuracy": 0.0}
+            worst = {self.sequence.benchmark.metrics.average_accuracy: 0.0}
             return {"task": float(error.task), **worst, "diverged": str(error), "done": True}
         if peak := peak_bytes():
-            row["memory/peak_gpu_bytes"] = float(peak)
+            row[PEAK_GPU_BYTES] = float(peak)
         return {**row, "done": self.sequence.finished}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, load_space, paper_benchmarks, parse_assignment
 from search_spaces.reading import read_space_file
-from tausearch.spec import require_space_fits
+from tausearch.choosing.spaces import require_space_fits
 from trainables.data import BENCHMARKS
 from trainables.methods import METHODS, get_method
 

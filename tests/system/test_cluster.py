@@ -17,10 +17,9 @@ import ray
 import timm
 from ray.cluster_utils import Cluster
 
-from tausearch.files import Storage
-from tausearch.record import Record, TrialSummary
-from tests.system.searches import train_workers
-from tests.system.services import wait_until
+from tausearch.runs import Record, Storage, TrialSummary
+from tests.support.searches import train_workers
+from tests.support.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

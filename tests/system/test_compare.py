@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tausearch.files import Storage
-from tausearch.spec import read_spec
-from tests.tausearch.final_runs import make_final_run
+from tausearch.runs import Storage, read_spec
+from tests.support.final_runs import make_final_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -53,4 +52,7 @@ def test_final_runs_here_and_there(tmp_path: Path) -> None:
 
     rows = json.loads(tausearch("compare", "digits", "--json", cwd=tmp_path))["rows"]
     assert [row["departures"][0] for row in rows] == ["the paper has no digits"] * 2
-    assert "the paper has no digits" in tausearch("compare", cwd=tmp_path) and storage.figure.stat().st_size > 5000
+    assert (
+        "the paper has no digits" in tausearch("compare", cwd=tmp_path)
+        and storage.comparison_figure.stat().st_size > 5000
+    )

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.best import load_best
-from tausearch.files import Storage
-from tausearch.record import Record
-from tausearch.spec import read_spec
+from tausearch.choosing import load_best
+from tausearch.runs import Record, Storage, read_spec
 from tests.support.layouts import encoded, put, resisc45_split
-from tests.system.test_search import tausearch
+from tests.support.searches import tausearch
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,9 +10,9 @@ import psutil
 import pytest
 from optuna.trial import TrialState
 
-from tausearch.best import load_best
-from tausearch.files import Storage
-from tests.system.searches import (
+from tausearch.choosing import load_best
+from tausearch.runs import Storage
+from tests.support.searches import (
     assert_mlflow_has_each_task_once,
     nested_runs,
     run,
@@ -21,7 +21,7 @@ from tests.system.searches import (
     train_workers,
     trials_of,
 )
-from tests.system.services import wait_until
+from tests.support.services import wait_until
 
 
 @pytest.mark.slow

@@ -11,16 +11,14 @@ import ray
 import torch
 
 from benchmarks.analytic import AnalyticTrial
-from tausearch.algorithms import FixedSource
+from tausearch.choosing import FixedSource
 from tausearch.cluster import fit_at_once
-from tausearch.files import RunDirectory
-from tausearch.observer import RecordListener
-from tausearch.pilot import propose
-from tausearch.record import Record
-from tausearch.runner import run_trials
-from tausearch.spec import Protocol, Resources, RunSpec
-from tausearch.watch import StorageWatch
-from trainables.config import TrialConfig
+from tausearch.cluster.pilot import propose
+from tausearch.driving import Job
+from tausearch.driving.observer import RecordListener
+from tausearch.driving.tune_run import run_on_tune
+from tausearch.driving.watch import StorageWatch
+from tausearch.runs import Conclusion, ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialTable
 from trainables.device import CONTEXT_BYTES, claim, fence
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -51,7 +49,7 @@ def fake_gpu() -> Iterator[None]:
 
 @pytest.mark.slow  # four processes and two more
 def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_path: Path) -> None:
-    protocol = Protocol(
+    protocol = ExperimentProtocol(
         tasks=TASKS, epochs=1, batch_size=1, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
     )
     spec = RunSpec(
@@ -66,23 +64,12 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     )
     points = {"alpha": 1.0, "lr": 0.01}
 
-    def make_config(number: int, hyperparameters: dict[str, Any]) -> TrialConfig:
-        return spec.trial(number, hyperparameters, 0, store=tmp_path, artifacts=None)
-
-    directory = RunDirectory(tmp_path / "greedy")
+    storage = Storage(tmp_path)
+    directory = storage.run("greedy")
     source = FixedSource((number, points) for number in range(4))
     record = Record(directory.record)
-    run_trials(
-        spec,
-        directory,
-        source,
-        make_config,
-        [RecordListener(record)],
-        [],
-        lambda: None,
-        StorageWatch(directory),
-        GreedyTrial,
-    )
+    job = Job(spec, storage, directory, TrialTable(), source, lambda trials, ids: Conclusion(), trainable=GreedyTrial)
+    run_on_tune(job, [RecordListener(record)], lambda: None, StorageWatch(directory))
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]
     assert "OutOfMemoryError" in (trials[2].error or "")

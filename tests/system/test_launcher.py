@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tausearch.files import Storage
-from tausearch.record import Record
+from tausearch.runs import Record, Storage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 

@@ -14,13 +14,11 @@ import psutil
 import pytest
 from optuna.trial import TrialState
 
-from tausearch.best import load_best
-from tausearch.files import Storage
-from tausearch.lock import is_driven
-from tausearch.record import TrialSummary
-from tausearch.spec import read_spec
-from tausearch.study import FIRST_STOP
-from tests.system.searches import (
+from tausearch.choosing import FIRST_STOP, load_best
+from tausearch.runs import Storage, TrialSummary, is_driven, read_spec
+from tests.support.searches import (
+    SEARCH,
+    TRIALS,
     assert_mlflow_has_each_task_once,
     kill_tree,
     run,
@@ -31,12 +29,10 @@ from tests.system.searches import (
     trials_of,
     without_time,
 )
-from tests.system.services import wait_until
+from tests.support.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-TRIALS = 4
-SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
 MEDIAN_TRIALS = 8
 MEDIAN = ["search", "digits", "finetune", "--scheduler", "median", "--trials", str(MEDIAN_TRIALS), "--concurrent", "2"]
 STOPPED_EARLY = (3, 8)  # rounds that search with TPE and stop trials early; the others are grids

@@ -18,25 +18,15 @@ import pytest
 import torch
 from peft import PeftModel
 
-from tausearch.best import load_best
-from tausearch.files import Storage
-from tausearch.record import Record
-from tausearch.spec import read_spec
+from tausearch.choosing import load_best
+from tausearch.runs import Record, Storage, read_spec
+from tests.support.searches import tausearch
 from trainables.backbones import Backbone
 from trainables.composition import read_vector
 from trainables.config import TrialConfig
 from trainables.trial import build_sequence
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
-
-
-def tausearch(*arguments: str, cwd: Path, code: int = 0) -> str:
-    """Run the command line in a process of its own; returns stdout. Stderr stays empty but for progress with --json."""
-    command = [sys.executable, "-m", "tausearch", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert done.stderr == "" or "--json" in arguments
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.files import RunDirectory
-from tausearch.record import Record
-from tests.system.test_resume import SEARCH, TRIALS, run
+from tausearch.runs import Record, RunDirectory
+from tests.support.searches import SEARCH, TRIALS, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.files import Storage
-from tausearch.record import Record, TrialSummary
-from tausearch.spec import read_spec
-from tests.system.services import postgresql, tracking_server, wait_until
+from tausearch.runs import Record, Storage, TrialSummary, read_spec
+from tests.support.services import postgresql, tracking_server, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.files import Storage
-from tausearch.lock import is_driven
-from tests.system.searches import (
+from tausearch.runs import Storage, is_driven
+from tests.support.searches import (
     assert_mlflow_has_each_task_once,
     run,
     started,
@@ -17,7 +16,7 @@ from tests.system.searches import (
     trials_of,
     without_time,
 )
-from tests.system.services import wait_until
+from tests.support.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

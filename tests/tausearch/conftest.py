@@ -1,15 +1,11 @@
-"""Specifications and trials made by hand: the platform is tested without training anything."""
+"""What tests of the platform share: the specification of a search."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tausearch.record import TrialSummary
-from tausearch.spec import Protocol, Resources, RunSpec
-
-FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
+from tausearch.runs import ExperimentProtocol, Resources, RunSpec
+from tests.support.trials import FIXED
 
 
 @pytest.fixture
@@ -19,7 +15,7 @@ def spec() -> RunSpec:
         purpose="search",
         benchmark="digits",
         method="ita-lora",
-        protocol=Protocol(
+        protocol=ExperimentProtocol(
             tasks=3, epochs=5, batch_size=32, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
         ),
         resources=Resources(),
@@ -32,16 +28,3 @@ def spec() -> RunSpec:
         start={"alpha": 1, "lr": 0.01},
         fixed=FIXED,
     )
-
-
-def make_trial(number: int, tasks: int = 3, value: float | None = None, **more: Any) -> TrialSummary:
-    """A trial after some tasks; with a value it is complete."""
-    rows = [
-        {"task": float(t), "val/average_accuracy": 100.0 - 10 * t, "val/accuracy/task_1": 90.0, "seconds/training": 1.5}
-        for t in range(1, tasks + 1)
-    ]
-    if value is not None:
-        rows[-1] |= {"val/final_accuracy": value, "val/forgetting": 1.0}
-    status = "complete" if value is not None else "running"
-    fields = {"status": status, "hyperparameters": {"alpha": 1.0 + number, "lr": 0.01, **FIXED}, **more}
-    return TrialSummary(number=number, seed=0, rows=rows, value=value, **fields)

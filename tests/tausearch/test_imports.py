@@ -6,10 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tausearch.files import Storage
-from tausearch.record import Record
-from tausearch.spec import RunSpec
-from tests.tausearch.conftest import make_trial
+from tausearch.runs import Record, RunSpec, Storage
+from tests.support.trials import make_trial
 
 
 def test_help_needs_neither_torch_nor_ray() -> None:
@@ -30,7 +28,7 @@ def test_a_trial_needs_no_peft() -> None:
 
 
 def test_who_starts_a_search_on_an_embedded_benchmark_builds_no_network() -> None:
-    code = "import tausearch.search_run; from trainables.backbones import Backbone; Backbone().digest, Backbone().input"
+    code = "import tausearch; tausearch.search; from trainables.backbones import Backbone as B; B().digest, B().input"
     assert not {"timm", "torchvision", "torch._dynamo", "matplotlib", "mlflow"} & imported_after(code)
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from search_spaces.reading import read_space_file
 from search_spaces.schema import resolve
-from tausearch.spec import require_space_fits
+from tausearch.choosing.spaces import require_space_fits
 from tests.support.linear_probe import LINEAR_PROBE
 from tests.support.reachable import reachable
 from tests.support.small_digits import SOURCE, few_digits, run, small_digits

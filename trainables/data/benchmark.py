@@ -21,6 +21,7 @@ from trainables.data.parts import Part
 from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
+from trainables.metrics import MetricNames, names_of
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,9 @@ class Benchmark:
     fingerprint: str
 
     @property
-    def prefix(self) -> str:
-        """Prefix of its metrics: "val" in a search, "test" in a final run."""
-        return "val" if self.purpose == "search" else "test"
+    def metrics(self) -> MetricNames:
+        """Names of the accuracies on its evaluation images."""
+        return names_of(self.purpose)
 
     def merged(self) -> Task:
         """Return all tasks as one, for joint training."""

@@ -22,6 +22,7 @@ from trainables.heads import Heads, new_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
 from trainables.methods.training import fit, local_loss, require_finite
+from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -75,7 +76,7 @@ class Finetune:
             optimizer.step()
             return loss.detach()
 
-        metrics = {"train/loss": fit(task, self.context, step)}
+        metrics = {TRAIN_LOSS: fit(task, self.context, step)}
         require_finite(parameters, self.context, task)
         return metrics
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tausearch.cli.options import DataRootOption, JsonOption, PartialOption, VariantOption
+from tausearch.screen import print_json
 
 data_app = typer.Typer(
     help="List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it.",
@@ -23,13 +24,14 @@ def data(context: typer.Context, data_root: DataRootOption = None, json: JsonOpt
     context.obj = (data_root, json)
     if context.invoked_subcommand is not None:
         return
-    from tausearch import data_report  # noqa: PLC0415  # torch takes seconds to import; --help must not
+    from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
+    from tausearch.cli.show_data import show_states
 
-    states = data_report.all_states(data_root)
+    states = dataset_states(data_root)
     if json:
-        data_report.print_json([state.as_dict() for state in states])
+        print_json([state.as_dict() for state in states])
     else:
-        data_report.show_states(states, data_root)
+        show_states(states, data_root)
 
 
 @data_app.command()
@@ -42,14 +44,15 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Read every image once and name each that cannot be read; of prepared data, every file is compared too."""
-    from tausearch import data_report  # noqa: PLC0415  # see data
+    from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
+    from tausearch.cli.show_data import show_check
 
     root, as_json = _inherited(context, data_root, json)
-    found = data_report.check(benchmark, root, variant, partial)
+    found = check_dataset(benchmark, root, variant, partial)
     if as_json:
-        data_report.print_json(asdict(found))
+        print_json(asdict(found))
     else:
-        data_report.show_check(found)
+        show_check(found)
     if found.faults:
         raise typer.Exit(1)
 
@@ -67,12 +70,12 @@ def prepare(
     json: JsonOption = False,
 ) -> None:
     """Convert a dataset to the tool's own form, beside it: trials share one copy and need not decode it again."""
-    from tausearch import data_report  # noqa: PLC0415  # see data
+    from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
 
     root, as_json = _inherited(context, data_root, json)
-    made = data_report.prepare(benchmark, root, variant, partial, form)
+    made = prepare_dataset(benchmark, root, variant, partial, form)
     if as_json:
-        data_report.print_json(made.as_dict())
+        print_json(made.as_dict())
     else:
         print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
         print(f"written to {made.prepared}")

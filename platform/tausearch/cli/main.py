@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
-from tausearch.cli import driving, reading  # noqa: F401  # their commands register themselves, in this order
+from tausearch.cli import launch, look  # noqa: F401  # their commands register themselves, in this order
 from tausearch.cli.data import data_app
 from tausearch.cli.options import app
+from tausearch.runs import StorageError
+from trainables.errors import InputError
 
 app.add_typer(data_app, name="data")
 
@@ -19,16 +22,21 @@ def main() -> None:
         sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
     try:
         app(standalone_mode=True)
-    except RuntimeError as error:
-        if type(error).__name__ != "StorageError":
-            raise
-        print(f"tausearch: {error}", file=sys.stderr)
-        sys.exit(1)
+    except StorageError as error:
+        _end(error, 1)
+    except InputError as error:
+        _end(error, 2)
     except ValueError as error:
-        if not {"InputError", "SpaceError"} & {kind.__name__ for kind in type(error).__mro__}:
+        from search_spaces import SpaceError  # pydantic takes a moment to import
+
+        if not isinstance(error, SpaceError):
             raise
-        print(f"tausearch: {error}", file=sys.stderr)
-        sys.exit(2)
+        _end(error, 2)
+
+
+def _end(error: Exception, code: int) -> NoReturn:
+    print(f"tausearch: {error}", file=sys.stderr)
+    sys.exit(code)
 
 
 def _join_seeds(arguments: list[str]) -> list[str]:

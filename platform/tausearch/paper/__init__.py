@@ -1,7 +1,9 @@
-"""The paper's results as data: one YAML file, checked when it is read."""
+"""The paper's results as data: one YAML file, checked when it is read.
 
-from __future__ import annotations
+What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
+asks for it pays for its imports and for no others.
+"""
 
-from tausearch.paper.results import PaperBenchmark, PaperCell, PaperResults, load_results, paper_results
+import lazy_loader
 
-__all__ = ["PaperBenchmark", "PaperCell", "PaperResults", "load_results", "paper_results"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ from search_spaces.schema import Strict
 
 FILE = Path(__file__).with_name("results.yaml")
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
-Row = tuple[Percent | None, ...]
+PaperRow = tuple[Percent | None, ...]
 
 
 class PaperBenchmark(Strict):
@@ -61,7 +61,7 @@ class Unlearning(Strict):
     control_gain: FiniteFloat
 
 
-class Composition(Strict):
+class PaperComposition(Strict):
     """What a method's task vectors can be composed to."""
 
     specialisation: Specialisation
@@ -104,15 +104,15 @@ class PaperResults(Strict):
     batch_size: int
     runs: int
     benchmarks: dict[str, PaperBenchmark]
-    final_accuracy: dict[str, Row]
-    standard_deviation: dict[str, Row]
-    forgetting: dict[str, Row]
-    ablations: dict[str, dict[str, Row]]
-    composition: dict[str, dict[str, Composition]]
+    final_accuracy: dict[str, PaperRow]
+    standard_deviation: dict[str, PaperRow]
+    forgetting: dict[str, PaperRow]
+    ablations: dict[str, dict[str, PaperRow]]
+    composition: dict[str, dict[str, PaperComposition]]
 
     @model_validator(mode="after")
     def _whole(self) -> PaperResults:
-        tables: dict[str, dict[str, Row]] = {
+        tables: dict[str, dict[str, PaperRow]] = {
             "final_accuracy": self.final_accuracy,
             "standard_deviation": self.standard_deviation,
             "forgetting": self.forgetting,

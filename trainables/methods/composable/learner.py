@@ -27,6 +27,7 @@ from trainables.methods.composable.penalty import (
 from trainables.methods.composable.rule import FISHER_FLOOR, Rule
 from trainables.methods.contract import Context
 from trainables.methods.training import fit, local_loss, require_finite
+from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import head_fisher
 from trainables.preconsolidation.probing import sample_features
@@ -113,7 +114,7 @@ class ComposableLearner:
             return loss.detach()
 
         metrics = self._check_stability(task)
-        metrics["train/loss"] = fit(task, self.context, step, penalty=self._penalty)
+        metrics[TRAIN_LOSS] = fit(task, self.context, step, penalty=self._penalty)
         require_finite(parameters, self.context, task)
         return metrics
 

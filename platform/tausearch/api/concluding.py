@@ -1,0 +1,72 @@
+"""What a run leaves behind when its last trial has ended: choice, results, insight, figures."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from tausearch.choosing import SearchStudy, write_best
+from tausearch.runs import (
+    Conclusion,
+    RunDirectory,
+    RunSpec,
+    TrialSummary,
+    best_trial,
+    importances,
+    rank_correlations,
+    write_results,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def conclude(
+    spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]
+) -> Conclusion:
+    """Write what a run leaves behind, and say what MLflow is to be told.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials.
+        run_ids: Number of a trial to the id of its run in MLflow, where it is known.
+
+    Returns:
+        For MLflow.
+    """
+    concluded = _conclude_search if spec.purpose == "search" else _conclude_training
+    return concluded(spec, directory, trials, run_ids)
+
+
+def _conclude_search(
+    spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]
+) -> Conclusion:
+    if write_best(spec, directory, trials, run_ids) is None:
+        return Conclusion(files=(directory.spec_file,))
+    metrics, figures = _insight(spec, directory, trials)
+    files = (directory.spec_file, directory.best_file, *figures)
+    return Conclusion(best_trial(trials), metrics=metrics, files=files)
+
+
+def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:
+    """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
+    from tausearch.figures import draw_search  # matplotlib, which no search needs before its end
+
+    mattered = importances(SearchStudy(spec, trials).optuna)
+    correlations = rank_correlations(trials, spec.steps, spec.metrics)
+    metrics = {f"importance/{name}": share for name, share in mattered.items()}
+    metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
+    try:
+        return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures)
+    except OSError as error:  # a full disk must not cost the best file
+        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
+        return metrics, []
+
+
+def _conclude_training(
+    spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]
+) -> Conclusion:
+    summary = write_results(spec, directory, trials)
+    metrics = {f"{name}/{part}": parts[part] for name, parts in summary.items() for part in ("mean", "std")}
+    return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file))

@@ -1,0 +1,170 @@
+"""The datasets of benchmarks: what is on disk, whether it is sound, and the tool's own form of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from tausearch.screen import LongWork
+from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
+from trainables.data.dataset import Dataset, NotFoundError, dataset_of
+from trainables.data.disk.listing import Listing
+from trainables.data.disk.passes import unreadable
+from trainables.data.disk.prepared import FORMS, Form, changed_files
+from trainables.data.opening import on_disk
+from trainables.data.parts import PARTS, Part
+from trainables.errors import InputError
+
+
+@dataclass(frozen=True)
+class DataState:
+    """A benchmark's data as it stands.
+
+    Attributes:
+        name: Of the benchmark.
+        state: "embedded", "whole", "not found", or what is wrong.
+        whole: Whether it can be used.
+        home: Where it is looked for.
+        layout: What was found.
+        prepared: Folder of its prepared form, if there is one.
+        classes: Class to its number of images in each part, in label order.
+        looks_for: The layouts that are recognised.
+        source: Where to get it.
+    """
+
+    name: str
+    state: str
+    whole: bool
+    home: str | None = None
+    layout: str | None = None
+    prepared: str | None = None
+    classes: dict[str, dict[str, int]] | None = None
+    looks_for: str | None = None
+    source: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form, with the sums of the counts."""
+        return {**asdict(self), "images": self.images}
+
+    @property
+    def images(self) -> dict[str, int] | None:
+        """Number of images of each part."""
+        if self.classes is None:
+            return None
+        return {part: sum(counts[part] for counts in self.classes.values()) for part in PARTS}
+
+    def count(self, part: Part) -> str:
+        """Say how many images a part has, and how many of each class."""
+        if self.classes is None:
+            return ""
+        each = [counts[part] for counts in self.classes.values()]
+        return f"{sum(each):,} ({min(each)}{'' if min(each) == max(each) else f' to {max(each)}'})"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What a check of all images found.
+
+    Attributes:
+        name: Of the benchmark.
+        home: Where its data lies.
+        layout: What was read.
+        images: Number of images read.
+        faults: One line for each image that cannot be read and each prepared file that has changed.
+    """
+
+    name: str
+    home: str
+    layout: str
+    images: int
+    faults: list[str]
+
+
+def dataset_states(root: str | None) -> list[DataState]:
+    """Look at every benchmark that has a name."""
+    embedded = [DataState(name, "embedded", True) for name in BENCHMARKS]
+    return embedded + [_state(dataset_of(BenchmarkRef(name=name), root)) for name in PUBLISHED]
+
+
+def _state(dataset: Dataset) -> DataState:
+    publication = PUBLISHED.get(dataset.ref.name)
+    state = DataState(
+        str(dataset.ref),
+        "whole",
+        True,
+        home=str(dataset.home),
+        looks_for=None if publication is None else publication.looks_for,
+        source=None if publication is None else publication.source,
+    )
+    try:
+        listing = dataset.as_it_is()
+        state = replace(state, layout=listing.layout, classes=_counts(listing))
+        if dataset.manifest() is not None:
+            state = replace(state, prepared=str(dataset.prepared))
+        checked = dataset.checked(listing)
+        dataset.require_total({part: len(checked.parts[part]()[1]) for part in PARTS})
+    except NotFoundError:
+        return replace(state, state="not found", whole=False)
+    except InputError as error:
+        return replace(state, state=re.sub(r"^benchmark '[^']*'( in [^:]*)?: ", "", str(error)), whole=False)
+    return state
+
+
+def _counts(listing: Listing) -> dict[str, dict[str, int]]:
+    """Return the number of images of each class in each part."""
+    count = len(listing.class_names)
+    rows = {part: torch.bincount(listing.parts[part]()[1], minlength=count).tolist() for part in PARTS}
+    return {name: {part: rows[part][label] for part in PARTS} for label, name in enumerate(listing.class_names)}
+
+
+def check_dataset(text: str, root: str | None, variant: str | None, partial: bool) -> CheckResult:
+    """Read every image of a benchmark's dataset once.
+
+    Returns:
+        What cannot be read.
+
+    Raises:
+        InputError: If there is no such dataset, or it is not whole.
+    """
+    dataset = _dataset(text, root, variant, partial)
+    manifest, listing = dataset.manifest(), dataset.listing()
+    parts = {part: listing.parts[part]() for part in PARTS}
+    dataset.require_total({part: len(parts[part][1]) for part in PARTS})
+    faults: list[str] = []
+    if manifest is not None:
+        changed = (name for name, is_changed in changed_files(dataset.prepared, manifest) if is_changed)
+        faults += [f"prepared file {dataset.prepared / name}: has changed since it was written" for name in changed]
+    with LongWork() as work:
+        for part in PARTS:
+            images = parts[part][0]
+            faults += map(str, unreadable(images, work.start(f"reading {part} images", len(images))))
+    count = sum(len(labels) for _, labels in parts.values())
+    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults)
+
+
+def prepare_dataset(text: str, root: str | None, variant: str | None, partial: bool, form: str) -> DataState:
+    """Convert a benchmark's dataset to the tool's own form.
+
+    Returns:
+        The dataset as it stands then.
+
+    Raises:
+        InputError: If that cannot be done.
+    """
+    chosen: Form | None = next((known for known in FORMS if known == form), None)
+    if chosen is None and form != "auto":
+        raise InputError(f"--form must be auto, {' or '.join(FORMS)}, got {form!r}")
+    dataset = _dataset(text, root, variant, partial)
+    with LongWork() as work:
+        dataset.prepare(chosen, work.start)
+    return _state(dataset)
+
+
+def _dataset(text: str, root: str | None, variant: str | None, partial: bool) -> Dataset:
+    ref = reference(text).with_options(variant=variant, partial=partial or None)
+    if not on_disk(ref):
+        raise InputError(f"benchmark {ref.name!r}: is made in memory; there is nothing on disk")
+    return dataset_of(ref, root)

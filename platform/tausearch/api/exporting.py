@@ -1,0 +1,63 @@
+"""Take a result out of the storage folder: the best file, and the task vectors of a final run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tausearch.choosing import BestFile, best_of_all
+from tausearch.runs import RunStatus, Storage, all_statuses
+from trainables.errors import InputError
+
+
+def export_best(storage: Storage, benchmark: str, method: str, target: Path) -> BestFile:
+    """Write the best configuration of all searches of a benchmark and method.
+
+    Returns:
+        What was written.
+
+    Raises:
+        InputError: If there is none, or the file cannot be written.
+    """
+    best = best_of_all(storage, benchmark, method)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        best.save(target)
+    except OSError as error:
+        raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
+    return best
+
+
+def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
+    """Copy the task vectors (and PEFT adapters, where there are any) of the latest final run of a configuration.
+
+    Returns:
+        The folder written: `seed_<s>/task_<t>/`.
+
+    Raises:
+        InputError: If no final run of this very configuration has finished, or the folder exists or cannot be made.
+    """
+    runs = [found for found in all_statuses(storage)[0] if _is_final(found, best)]
+    if not runs:
+        raise InputError(
+            f"no finished final run of this configuration of {best.method!r} on {best.benchmark!r} in {storage.root}"
+            " left task vectors; run `tausearch train` first"
+        )
+    try:
+        shutil.copytree(
+            storage.run(runs[-1].spec.name).artifacts,
+            target,
+            ignore=shutil.ignore_patterns(".*"),  # hidden: left half written by a process that was killed
+        )
+    except OSError as error:
+        raise InputError(f"--adapters {target}: cannot be made ({error.strerror or 'exists already'})") from error
+    return target
+
+
+def _is_final(found: RunStatus, best: BestFile) -> bool:
+    spec = found.spec
+    return (
+        (spec.purpose, spec.benchmark, spec.method) == ("final", best.benchmark, best.method)
+        and spec.fixed == best.hyperparameters
+        and found.counts["complete"] == spec.trials
+    )

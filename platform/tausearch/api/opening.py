@@ -1,0 +1,60 @@
+"""A benchmark as a run opens it: checked before any trial starts, with long work shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tausearch.screen import LongWork
+from trainables.backbones import InputSpec
+from trainables.config import Purpose
+from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
+from trainables.data import reference as known_reference
+from trainables.data.dataset import data_root as root_of
+from trainables.data.opening import on_disk
+from trainables.data.parts import Part
+from trainables.data.usable import require_usable
+
+
+@dataclass(frozen=True)
+class OpenBenchmark:
+    """A benchmark that is there.
+
+    Attributes:
+        ref: What it is called.
+        source: The means to read it.
+        data_root: Folder of the published datasets, if it is one of them; absolute, for a worker.
+    """
+
+    ref: BenchmarkRef
+    source: BenchmarkSource
+    data_root: str | None
+
+    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> None:
+        """Make sure that a run can use it: every image that it will read is readable, every class large enough.
+
+        Raises:
+            InputError: If not.
+        """
+        parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
+        with LongWork() as work:
+            require_usable(str(self.ref), self.data_root, parts, work.start)
+        build_benchmark(self.source, purpose, split_seed, reads)
+
+
+def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
+    """Find a benchmark.
+
+    Args:
+        text: See `BenchmarkRef`.
+        data_root: `--data-root`, or None.
+
+    Returns:
+        The benchmark; its images have been listed, none read.
+
+    Raises:
+        InputError: If there is none, or it is not on disk.
+    """
+    ref = known_reference(text)
+    root = str(root_of(data_root)) if on_disk(ref) and ref.path is None else None
+    return OpenBenchmark(ref, get_source(text, root), root)

@@ -1,0 +1,269 @@
+"""Check everything that can be wrong with a request before any work starts, and say exactly what will be done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import torch
+
+from tausearch.api.opening import OpenBenchmark, open_benchmark
+from tausearch.api.requests import SearchRequest, TrainRequest
+from tausearch.choosing import FIRST_STOP, running_method, space_of
+from tausearch.cluster import fit_at_once, local_cpus, require_reachable
+from tausearch.runs import (
+    ALGORITHMS,
+    SCHEDULERS,
+    Algorithm,
+    ExperimentProtocol,
+    Resources,
+    RunSpec,
+    Scheduler,
+    Storage,
+    new_run,
+    protocol_of,
+)
+from tausearch.tracking import checked_uri
+from trainables.backbones import Backbone
+from trainables.config import PRECISIONS, Purpose
+from trainables.data import reference
+from trainables.errors import InputError
+from trainables.methods import MethodEntry
+
+DEFAULT_TRIALS = 12
+_Name = TypeVar("_Name", bound=str)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done.
+
+    Attributes:
+        spec: The run, in full.
+        storage: The storage root, in which it is not created yet.
+        named: Whether somebody chose its name.
+    """
+
+    spec: RunSpec
+    storage: Storage
+    named: bool
+
+
+def plan_search(request: SearchRequest) -> Plan:
+    """Check a request for a search, and say exactly what it will do; starts nothing.
+
+    Returns:
+        The plan; a share of a GPU that is to be measured is 1 in it.
+
+    Raises:
+        InputError: If something in the request is wrong.
+        SpaceError: If the search space is.
+    """
+    entry = running_method(request.method)  # first: who names a method that does not run need not fetch a dataset
+    if request.gpus_per_trial == "auto" and request.address is None:
+        require_gpu("--gpus-per-trial auto")
+    opened = open_benchmark(_text_of(request), request.data_root)
+    file = None if request.space is None else Path(request.space)
+    space = space_of(request.method, opened.ref.name, file, request.overrides or {})
+    algorithm = _one_of("algorithm", request.algorithm, ALGORITHMS)
+    if not 0 <= request.seed < 2**32:
+        raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {request.seed}")
+    weights = None if request.weights is None else Path(request.weights).absolute()
+    backbone = Backbone(request.backbone or opened.source.backbone, weights)
+    precision = _one_of("precision", request.precision, PRECISIONS)
+    return _plan(
+        request,
+        "search",
+        opened,
+        entry,
+        backbone,
+        protocol_of(opened.source.spec, request.seed, backbone, precision),
+        trials=_trial_count(request.trials, algorithm, space.grid_size(), bool(space.space)),
+        algorithm=algorithm,
+        scheduler=_scheduler(request.scheduler, algorithm, _steps(entry, opened)),
+        seed=request.seed,
+        space=space.space,
+        start=space.start,
+        fixed=space.fixed,
+    )
+
+
+def plan_training(request: TrainRequest) -> Plan:
+    """Check a request for a final run, and say exactly what it will do; starts nothing.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InputError: If something in the request, or the best file's protocol, is wrong.
+    """
+    best, seeds = request.best, tuple(request.seeds)
+    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
+        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
+    entry = running_method(best.method)
+    opened = open_benchmark(request.benchmark or best.benchmark, request.data_root)
+    overrides = dict(request.overrides or {})
+    then = best.protocol
+    backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
+    protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision)
+    _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
+    return _plan(
+        request,
+        "final",
+        opened,
+        entry,
+        backbone,
+        protocol,
+        trials=len(seeds),
+        fixed=asdict(entry.parse({**best.hyperparameters, **overrides})),
+        seeds=seeds,
+        source=best.selection.search,
+        tuned_on=best.benchmark,
+        overrides=overrides,
+    )
+
+
+def _plan(
+    request: SearchRequest | TrainRequest,
+    purpose: Purpose,
+    opened: OpenBenchmark,
+    entry: MethodEntry,
+    backbone: Backbone,
+    protocol: ExperimentProtocol,
+    **own: Any,
+) -> Plan:
+    """Check and put together what searches and final runs have in common; `own` is what only one of them has."""
+    share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
+    resources = plan_resources(request.cpus_per_trial, share, request.concurrent, request.address)
+    if request.store_gigabytes < 0:
+        raise InputError(f"--store-size must be at least 0 (gigabytes), got {request.store_gigabytes:g}")
+    uri = checked_uri(request.tracking_uri)
+    stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
+    storage, name = new_run(request.storage, request.name, stem)
+    opened.require(purpose, protocol.split_seed, backbone.input)
+    spec = RunSpec(
+        name=name,
+        id=uuid4().hex,
+        purpose=purpose,
+        benchmark=str(opened.ref),
+        data_root=opened.data_root,
+        method=entry.name,
+        protocol=protocol,
+        resources=resources,
+        steps=_steps(entry, opened),
+        store_gigabytes=request.store_gigabytes,
+        tracking_uri=uri,
+        **own,
+    )
+    return Plan(spec, storage, named=request.name is not None)
+
+
+def _steps(entry: MethodEntry, opened: OpenBenchmark) -> int:
+    """Return the number of steps of a trial: one per task, or one in all for a method that sees all tasks at once."""
+    return 1 if entry.capabilities.joint else opened.source.num_tasks
+
+
+def _text_of(request: SearchRequest) -> str:
+    """Return what the benchmark is called, with the options that were given beside its name."""
+    ref = reference(request.benchmark).with_options(
+        tasks=request.tasks,
+        classes_per_task=request.classes_per_task,
+        class_order=request.class_order,
+        epochs=request.epochs,
+        variant=request.variant,
+        partial=request.partial or None,
+    )
+    return str(ref)
+
+
+def _one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
+    for each in allowed:
+        if each == name:
+            return each
+    raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
+
+
+def _scheduler(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
+    scheduler = _one_of("scheduler", name, SCHEDULERS)
+    if scheduler != "none" and algorithm == "gp":
+        raise InputError(f"--scheduler {name}: gp learns nothing from trials that were stopped; allowed with it: none")
+    if scheduler != "none" and steps <= FIRST_STOP:
+        raise InputError(
+            f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
+        )
+    return scheduler
+
+
+def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
+    if trials is not None and trials < 1:
+        raise InputError(f"--trials must be at least 1, got {trials}")
+    require_enough(trials, algorithm, grid_size, anything_to_search)
+    return trials or (grid_size if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
+
+
+def require_enough(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> None:
+    """Make sure that there are as many configurations to try as are asked for.
+
+    Raises:
+        InputError: If not.
+    """
+    if trials is not None and algorithm == "grid" and trials > grid_size:
+        raise InputError(f"--trials {trials}: the grid has {grid_size} points")
+    if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
+        raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
+
+
+def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
+    """Refuse to call it the same experiment when what the numbers depend on has changed."""
+    keys = ("tasks", "epochs", "batch_size", "weights_digest") if same_benchmark else ("weights_digest",)
+    for key in keys:
+        was, is_ = getattr(then, key), getattr(now, key)
+        if was != is_:
+            raise InputError(f"best file: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")
+
+
+def require_gpu(wish: str) -> None:
+    """Make sure that this machine has a GPU.
+
+    Raises:
+        InputError: If not; begins with `wish`.
+    """
+    if not torch.cuda.is_available():
+        raise InputError(f"{wish}: this machine has no GPU")
+
+
+def plan_resources(
+    cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
+) -> Resources:
+    """Check what a trial is to get and work out how many fit.
+
+    Returns:
+        What each trial gets and how many run at a time.
+
+    Raises:
+        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
+            no cluster answers at the address.
+    """
+    if cpus_per_trial < 1:
+        raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
+    if concurrent is not None and concurrent < 1:
+        raise InputError(f"--concurrent must be at least 1, got {concurrent}")
+    if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
+        raise InputError(
+            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
+        )
+    if address is not None:
+        require_reachable(address)
+    else:  # of a cluster, Ray knows once it is joined
+        if gpus_per_trial:
+            require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
+        if cpus_per_trial > local_cpus():
+            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
+    resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
+    if address is None and concurrent is not None:
+        fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
+        resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
+    return resources

@@ -1,0 +1,166 @@
+"""What can be asked for: one request per door, whose fields are the options of Python and of the command line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+
+from search_spaces import Scalar
+from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
+
+if TYPE_CHECKING:  # torch takes seconds to import; to show the options must not
+    from tausearch.choosing import BestFile
+
+DEFAULT_SEEDS = (0, 1, 2)
+Fields = ParamSpec("Fields")
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveRequest:
+    """What whoever drives a run can ask for, be it new or continued.
+
+    Attributes:
+        concurrent: Trials at a time; by default as many as fit this machine or the cluster, a quarter of the trials
+            at most where the algorithm learns from them. A continued run has as many as it was started with.
+        data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
+            a continued run the one that it was started with.
+        storage: Folder of run directories.
+        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
+        address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
+        progress_to: The stream on which progress is shown: "stdout" or "stderr".
+    """
+
+    concurrent: int | None = None
+    data_root: str | Path | None = None
+    storage: str | Path = DEFAULT_STORAGE
+    tracking_uri: str | None = None
+    address: str | None = None
+    progress_to: Literal["stdout", "stderr"] = "stdout"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRunRequest(DriveRequest):
+    """What every new run can ask for; see `DriveRequest` for the rest.
+
+    Attributes:
+        name: Of the run; by default made of benchmark and method, with the next free number.
+        overrides: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
+        cpus_per_trial: CPU threads of a trial.
+        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+    """
+
+    name: str | None = None
+    overrides: Mapping[str, Scalar] | None = None
+    cpus_per_trial: int = 1
+    store_gigabytes: float = DEFAULT_STORE_GIGABYTES
+
+
+@dataclass(frozen=True)
+class SearchRequest(NewRunRequest):
+    """A search; see `NewRunRequest` and `DriveRequest` for the rest.
+
+    Attributes:
+        benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
+            `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
+        method: Name.
+        trials: How many configurations; by default 12, or the whole grid.
+        algorithm: "tpe", "gp", "random" or "grid".
+        scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
+        gpus_per_trial: Share of a GPU; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
+        seed: Of the algorithm, of every trial, and of the validation split.
+        space: A search-space file whose entries go over the method's own.
+        backbone: Name of the backbone; by default the benchmark's.
+        weights: Local weights file of the backbone.
+        precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
+        tasks: Number of tasks; by default the benchmark's.
+        classes_per_task: Classes of a task, in place of `tasks`.
+        class_order: Seed of a random class order; by default the order of the labels.
+        epochs: Of fine-tuning; by default the benchmark's.
+        variant: Of a published dataset; see docs/data.md.
+        partial: Whether to accept fewer images than were published.
+        time_budget: Seconds after which the search is stopped; `resume` continues it.
+    """
+
+    benchmark: str
+    method: str
+    _: KW_ONLY
+    trials: int | None = None
+    algorithm: str = "tpe"
+    scheduler: str = "none"
+    gpus_per_trial: float | Literal["auto"] = 0
+    seed: int = 0
+    space: str | Path | None = None
+    backbone: str | None = None
+    weights: str | Path | None = None
+    precision: str = "fp32"
+    tasks: int | None = None
+    classes_per_task: int | None = None
+    class_order: int | None = None
+    epochs: int | None = None
+    variant: str | None = None
+    partial: bool = False
+    time_budget: float | None = None
+
+
+@dataclass(frozen=True)
+class ResumeRequest(DriveRequest):
+    """A search to continue; see `DriveRequest` for the rest.
+
+    Attributes:
+        name: Of the search.
+        trials: A new total, to extend the search; the algorithm is told everything that is known.
+        time_budget: Seconds after which the search is stopped; `resume` continues it.
+    """
+
+    name: str
+    _: KW_ONLY
+    trials: int | None = None
+    time_budget: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainRequest(NewRunRequest):
+    """A final run; see `NewRunRequest` and `DriveRequest` for the rest.
+
+    Attributes:
+        best: The chosen configuration, from `load_best`.
+        seeds: One trial each.
+        benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
+        gpus_per_trial: Share of a GPU; 0 trains on the CPU.
+    """
+
+    best: BestFile
+    _: KW_ONLY
+    seeds: Sequence[int] = DEFAULT_SEEDS
+    benchmark: str | None = None
+    gpus_per_trial: float = 0
+
+
+def with_fields_of(
+    request: Callable[Fields, Request],
+) -> Callable[[Callable[[Request], Answer]], Callable[Fields, Answer]]:
+    """Let a function of a request be called with the request's fields, so that they are written down once.
+
+    Args:
+        request: The class of the request.
+
+    Returns:
+        A decorator; what it returns has the signature of the request.
+    """
+
+    def decorate(answer: Callable[[Request], Answer]) -> Callable[Fields, Answer]:
+        @functools.wraps(answer)
+        def call(*args: Fields.args, **kwargs: Fields.kwargs) -> Answer:
+            return answer(request(*args, **kwargs))
+
+        signature = inspect.signature(request).replace(return_annotation=inspect.signature(answer).return_annotation)
+        call.__signature__ = signature  # type: ignore[attr-defined]  # what `help` and editors show
+        return call
+
+    return decorate

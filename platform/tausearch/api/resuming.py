@@ -1,0 +1,78 @@
+"""Continue a search that was stopped or killed, or extend one that has ended."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from tausearch.api.opening import open_benchmark
+from tausearch.api.planning import plan_resources, require_enough
+from tausearch.api.requests import ResumeRequest, with_fields_of
+from tausearch.api.searching import SearchResult, run_search
+from tausearch.runs import RunSpec, driver_lock, open_storage, protocol_of, read_spec, require_space
+from tausearch.tracking import checked_uri
+from trainables.backbones import Backbone
+from trainables.errors import InputError
+
+
+@with_fields_of(ResumeRequest)
+def resume(request: ResumeRequest) -> SearchResult:
+    """Continue a search that was stopped or killed: finished trials are kept, others go on after their last task.
+
+    Takes the fields of `ResumeRequest`.
+
+    Returns:
+        All trials and the best configuration.
+
+    Raises:
+        InputError: If there is no such search, another process drives it, or its protocol is no longer what it was.
+    """
+    root = open_storage(request.storage, write=True)
+    require_space(root.root)
+    directory = root.run(request.name)
+    if read_spec(directory).purpose != "search":
+        raise InputError(f"run {request.name!r} is a final run; only searches can be continued")
+    with driver_lock(directory):
+        spec = _continued(read_spec(directory), request)
+        spec.save(directory)
+        return run_search(
+            spec,
+            root,
+            directory,
+            address=request.address,
+            time_budget=request.time_budget,
+            progress_to=request.progress_to,
+        )
+
+
+def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+    """Check that a search can go on; returns what it is to be from now on."""
+    if request.data_root is not None:
+        spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, request.data_root).data_root})
+    _require_unchanged(spec)
+    if request.trials is not None:
+        spec = _extended(spec, request.trials)
+    wanted = request.concurrent or spec.resources.concurrent
+    resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
+    uri = checked_uri(request.tracking_uri) or spec.tracking_uri
+    return spec.model_copy(update={"resources": resources, "tracking_uri": uri})
+
+
+def _extended(spec: RunSpec, trials: int) -> RunSpec:
+    if trials < spec.trials:
+        raise InputError(f"--trials {trials}: the search has {spec.trials} trials already")
+    if trials > spec.trials:
+        grid_size = math.prod(len(dimension.grid) for dimension in spec.space.values())
+        require_enough(trials, spec.algorithm, grid_size, bool(spec.space))
+    return spec.model_copy(update={"trials": trials})
+
+
+def _require_unchanged(spec: RunSpec) -> None:
+    """Refuse to continue a search whose numbers would no longer be comparable."""
+    then = spec.protocol
+    backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
+    source = open_benchmark(spec.benchmark, spec.data_root).source
+    now = protocol_of(source.spec, then.split_seed, backbone, then.precision)
+    for key, value in then:
+        if getattr(now, key) != value:
+            raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

@@ -1,0 +1,119 @@
+"""Search the hyperparameters of a method on a benchmark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ray.tune import Trainable
+
+from tausearch.api.concluding import conclude
+from tausearch.api.planning import Plan, plan_search
+from tausearch.api.requests import SearchRequest, with_fields_of
+from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best
+from tausearch.cluster import with_measured_share
+from tausearch.driving import Job, Listener, drive
+from tausearch.runs import (
+    Conclusion,
+    Record,
+    RunDirectory,
+    RunResult,
+    RunSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    created,
+)
+from tausearch.screen import Stream
+from trainables.trial import Trial
+
+
+@dataclass(frozen=True)
+class SearchResult(RunResult):
+    """What a search found.
+
+    Attributes:
+        best: The chosen configuration; None if no trial finished.
+        best_file: The file that has it.
+    """
+
+    best: BestFile | None
+    best_file: Path | None
+
+
+@with_fields_of(SearchRequest)
+def search(request: SearchRequest) -> SearchResult:
+    """Search the hyperparameters of a method on a benchmark, judged on the validation split.
+
+    Takes the fields of `SearchRequest`.
+
+    Returns:
+        All trials and the best configuration.
+
+    Raises:
+        InputError: Before any work, if something in the request is wrong.
+        SpaceError: Before any work, if the search space is wrong.
+    """
+    plan = plan_search(request)
+    spec = _measured(request, plan) if request.gpus_per_trial == "auto" else plan.spec
+    with created(spec, plan.storage, rename=not plan.named) as (spec, directory):
+        return run_search(
+            spec,
+            plan.storage,
+            directory,
+            address=request.address,
+            time_budget=request.time_budget,
+            progress_to=request.progress_to,
+        )
+
+
+def _measured(request: SearchRequest, plan: Plan) -> RunSpec:
+    """Run a pilot trial, and give every trial the share of a GPU that it needs."""
+    pilot = plan.spec.trial(0, dict(plan.spec.start), store=plan.storage.store)
+    spec, line = with_measured_share(plan.spec, pilot, request.address)
+    print(line, file=sys.stdout if request.progress_to == "stdout" else sys.stderr, flush=True)
+    return spec
+
+
+def run_search(
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    *,
+    address: str | None = None,
+    time_budget: float | None = None,
+    progress_to: Stream = "stdout",
+    listeners: Sequence[Listener] = (),
+    trainable: type[Trainable] = Trial,
+) -> SearchResult:
+    """Run a search that has been planned and created, from wherever its record says that it is.
+
+    Args:
+        spec: What was asked for; saved already.
+        storage: Its root.
+        directory: Its run directory, which exists.
+        address: Of a running Ray cluster, or None.
+        time_budget: Seconds after which the search is stopped.
+        progress_to: The stream on which progress is shown: "stdout" or "stderr".
+        listeners: Told of every change after the record, the best file and the study file.
+        trainable: What a trial runs; another one measures the platform alone.
+
+    Returns:
+        All trials and the best configuration.
+    """
+    history = Record(directory.record).trials()
+    trials = TrialTable(history)
+    source = OptunaSource(spec, history)
+    mirror = StudyMirror(directory.study_file, spec.name, source.study.as_optuna, history)
+
+    def conclude_search(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> Conclusion:
+        mirror.conclude()
+        return conclude(spec, directory, trials, run_ids)
+
+    everyone: tuple[Listener, ...] = (BestListener(spec, directory, trials), mirror, *listeners)
+    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, trainable)
+    run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
+    best = load_best(directory.best_file) if directory.best_file.exists() else None
+    return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)

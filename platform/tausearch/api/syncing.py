@@ -1,0 +1,64 @@
+"""Rebuild MLflow from the Parquet record: what it lacks of a run is written, what it has is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tausearch.api.concluding import conclude
+from tausearch.runs import Record, RunDirectory, Storage, driver_lock, read_spec
+from tausearch.screen import chatter_to
+from tausearch.tracking import MlflowRun, checked_uri, reason
+from trainables.errors import InputError
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What MLflow has of a run now.
+
+    Attributes:
+        name: Of the run.
+        tracking_uri: Of the tracking store.
+        trials: Number of trials.
+        tasks: Number of tasks of all trials together.
+        written: Number of these tasks that it lacked before.
+    """
+
+    name: str
+    tracking_uri: str
+    trials: int
+    tasks: int
+    written: int
+
+
+def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None = None) -> Synced:
+    """Bring MLflow up to date with the record of a run that no process drives.
+
+    Args:
+        storage: Its root.
+        directory: Of the run.
+        tracking_uri: Where to write, and where the run is tracked from now on; by default where it was.
+
+    Returns:
+        What MLflow has of it now.
+
+    Raises:
+        InputError: If there is no such run, a process drives it, or MLflow cannot be written.
+    """
+    spec = read_spec(directory)
+    uri = checked_uri(tracking_uri) or spec.tracking_uri or storage.mlflow_uri
+    with driver_lock(directory), chatter_to(directory.log_file):
+        trials = Record(directory.record).trials()
+        ended = len(trials) == spec.trials and all(trial.status != "running" for trial in trials)
+        try:
+            run = MlflowRun(spec, storage, uri)
+            for trial in trials:
+                run.write(trial)
+            conclusion = conclude(spec, directory, trials, run.run_ids)
+            run.conclude("FINISHED" if ended else "KILLED", conclusion)
+        except InputError:
+            raise
+        except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+            raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
+        if tracking_uri is not None:
+            spec.model_copy(update={"tracking_uri": tracking_uri}).save(directory)
+    return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), run.written)

@@ -1,0 +1,23 @@
+from .best import BestFile, best_of_all, load_best
+from .keeping import BestListener, write_best
+from .sources import FixedSource, OptunaSource, TrialSource
+from .spaces import defaults, running_method, space_of
+from .study import FIRST_STOP, SearchStudy
+from .study_mirror import StudyMirror
+
+__all__ = [
+    "BestFile",
+    "BestListener",
+    "FIRST_STOP",
+    "FixedSource",
+    "OptunaSource",
+    "SearchStudy",
+    "StudyMirror",
+    "TrialSource",
+    "best_of_all",
+    "defaults",
+    "load_best",
+    "running_method",
+    "space_of",
+    "write_best",
+]

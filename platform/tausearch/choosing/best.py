@@ -1,0 +1,166 @@
+"""Best files: what a search exports and a final run reads; YAML with a versioned schema, refused if anything is off."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from search_spaces import Scalar
+from search_spaces.schema import Strict
+from search_spaces.values import ScalarField
+from tausearch.choosing.spaces import running_method
+from tausearch.runs import ExperimentProtocol, RunSpec, Storage, TrialSummary, all_statuses, replace_text
+from trainables.data import reference
+from trainables.errors import InputError
+from trainables.methods import get_method
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class Selection(Strict):
+    """How the configuration was chosen.
+
+    Attributes:
+        metric: Name of the metric.
+        value: Its value, percent.
+        trials: Number of trials that competed, that is, finished the last task.
+        trial: Number of the chosen trial.
+        search: Name of the search.
+        mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
+    """
+
+    metric: str
+    value: float
+    trials: int
+    trial: int
+    search: str
+    mlflow_run_id: str | None = None
+
+
+class BestFile(Strict):
+    """A chosen configuration and all that is needed to train it again.
+
+    Attributes:
+        schema_version: Of this layout.
+        benchmark: Name.
+        method: Name.
+        hyperparameters: All of them, searched and fixed.
+        protocol: See `ExperimentProtocol`.
+        selection: See `Selection`.
+        versions: Of tausearch, torch, timm and peft.
+    """
+
+    schema_version: Literal[1]
+    benchmark: str
+    method: str
+    hyperparameters: dict[str, ScalarField]
+    protocol: ExperimentProtocol
+    selection: Selection
+    versions: dict[str, str]
+
+    def save(self, path: Path) -> None:
+        """Write the file whole or not at all."""
+        header = "# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0 1 2\n"
+        replace_text(path, header + yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+
+
+def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: str | None = None) -> BestFile:
+    """Describe the chosen trial of a search, its hyperparameters with those that were left at their defaults."""
+    assert best.value is not None
+    hyperparameters: dict[str, Scalar] = asdict(get_method(spec.method).parse(best.hyperparameters))
+    return BestFile(
+        schema_version=SCHEMA_VERSION,
+        benchmark=spec.benchmark,
+        method=spec.method,
+        hyperparameters=hyperparameters,
+        protocol=spec.protocol,
+        selection=Selection(
+            metric=spec.metrics.final_accuracy,
+            value=best.value,
+            trials=competitors,
+            trial=best.number,
+            search=spec.name,
+            mlflow_run_id=mlflow_run_id,
+        ),
+        versions={name: version(name) for name in ("tausearch", "torch", "timm", "peft")},
+    )
+
+
+def load_best(path: str | Path) -> BestFile:
+    """Read a best file.
+
+    Returns:
+        The checked content.
+
+    Raises:
+        InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"best file {path}: cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"best file {path}: is not valid YAML") from error
+    if not isinstance(content, dict):
+        raise InputError(f"best file {path}: must be a mapping with the keys {', '.join(BestFile.model_fields)}")
+    got = content.get("schema_version", "none")
+    if got is True or got != SCHEMA_VERSION:
+        raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {got}")
+    try:
+        best = BestFile.model_validate(content)
+        _require_complete(best)
+    except ValidationError as error:
+        raise InputError(f"best file {path}: {_explain(error)}") from error
+    except InputError as error:
+        raise InputError(f"best file {path}: {error}") from error
+    return best
+
+
+def best_of_all(storage: Storage, benchmark: str, method: str) -> BestFile:
+    """Return the best configuration of all searches of a benchmark and method, from their records.
+
+    Raises:
+        InputError: If the method does not run, or no search of them has a finished trial.
+    """
+    running_method(method)
+    searches = [
+        found
+        for found in all_statuses(storage)[0]
+        if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
+    ]
+    finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
+    if not finished:
+        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
+    found = max(finished, key=lambda pair: pair[0])[1]
+    directory = storage.run(found.spec.name)
+    if directory.best_file.exists():
+        return load_best(directory.best_file)
+    assert found.best is not None
+    return choose(found.spec, found.best, found.counts["complete"])
+
+
+def _require_complete(best: BestFile) -> None:
+    """Refuse a file that names something unknown, or leaves a hyperparameter to whatever the default is today."""
+    reference(best.benchmark)
+    entry = running_method(best.method)
+    entry.parse(best.hyperparameters)
+    missing = [each.name for each in fields(entry.config) if each.name not in best.hyperparameters]
+    if missing:
+        raise InputError(f"key 'hyperparameters.{missing[0]}' is missing")
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"key {key!r} is missing"
+    if first["type"] == "extra_forbidden":
+        sections: dict[str | int, type[BaseModel]] = {"protocol": ExperimentProtocol, "selection": Selection}
+        model = BestFile if len(first["loc"]) == 1 else sections[first["loc"][0]]
+        return f"unknown key {key!r}; allowed: {', '.join(model.model_fields)}"
+    return f"key {key!r}: {first['msg']}, got {first['input']!r}"

@@ -1,0 +1,100 @@
+"""Sources of trials: a small contract, and the two that satisfy it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from search_spaces import Dimension, Scalar
+from tausearch.choosing.study import SearchStudy
+from tausearch.runs import RunSpec, Status, TrialSummary
+
+
+class TrialSource(Protocol):
+    """Says which trial comes next and is told how each one does."""
+
+    def next(self) -> tuple[int, dict[str, Scalar]] | None:
+        """Return number and hyperparameters of the next trial; None if there is none left."""
+        ...
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """Take note of a running trial's average accuracy after task `step`; says whether it should stop."""
+        ...
+
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        """Take note of how a trial ended."""
+        ...
+
+
+class OptunaSource:
+    """Trials chosen by an Optuna study that is rebuilt from the record.
+
+    The search's starting point comes first; of a grid, if it is one of its points. A grid is the list of its points,
+    handed to the study in order, so that every algorithm leaves the same kind of history.
+
+    Args:
+        spec: Space, algorithm, scheduler, seed, number of trials.
+        history: What is known already, when a search is continued. Trials that have not ended are handed out first,
+            under their own numbers.
+    """
+
+    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
+        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], len(history))
+        self.unfinished = [trial for trial in history if trial.status == "running"]
+        self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
+        points = [dict(spec.start)]
+        if spec.algorithm == "grid":
+            points = sorted(grid_points(spec.space), key=lambda point: point != spec.start)  # the rest as it was
+        tried = [self.study.point(trial) for trial in history]
+        for trial in self.unfinished:
+            self.study.enqueue(self.study.point(trial))
+        for point in points:
+            if point not in tried:
+                self.study.enqueue(point)
+
+    def next(self) -> tuple[int, dict[str, Scalar]] | None:
+        """See `TrialSource`."""
+        if self.unfinished:
+            trial = self.unfinished.pop(0)
+            hyperparameters = self.study.ask(trial.number)
+            self.study.replay_rows(trial)
+            return trial.number, hyperparameters
+        number = next(self.unused, None)
+        return None if number is None else (number, self.study.ask(number))
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """See `TrialSource`."""
+        return self.study.report(number, step, value)
+
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        """See `TrialSource`."""
+        self.study.tell(number, status, value)
+
+
+class FixedSource:
+    """Trials that were decided beforehand: the seeds of a final run.
+
+    Args:
+        trials: Number and hyperparameters of each.
+    """
+
+    def __init__(self, trials: Iterable[tuple[int, Mapping[str, Scalar]]]) -> None:
+        self.left = [(number, dict(hyperparameters)) for number, hyperparameters in trials]
+
+    def next(self) -> tuple[int, dict[str, Scalar]] | None:
+        """See `TrialSource`."""
+        return self.left.pop(0) if self.left else None
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """See `TrialSource`: no seed is ever stopped early."""
+        return False
+
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        """See `TrialSource`."""
+
+
+def grid_points(space: Mapping[str, Dimension]) -> list[dict[str, Scalar]]:
+    """Return every point of the grid, the last hyperparameter varying fastest."""
+    values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
+    return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]

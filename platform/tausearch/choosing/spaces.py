@@ -1,0 +1,89 @@
+"""The space of a method on a benchmark, checked against what the method can take; and which methods run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from search_spaces import METHODS_WITH_SPACE, Range, ResolvedSpace, Scalar, load_space
+from trainables.data import BENCHMARKS
+from trainables.errors import InputError
+from trainables.methods import METHODS, MethodEntry, get_method
+
+
+def running_method(name: str) -> MethodEntry:
+    """Look a method up by name.
+
+    Returns:
+        Its entry.
+
+    Raises:
+        InputError: If there is none of that name, or it has a search space but does not run yet.
+    """
+    if name in METHODS_WITH_SPACE and name not in METHODS:
+        raise InputError(
+            f"method {name!r} does not run yet: there are its search space (tausearch spaces {name}) and the paper's"
+            f" results; methods that run: {', '.join(METHODS)}"
+        )
+    return get_method(name)
+
+
+def space_of(method: str, benchmark: str, file: Path | None, overrides: Mapping[str, Scalar]) -> ResolvedSpace:
+    """Return exactly what a search uses; a method that does not run yet has a space all the same.
+
+    Args:
+        method: Name.
+        benchmark: Name.
+        file: The user's own file (`--space`).
+        overrides: Values fixed by the user (`--set`).
+
+    Returns:
+        The space, every value of which the method understands.
+
+    Raises:
+        InputError: Naming file or option, key, value and what is allowed, if the method cannot take a value.
+    """
+    entry = METHODS.get(method)
+    known = None if entry is None else [each.name for each in fields(entry.config)]
+    space = load_space(method, benchmark, file=file, overrides=overrides, known=known, benchmarks=BENCHMARKS)
+    if entry is not None:
+        own = load_space(method, benchmark, known=known)
+        for name, value in overrides.items():
+            _attempt(f"--set {name}={value}", entry, {**own.fixed, **own.start, name: value})
+        try:
+            require_space_fits(entry, space)
+        except InputError as error:
+            raise InputError(f"{file or f'{method}.yaml'}: {error}") from error
+    return space
+
+
+def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
+    """Make sure that the method understands every hyperparameter of a space, at its start and at both ends.
+
+    Raises:
+        InputError: If not.
+    """
+    entry.parse({**space.fixed, **space.start})
+    for name, dimension in space.space.items():
+        ends = (dimension.low, dimension.high) if isinstance(dimension, Range) else ()
+        for value in (*ends, *dimension.grid):
+            if isinstance(dimension, Range):
+                value = dimension.typed(value)
+            entry.parse({**space.fixed, **space.start, name: value})
+
+
+def _attempt(where: str, entry: MethodEntry, hyperparameters: Mapping[str, Scalar]) -> None:
+    try:
+        entry.parse(hyperparameters)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def defaults(space: ResolvedSpace) -> dict[str, Any]:
+    """Return the hyperparameters of a method that runs which the space leaves alone, with their defaults."""
+    if space.method not in METHODS:
+        return {}
+    named = {*space.space, *space.fixed}
+    return {each.name: each.default for each in fields(METHODS[space.method].config) if each.name not in named}

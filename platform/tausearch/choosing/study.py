@@ -1,0 +1,172 @@
+"""The Optuna study of a search: its space, its sampler, its rule for stopping early, and its history replayed.
+
+The study lives in the driver's memory. It is rebuilt from the record by asking, reporting and telling once more,
+through Optuna's public interface, so that whatever sampler and pruner keep about a trial is there after a resume.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from search_spaces import Dimension, Range
+from tausearch.runs import Algorithm, RunSpec, Scheduler, Status, TrialSummary
+from trainables.randomness import derive_seed
+
+WORST = 0.0  # percent: what a diverged trial is worth
+STARTUP_TRIALS = 6  # random ones before anything is modelled; Optuna's 10 would be most of a short search
+FIRST_STOP = 3  # the earliest task after which a trial may be stopped: before it accuracies say little about the end
+HALVING = 2  # asha goes on with the better half at tasks 3, 6, 12, ...
+MEDIAN_OF = 4  # how many other values the median rule asks for
+
+_STATES = {
+    "complete": TrialState.COMPLETE,
+    "pruned": TrialState.PRUNED,
+    "diverged": TrialState.PRUNED,
+    "failed": TrialState.FAIL,
+}
+
+
+class MedianPruner(optuna.pruners.BasePruner):
+    """Stops a trial whose accuracy after a task is below the median of all others' after the same task.
+
+    Optuna's own median rule compares a trial's best value so far. Average accuracy falls as tasks come, so that is the
+    value after the first task, which says nothing, and nothing is ever stopped.
+    """
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        """See `BasePruner`."""
+        step = trial.last_step
+        if step is None or step < FIRST_STOP:
+            return False
+        others = [
+            other.intermediate_values[step]
+            for other in study.get_trials(deepcopy=False)
+            if other.number != trial.number and step in other.intermediate_values
+        ]
+        return len(others) >= MEDIAN_OF and trial.intermediate_values[step] < statistics.median(others)
+
+
+class SearchStudy:
+    """An Optuna study for one search, trials known by their numbers in the search.
+
+    Args:
+        spec: Space, algorithm, scheduler, seed.
+        history: Trials that have ended already.
+        started: How many have started in all, when a search is continued.
+    """
+
+    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), started: int = 0) -> None:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.spec = spec
+        self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
+        # A sampler that starts again from the same seed would propose its first points a second time.
+        seed = derive_seed(spec.seed, "continued", started) % 2**32 if started else spec.seed
+        self.optuna = optuna.create_study(
+            direction="maximize",
+            sampler=_sampler(spec.algorithm, seed),
+            pruner=_pruner(spec.scheduler),
+            study_name=spec.name,
+        )
+        self.running: dict[int, optuna.Trial] = {}
+        self._reported: set[tuple[int, int]] = set()
+        self._stopped: set[int] = set()
+        for trial in history:
+            self.replay(trial)
+
+    def ask(self, number: int) -> dict[str, float | int | str | bool]:
+        """Start a trial; returns what it is to try: what was enqueued first, else the sampler's choice."""
+        self.running[number] = self.optuna.ask(self.space)
+        return dict(self.running[number].params)
+
+    def enqueue(self, hyperparameters: dict[str, float | int | str | bool]) -> None:
+        """Have a point tried before the sampler is asked."""
+        self.optuna.enqueue_trial(hyperparameters)
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """Take note of an accuracy after a task; says whether the trial should stop. A second time says the same."""
+        if (number, step) not in self._reported:
+            self._reported.add((number, step))
+            self.running[number].report(value, step)
+            if self.running[number].should_prune():
+                self._stopped.add(number)
+        return number in self._stopped  # also where its process died before it could be stopped
+
+    def tell(self, number: int, status: Status, value: float | None) -> None:
+        """Take note of how a trial ended.
+
+        One that did not reach the last task is pruned, whatever its last value was: average accuracy falls as tasks
+        come, so it would otherwise look better than a whole one. A Gaussian process learns nothing from pruned trials,
+        so a diverged one is told to it as complete and worst.
+        """
+        trial = self.running.pop(number)
+        if status == "complete":
+            assert value is not None and math.isfinite(value)
+            self.optuna.tell(trial, value)
+        elif status == "diverged" and self.spec.algorithm == "gp":
+            self.optuna.tell(trial, WORST)
+        else:
+            self.optuna.tell(trial, state=_STATES[status])
+
+    def replay(self, trial: TrialSummary) -> None:
+        """Take in a trial that the record knows; one that has not ended stays running."""
+        self.enqueue(self.point(trial))
+        self.ask(trial.number)
+        self.replay_rows(trial)
+        if trial.status != "running":
+            self.tell(trial.number, trial.status, trial.value)
+
+    def replay_rows(self, trial: TrialSummary) -> None:
+        """Report the tasks of a trial that the record knows; what was decided then is not decided again."""
+        for step, value in self._reports(trial).items():
+            self.report(trial.number, step, value)
+        self._stopped.discard(trial.number)
+
+    def as_optuna(self, trial: TrialSummary) -> FrozenTrial:
+        """Return Optuna's form of a trial that ended."""
+        return optuna.trial.create_trial(
+            state=_STATES[trial.status],
+            value=trial.value if trial.status == "complete" else None,
+            params=self.point(trial),
+            distributions=self.space,
+            intermediate_values=self._reports(trial),
+        )
+
+    def _reports(self, trial: TrialSummary) -> dict[int, float]:
+        """Return what a trial reports: task to accuracy; the task at which one diverged counts as the worst."""
+        values = {int(row["task"]): row[self.spec.metrics.average_accuracy] for row in trial.rows}
+        if trial.status == "diverged":
+            values[trial.tasks_done + 1] = WORST
+        return values
+
+    def point(self, trial: TrialSummary) -> dict[str, float | int | str | bool]:
+        """Return the searched hyperparameters of a trial."""
+        return {name: trial.hyperparameters[name] for name in self.space}
+
+
+def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:
+    if not isinstance(dimension, Range):
+        return optuna.distributions.CategoricalDistribution(dimension.choices)
+    if dimension.integer:
+        return optuna.distributions.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
+    return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
+
+
+def _sampler(algorithm: Algorithm, seed: int) -> optuna.samplers.BaseSampler:
+    if algorithm == "tpe":
+        return optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS
+        )
+    if algorithm == "gp":
+        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
+    return optuna.samplers.RandomSampler(seed=seed)  # a grid never asks it: all its points are enqueued
+
+
+def _pruner(scheduler: Scheduler) -> optuna.pruners.BasePruner:
+    if scheduler == "asha":
+        return optuna.pruners.SuccessiveHalvingPruner(min_resource=FIRST_STOP, reduction_factor=HALVING)
+    return MedianPruner() if scheduler == "median" else optuna.pruners.NopPruner()

@@ -1,0 +1,82 @@
+"""The Optuna study of a search as a file that optuna-dashboard opens: a view of the record that nothing reads back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial
+
+from tausearch.runs import TrialSummary
+
+_log = logging.getLogger(__name__)
+
+
+class StudyMirror:
+    """Writes every trial that ended to the study file; a failure to do so is noted in the log and stops nothing.
+
+    The file is made anew whenever a driver starts, so a continued search leaves no trial out and none twice. A trial's
+    number in the search is its attribute `trial`: in the file, trials are in the order in which they ended.
+
+    Args:
+        file: The study file.
+        name: Of the study.
+        as_optuna: Turns a trial that ended into Optuna's form of it.
+        history: Trials that are known already.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        name: str,
+        as_optuna: Callable[[TrialSummary], FrozenTrial],
+        history: Sequence[TrialSummary] = (),
+    ) -> None:
+        self.file = file
+        self.name = name
+        self.as_optuna = as_optuna
+        self.history = history
+        self._study: optuna.Study | None = None
+        self._failed = False
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """See `Listener`."""
+        self._write([trial] if trial.status != "running" else [])
+
+    def conclude(self) -> None:
+        """See that the file is whole though no trial changed: an earlier driver died as the last one ended."""
+        self._write([])
+
+    def _write(self, ended: Sequence[TrialSummary]) -> None:
+        if self._failed:
+            return
+        try:
+            self._study = self._study or self._create()
+            for trial in ended:
+                self._add(self._study, trial)
+        except Exception as error:  # a full disk, a lock that somebody else holds: whatever Optuna raises
+            self._failed = True
+            _log.warning("%s is no longer written: %s", self.file, error)
+
+    def _create(self) -> optuna.Study:
+        self.file.unlink(missing_ok=True)
+        Path(f"{self.file}.lock").unlink(missing_ok=True)  # of a driver that was killed: there is one at a time
+        storage = JournalStorage(JournalFileBackend(str(self.file)))
+        study = optuna.create_study(study_name=self.name, direction="maximize", storage=storage)
+        for trial in self.history:
+            if trial.status != "running":
+                self._add(study, trial)
+        return study
+
+    def _add(self, study: optuna.Study, trial: TrialSummary) -> None:
+        frozen = self.as_optuna(trial)
+        frozen.datetime_complete = datetime.now()
+        frozen.datetime_start = frozen.datetime_complete - timedelta(seconds=trial.seconds)
+        frozen.set_user_attr("trial", trial.number)
+        frozen.set_user_attr("status", trial.status)
+        study.add_trial(frozen)

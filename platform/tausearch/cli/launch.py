@@ -1,0 +1,273 @@
+"""The commands that start something: search, resume, extend, train."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tausearch.api import SearchRequest
+from tausearch.cli.options import (
+    AddressOption,
+    ConcurrentOption,
+    CpusOption,
+    DataRootOption,
+    GpusOption,
+    GpusOrAutoOption,
+    JsonOption,
+    NameOption,
+    NoStoreOption,
+    OwnConcurrentOption,
+    OwnDataRootOption,
+    OwnTrackingOption,
+    PartialOption,
+    SetOption,
+    SpaceOption,
+    StorageOption,
+    StoreSizeOption,
+    TimeBudgetOption,
+    TrackingOption,
+    VariantOption,
+    app,
+)
+from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
+from tausearch.screen import print_json
+from trainables.errors import InputError
+
+if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
+    from tausearch.api import SearchResult
+    from tausearch.choosing import BestFile
+    from tausearch.runs import RunSpec
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@app.command()
+def search(
+    benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
+    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
+    trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
+    algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = SearchRequest.algorithm,
+    scheduler: Annotated[
+        str, typer.Option(help="Stop bad trials early, after task 3 or later: none, asha or median; not with gp.")
+    ] = SearchRequest.scheduler,
+    concurrent: ConcurrentOption = None,
+    cpus_per_trial: CpusOption = SearchRequest.cpus_per_trial,
+    gpus_per_trial: GpusOrAutoOption = "0",
+    seed: Annotated[
+        int, typer.Option(help="Of the algorithm, the trials and the validation split.")
+    ] = SearchRequest.seed,
+    name: NameOption = None,
+    space: SpaceOption = None,
+    set_: SetOption = None,
+    backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
+    weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
+    precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
+    tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
+    classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
+    class_order: Annotated[str, typer.Option(help="label, or the seed of a random order.", metavar="ORDER")] = "label",
+    epochs: Annotated[int | None, typer.Option(help="Epochs of fine-tuning [default: the benchmark's].")] = None,
+    variant: VariantOption = None,
+    partial: PartialOption = False,
+    data_root: DataRootOption = None,
+    store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
+    no_store: NoStoreOption = False,
+    time_budget: TimeBudgetOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
+    given = _fields(locals())
+    from tausearch import api  # torch and Ray take seconds to import; --help must not
+
+    _show_search(api.search(**given), storage, json)
+
+
+@app.command()
+def resume(
+    name: Annotated[str, typer.Argument(help="Search to continue.")],
+    concurrent: OwnConcurrentOption = None,
+    time_budget: TimeBudgetOption = None,
+    data_root: OwnDataRootOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: OwnTrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Continue a search that was stopped or killed; nothing that was finished is run again."""
+    _continue(_fields(locals()), storage, json)
+
+
+@app.command()
+def extend(
+    name: Annotated[str, typer.Argument(help="Search to extend.")],
+    trials: Annotated[int, typer.Option(help="New total number of trials.")],
+    concurrent: OwnConcurrentOption = None,
+    time_budget: TimeBudgetOption = None,
+    data_root: OwnDataRootOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: OwnTrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Run more trials of a search, the algorithm told everything that is known."""
+    _continue(_fields(locals()), storage, json)
+
+
+@app.command()
+def train(
+    what: Annotated[
+        list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")
+    ],
+    seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
+    benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
+    set_: SetOption = None,
+    concurrent: ConcurrentOption = None,
+    cpus_per_trial: CpusOption = SearchRequest.cpus_per_trial,
+    gpus_per_trial: GpusOption = "0",
+    store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
+    no_store: NoStoreOption = False,
+    name: NameOption = None,
+    data_root: DataRootOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Train a chosen configuration on all training data and test it: the final run."""
+    given = _fields({name: value for name, value in locals().items() if name != "what"})
+    from tausearch import api  # torch and Ray take seconds to import; --help must not
+    from tausearch.cli import show_runs
+    from tausearch.screen import command_on, storage_words
+
+    result = api.train(_best_of(what, storage), **given)
+    if json:
+        trials = show_runs.trials_as_dicts(result.trials)
+        content = {"name": result.name, "summary": result.summary, "seeds": trials}
+        print_json({**content, **show_runs.tracking_as_dict(result)})
+    else:
+        show_runs.show_final(result, _spec_of(result.name, storage), storage_words(storage))
+    succeeded = all(trial.status == "complete" for trial in result.trials)
+    _leave(result.interrupted, succeeded, f"the finished seeds are in: {command_on('status', result.name, storage)}")
+
+
+def _fields(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn the options of a command, by their names there, into the fields of its request."""
+    given = dict(options)
+    given["progress_to"] = "stderr" if given.pop("json") else "stdout"
+    if given.pop("no_store", False):
+        given["store_size"] = 0.0
+    read: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "set_": ("overrides", _assignments),
+        "store_size": ("store_gigabytes", float),
+        "gpus_per_trial": ("gpus_per_trial", _share),
+        "time_budget": ("time_budget", _seconds),
+        "class_order": ("class_order", _class_order),
+        "seeds": ("seeds", _whole_numbers),
+    }
+    fields = {}
+    for name, value in given.items():
+        field, as_value = read.get(name, (name, lambda text: text))
+        fields[field] = as_value(value)
+    return fields
+
+
+def _assignments(texts: list[str] | None) -> dict[str, Any]:
+    from search_spaces import parse_assignment  # pydantic takes a moment to import
+
+    return dict(parse_assignment(text) for text in texts or [])
+
+
+def _share(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {text!r}") from None
+
+
+def _seconds(text: str | None) -> float | None:
+    """Read a duration such as `90s`, `45m`, `12h` or `2d`."""
+    if text is None:
+        return None
+    number, unit = text[:-1], _UNITS.get(text[-1:])
+    try:
+        seconds = float(number) * (unit or math.nan)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {text!r}")
+    return seconds
+
+
+def _class_order(text: str) -> int | None:
+    if text == "label":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
+    return int(text)
+
+
+def _whole_numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise InputError(f"--seeds must be whole numbers, got {text!r}") from None
+
+
+def _best_of(what: list[str], storage: str) -> BestFile:
+    from tausearch.choosing import best_of_all, load_best  # torch takes seconds to import
+    from tausearch.runs import open_storage
+    from trainables.data import reference
+
+    if len(what) == 1:
+        return load_best(what[0])
+    if len(what) == 2:
+        benchmark, method = what
+        return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method)
+    raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
+
+
+def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
+    from tausearch import api  # torch and Ray take seconds to import
+
+    _show_search(api.resume(**fields), storage, json)
+
+
+def _show_search(result: SearchResult, storage: str, json: bool) -> None:
+    from tausearch.cli import show_runs
+    from tausearch.screen import command_on, storage_words
+
+    if json:
+        best = None if result.best is None else result.best.model_dump(mode="json")
+        trials = show_runs.trials_as_dicts(result.trials)
+        print_json({"name": result.name, "best": best, "trials": trials, **show_runs.tracking_as_dict(result)})
+    else:
+        show_runs.show_search(result, _spec_of(result.name, storage), storage_words(storage))
+    advice = f"continue with: {command_on('resume', result.name, storage)}"
+    if result.out_of_time:
+        print(f"the time budget is used up; {advice}", file=sys.stderr)
+    succeeded = result.out_of_time or any(trial.status == "complete" for trial in result.trials)
+    _leave(result.interrupted, succeeded, advice)
+
+
+def _spec_of(name: str, storage: str) -> RunSpec:
+    from tausearch.runs import open_storage, read_spec
+
+    return read_spec(open_storage(storage, write=False).run(name))
+
+
+def _leave(interrupted: bool, succeeded: bool, advice: str) -> None:
+    if interrupted:
+        print(f"interrupted; {advice}", file=sys.stderr)
+        raise typer.Exit(130)
+    if not succeeded:
+        raise typer.Exit(1)

@@ -1,0 +1,234 @@
+"""The commands that read what runs left: status, compare, export, spaces, store, sync, ui."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tausearch.cli.options import (
+    JsonOption,
+    OwnTrackingOption,
+    SetOption,
+    SpaceOption,
+    StorageOption,
+    app,
+)
+from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
+from tausearch.screen import print_json
+from trainables.errors import InputError
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="Run to show; all runs without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Show what runs, what is done, and the best so far."""
+    from tausearch.cli import show_runs  # rich and pyarrow take a moment to import; --help must not
+    from tausearch.runs import all_statuses, read_status
+
+    root = open_storage(storage, write=False)
+    if name is None:
+        statuses, faults = all_statuses(root)
+        _say_unreadable(faults)
+        if json:
+            print_json([found.as_dict() for found in statuses])
+        else:
+            show_runs.show_statuses(statuses)
+        return
+    found = read_status(root.run(name))
+    if json:
+        correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
+        table = show_runs.trials_as_dicts(found.trials)
+        print_json({**found.as_dict(), "rank_correlation": correlations, "table": table})
+    else:
+        show_runs.show_status(found)
+
+
+@app.command()
+def compare(
+    benchmarks: Annotated[list[str] | None, typer.Argument(help="Benchmarks [default: all with a final run].")] = None,
+    transfer: Annotated[
+        bool, typer.Option("--transfer", help="Tuned here, judged there: a matrix per method.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Put final runs beside the paper's results: a table and a picture."""
+    from tausearch.comparison import FORMS, Form, show_comparison, show_transfer  # matplotlib takes a second to import
+
+    chosen = {"json": json, "csv": csv, "markdown": markdown, "latex": latex}
+    forms: list[Form] = [form for form in FORMS if chosen.get(form)] or ["table"]
+    if len(forms) > 1:
+        raise InputError(f"--{' and --'.join(forms)}: choose one of them")
+    if transfer and figure is not None:
+        raise InputError("--figure: draws methods by benchmark, so it does not go with --transfer")
+    root = open_storage(storage, write=False)
+    if transfer:
+        show_transfer(root, benchmarks or [], forms[0])
+    else:
+        show_comparison(root, benchmarks or [], forms[0], figure)
+
+
+@app.command()
+def export(
+    benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
+    method: Annotated[str, typer.Argument(help="Method.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
+    adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
+    from tausearch.api import export_adapters, export_best  # torch takes seconds to import; --help must not
+    from trainables.data import reference
+
+    root, ref = open_storage(storage, write=False), reference(benchmark)
+    target = output or Path(f"{ref.slug}-{method}.best.yaml")
+    best = export_best(root, str(ref), method, target)
+    written = {"best_file": str(target)}
+    if adapters is not None:
+        written["adapters"] = str(export_adapters(root, best, adapters))
+    if json:
+        print_json(written)
+    else:
+        for kind, path in written.items():
+            print(f"{kind.replace('_', ' ')}: {path}")
+
+
+@app.command()
+def spaces(
+    method: Annotated[str | None, typer.Argument(help="Method; all methods without it.")] = None,
+    benchmark: Annotated[str, typer.Option(help="Benchmark whose values to show.")] = "digits",
+    space: SpaceOption = None,
+    set_: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the search spaces: exactly what a search would use."""
+    from search_spaces import METHODS_WITH_SPACE, parse_assignment  # torch takes seconds to import; --help must not
+    from tausearch.choosing import space_of
+    from tausearch.cli import show_spaces
+    from trainables.data import reference
+
+    benchmark = reference(benchmark).name
+    overrides = dict(parse_assignment(text) for text in set_ or [])
+    resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
+    if json:
+        plain = [show_spaces.space_as_dict(found) for found in resolved]
+        print_json(plain[0] if method else plain)
+    elif method:
+        show_spaces.show_space(resolved[0])
+    else:
+        show_spaces.show_spaces(resolved)
+
+
+@app.command()
+def store(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """List the pre-consolidation store, what trials share, or clear it."""
+    from tausearch.cli import show_store  # torch takes seconds to import; --help must not
+    from trainables.preconsolidation.store import Store
+
+    folder = open_storage(storage, write=False).store
+    shared = Store(folder) if folder.is_dir() else None
+    removed = shared.shrink(0) if shared and clear else []
+    entries = shared.entries() if shared else []
+    if json:
+        print_json({"removed": len(removed), "entries": [show_store.entry_as_dict(entry) for entry in entries]})
+    else:
+        show_store.show_store(entries, removed if clear else None)
+
+
+@app.command()
+def sync(
+    name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: OwnTrackingOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
+    from tausearch.api import sync_run  # torch takes seconds to import; --help must not
+    from tausearch.runs import is_driven
+    from tausearch.tracking import checked_uri
+
+    checked_uri(tracking_uri)
+    root = open_storage(storage, write=False)
+    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
+    done, failed = [], 0
+    for directory in chosen:
+        try:
+            each = sync_run(root, directory, tracking_uri)
+        except InputError as error:
+            if name is not None:
+                raise
+            print(f"tausearch: {error}", file=sys.stderr)  # the others have servers of their own
+            failed += 1
+            continue
+        done.append(each)
+        if not json:
+            print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
+    if json:
+        print_json([asdict(each) for each in done])
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
+    storage: StorageOption = DEFAULT_STORAGE,
+) -> None:
+    """Open MLflow's pages on loopback, until Ctrl-C."""
+    root = open_storage(storage, write=False)
+    if not root.mlflow_file.exists():
+        raise InputError(f"--storage {root.root}: {_tracked_elsewhere(root) or 'has no runs yet'}")
+    _require_free(port)
+    # Without the parameter MLflow opens on its pages for language models, which show no runs.
+    page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
+    print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
+    os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
+    os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
+    mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
+    os.execv(sys.executable, [*mlflow, *stores])
+
+
+def _say_unreadable(faults: Sequence[InputError]) -> None:
+    """Name the runs that are left out because they cannot be read."""
+    for fault in faults:
+        print(f"tausearch: {fault}", file=sys.stderr)
+
+
+def _tracked_elsewhere(root: Storage) -> str | None:
+    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
+
+    specs, faults = root.read_each(read_spec)
+    _say_unreadable(faults)
+    uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None})
+    return f"its runs are tracked at {', '.join(uris)}" if uris else None
+
+
+def _require_free(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise InputError(
+            f"--port {port}: cannot be had ({os.strerror(error.errno or 0)}); choose another --port"
+        ) from error

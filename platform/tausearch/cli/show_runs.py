@@ -1,0 +1,193 @@
+"""Runs and their trials as tables for people, and as plain values for programs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tausearch.runs import ENOUGH, RunResult, RunSpec, RunStatus, TrialSummary, rank_correlations
+from tausearch.screen import brief, clock, console, number, percent, tool
+
+if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
+    from tausearch.api import FinalResult, SearchResult
+
+
+def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
+    """Return the plain form of a table of trials."""
+    return [
+        {
+            "trial": trial.number,
+            "seed": trial.seed,
+            "status": trial.status,
+            "value": trial.value,
+            "tasks": trial.tasks_done,
+            "seconds": trial.seconds,
+            "error": trial.error,
+            "hyperparameters": trial.hyperparameters,
+            "metrics": {k: v for k, v in trial.final.items() if k != "task"},
+        }
+        for trial in trials
+    ]
+
+
+def tracking_as_dict(result: RunResult) -> dict[str, Any]:
+    """Return where MLflow has a run, and why not if it has not."""
+    return {"tracking_uri": result.tracking_uri, "tracking_error": result.tracking_error}
+
+
+def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
+    """Return the table of trials, the best one marked."""
+    table = Table(title=f"{spec.method} on {spec.benchmark}: {spec.name}", title_justify="left")
+    names, searching = list(spec.space), spec.purpose == "search"
+    first = ("trial",) if searching else ("seed",)
+    for column in (*first, "status", f"{spec.metrics.prefix} accuracy", "forgetting", "tasks", "time", *names):
+        table.add_column(column, justify="left" if column == "status" else "right", no_wrap=True)
+    for trial in trials:
+        forgetting = trial.final.get(spec.metrics.forgetting)
+        label = f"{'* ' if trial.number == best else ''}{trial.number}" if searching else str(trial.seed)
+        table.add_row(
+            label,
+            trial.status,
+            percent(trial.value),
+            percent(forgetting),
+            f"{trial.tasks_done}/{spec.steps}",
+            clock(trial.seconds),
+            *(number(trial.hyperparameters.get(name)) for name in names),
+            style="bold green" if trial.number == best else "" if trial.status == "complete" else "dim",
+        )
+    return table
+
+
+def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
+    """Say what was not searched: values that the user or the space fixed, and the precision if it is not the usual."""
+    settings: dict[str, Any] = dict(spec.fixed)
+    if spec.protocol.precision != "fp32":
+        settings["precision"] = spec.protocol.precision
+    if settings:
+        label = "fixed" if spec.purpose == "search" else "trained with"
+        out.print(f"{label:<{indent}}{brief(settings, list(settings))}", soft_wrap=True)
+
+
+def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:
+    """Print what a search found and what to do next."""
+    out = console()
+    out.print(trials_table(spec, result.trials, None if result.best is None else result.best.selection.trial))
+    if result.best is None or result.best_file is None:
+        out.print("No trial finished its last task, so there is no best configuration.", style="yellow")
+    else:
+        chosen = brief(dict(result.best.hyperparameters), list(spec.space))
+        out.print(f"best        {result.best.selection.value:.2f} % ({result.best.selection.metric}): {chosen}")
+        out.print(f"best file   {result.best_file}", soft_wrap=True)
+        out.print(
+            f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
+            soft_wrap=True,
+        )
+    _show_settings(out, spec, 12)
+    out.print(f"MLflow      {_pages(spec, storage_option)}", soft_wrap=True)
+    out.print(f"log         {result.log_file}", soft_wrap=True)
+    if (result.path / "figures").exists():
+        out.print(f"figures     {result.path / 'figures'}", soft_wrap=True)
+    _show_trust(out, spec, result.trials, rank_correlations(result.trials, spec.steps, spec.metrics))
+    _show_tracking_error(out, result, storage_option)
+    _show_warnings(out, spec, result.trials)
+    _show_errors(out, result.trials)
+
+
+def _show_warnings(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
+    """Say where a metric that the method declares has reached the limit that it declares."""
+    from trainables.methods import get_method  # torch takes seconds to import
+
+    for metric in get_method(spec.method).metrics:
+        for trial in trials:
+            if warning := metric.warn(trial.number, trial.rows):
+                out.print(warning, style="yellow", soft_wrap=True)
+
+
+def _show_errors(out: Console, trials: Sequence[TrialSummary]) -> None:
+    """Say why trials failed or diverged."""
+    for trial in trials:
+        if trial.status in ("failed", "diverged"):
+            out.print(f"trial {trial.number} {trial.status}: {trial.error}", style="red", soft_wrap=True)
+
+
+def _show_trust(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], correlations: Mapping[int, float]) -> None:
+    """Say how far accuracies after early tasks tell the order at the end, or why that is not known."""
+    finished = sum(trial.status == "complete" for trial in trials)
+    what = "rank correlation of accuracy after task k with final accuracy"
+    if correlations:
+        values = "  ".join(f"{k}: {value:.2f}" for k, value in correlations.items())
+        equal = [str(k) for k in range(1, spec.steps) if k not in correlations]
+        note = f" (after task {', '.join(equal)} all are equal)" if equal else ""
+        out.print(f"{what}, {finished} finished trials   {values}{note}", soft_wrap=True)
+    elif spec.scheduler != "none":
+        out.print(f"{what}: not known, {finished} finished trials of {ENOUGH} or more that it takes", soft_wrap=True)
+
+
+def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
+    """Print the test results of a final run."""
+    out = console()
+    out.print(trials_table(spec, result.trials, None))
+    for metric, part in result.summary.items():
+        count = int(part["seeds"])
+        spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
+        out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+    _show_settings(out, spec, 14)
+    if spec.tuned_on is not None:
+        elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
+        out.print(f"tuned on      {spec.tuned_on} (search {spec.source}){elsewhere}", soft_wrap=True)
+    out.print(f"results       {result.results_file}", soft_wrap=True)
+    if (result.path / "task_vectors").exists():
+        out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
+    out.print(f"MLflow        {_pages(spec, storage_option)}", soft_wrap=True)
+    _show_tracking_error(out, result, storage_option)
+
+
+def _pages(spec: RunSpec, storage_option: str) -> str:
+    """Say where a person finds MLflow's pages of a run: on its server, or with a command."""
+    return f"{tool()} ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
+
+
+def _show_tracking_error(out: Console, result: RunResult, storage_option: str) -> None:
+    if result.tracking_error:
+        out.print(
+            f"MLflow at {result.tracking_uri} does not have all of it ({result.tracking_error}); once it does answer:"
+            f" {tool()} sync {result.name}{storage_option}",
+            style="yellow",
+            soft_wrap=True,
+        )
+
+
+def show_statuses(statuses: Sequence[RunStatus]) -> None:
+    """Print one line per run."""
+    table = Table()
+    for column in ("run", "purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters"):
+        table.add_column(column)
+    for found in statuses:
+        ended = found.spec.trials - found.counts["running"] - found.counts["pending"]
+        table.add_row(
+            found.spec.name,
+            found.spec.purpose,
+            found.spec.benchmark,
+            found.spec.method,
+            found.state,
+            f"{ended}/{found.spec.trials}",
+            percent(None if found.best is None else found.best.value),
+            "" if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
+        )
+    console().print(table if statuses else "no runs yet")
+
+
+def show_status(found: RunStatus) -> None:
+    """Print one run with its trials."""
+    out = console()
+    counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
+    out.print(f"{found.spec.name}: {found.state}; {counts}")
+    out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+    _show_settings(out, found.spec, 14)
+    if found.spec.purpose == "search":
+        _show_trust(out, found.spec, found.trials, found.rank_correlations)
+    _show_errors(out, found.trials)

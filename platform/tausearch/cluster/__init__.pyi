@@ -1,0 +1,17 @@
+from .capacity import at_once, at_once_here, fit_at_once, local_cpus
+from .head import head_watched
+from .pilot import with_measured_share
+from .preflight import require_fit_nodes
+from .session import ray_session, require_reachable
+
+__all__ = [
+    "at_once",
+    "at_once_here",
+    "fit_at_once",
+    "head_watched",
+    "local_cpus",
+    "ray_session",
+    "require_fit_nodes",
+    "require_reachable",
+    "with_measured_share",
+]

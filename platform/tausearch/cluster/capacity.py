@@ -1,0 +1,41 @@
+"""How much there is to compute with, and how many trials of a run it takes at a time."""
+
+from __future__ import annotations
+
+import os
+
+from tausearch.runs import Resources, RunSpec
+
+
+def local_cpus() -> int:
+    """Return how many CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def fit_at_once(resources: Resources, cpus: float, gpus: float) -> int:
+    """Return how many trials so many CPUs and GPUs can run at a time, at least one."""
+    fits = int(cpus // resources.cpus_per_trial)
+    if resources.gpus_per_trial:
+        fits = min(fits, int(gpus) * round(1 / resources.gpus_per_trial))
+    return max(1, fits)
+
+
+def at_once(spec: RunSpec, cpus: float, gpus: float) -> int:
+    """Return how many trials of a run to have at a time: what was asked for, else what so many CPUs and GPUs fit.
+
+    An algorithm that learns from trials that have ended is asked for a quarter of them at a time at most, unless more
+    was asked for: with all of them at once it would be a random search.
+    """
+    if spec.resources.concurrent is not None:
+        return spec.resources.concurrent
+    fits = min(fit_at_once(spec.resources, cpus, gpus), spec.trials)
+    learns = spec.purpose == "search" and spec.algorithm in ("tpe", "gp")
+    return min(fits, max(2, spec.trials // 4)) if learns else fits
+
+
+def at_once_here(spec: RunSpec) -> int:
+    """Return what `at_once` says of the Ray that this process is connected to, as it is now: nodes join and go."""
+    import ray  # takes seconds to import
+
+    has = ray.cluster_resources()
+    return at_once(spec, has.get("CPU", 1), has.get("GPU", 0))

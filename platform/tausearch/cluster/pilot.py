@@ -1,0 +1,93 @@
+"""How many trials share a GPU: measured by a pilot trial, proposed as 1/k."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tausearch.cluster.capacity import local_cpus
+from tausearch.cluster.session import ray_session
+from tausearch.runs import RunSpec
+from trainables.config import TrialConfig
+from trainables.device import CONTEXT_BYTES
+from trainables.errors import InputError
+from trainables.sequence import IncrementalSequence
+from trainables.trial import build_sequence
+
+HEADROOM = 1.15  # later tasks hold a few more head rows, and allocators fragment
+MOST = 64
+
+
+def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -> int:
+    """Return k, how many trials to run on one GPU.
+
+    Args:
+        peak_bytes: Most that one trial has reserved.
+        total_bytes: Memory of the GPU.
+        cpus: That the trials of one GPU can have.
+        cpus_per_trial: That each needs.
+
+    Returns:
+        At least 1; bounded by memory and by CPUs.
+    """
+    by_memory = int(total_bytes / (HEADROOM * peak_bytes + CONTEXT_BYTES))
+    return max(1, min(by_memory, cpus // cpus_per_trial, MOST))
+
+
+def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None) -> tuple[RunSpec, str]:
+    """Run the first tasks of a trial on a whole GPU and give the spec the share that it needs.
+
+    Args:
+        spec: With one GPU per trial.
+        config: Of the pilot: the first configuration of the search.
+        address: Of a running Ray cluster.
+
+    Returns:
+        The spec with 1/k, and a line that says what was measured.
+
+    Raises:
+        InputError: If the cluster has no GPU, or the pilot fails.
+    """
+    import ray  # takes seconds to import
+
+    resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
+    with ray_session(resources, address):
+        task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
+        try:
+            peak, total = ray.get(task.remote(config.as_dict()))
+        except ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise InputError(f"--gpus-per-trial auto: the pilot trial failed ({reason})") from error
+        have = ray.cluster_resources()
+        gpus = int(have.get("GPU", 1))
+        cpus = int(have.get("CPU", local_cpus())) // gpus
+    if peak == 0:
+        raise InputError("--gpus-per-trial auto: the pilot trial used no GPU memory, so there is nothing to measure")
+    k = propose(peak, total, cpus, spec.resources.cpus_per_trial)
+    chosen = resources.model_copy(update={"gpus_per_trial": 1 / k})
+    line = f"pilot: {peak / 2**30:.2f} of {total / 2**30:.1f} GiB at most, so {k} trials per GPU"
+    return spec.model_copy(update={"resources": chosen}), line
+
+
+def run_to_peak(sequence: IncrementalSequence) -> None:
+    """Run as many tasks as the method declares that its memory takes to peak, or all if there are fewer."""
+    for _ in range(sequence.entry.capabilities.tasks_to_peak):
+        if not sequence.finished:
+            sequence.run_next_task()
+
+
+def _measure(config: dict[str, Any]) -> tuple[int, int]:
+    """Run as many tasks as the method's memory takes to peak on this worker's GPU.
+
+    Returns:
+        The peak and the GPU's memory, bytes.
+    """
+    import torch  # in the worker, which sees its own GPU alone
+
+    from trainables.device import peak_bytes, release
+
+    sequence = build_sequence(TrialConfig(**config))
+    release()
+    run_to_peak(sequence)
+    sequence.close()
+    total = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0
+    return peak_bytes(), total

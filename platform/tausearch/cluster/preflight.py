@@ -1,0 +1,115 @@
+"""Look at every node of a cluster before the first trial: a search of days must not stumble over one of them later."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from tausearch.cluster import node_probe
+from tausearch.runs import Resources
+from trainables.errors import InputError
+
+PACKAGES = ["ray", "torch", "tausearch"]
+_IMPORTED = ["trainables.trial", "trainables.backbones.loading", "sklearn.mixture"]  # by a trial, sooner or later
+_ANSWER_SECONDS = 180.0  # torch and timm from a cold network disk
+
+ray.cloudpickle.register_pickle_by_value(node_probe)  # a node without our package shall say so itself
+
+
+def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] = ()) -> None:
+    """Make sure that every node can run trials: versions, storage, package, data, resources.
+
+    A node that was started with no CPUs gets no trials, so nothing is asked of it.
+
+    Args:
+        resources: Of a trial.
+        folder: The run directory.
+        needed: Other files and folders that trials read.
+
+    Raises:
+        InputError: Naming every node that cannot, and why.
+    """
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    if not nodes:
+        raise InputError("no node of the cluster has a CPU for a trial")
+    token = f".preflight-{uuid4().hex[:12]}"
+    (folder / token).write_text(token)
+    try:
+        reports = _ask(nodes, folder, token, list(needed))
+        problems = [problem for node in nodes if (problem := _problem(node, reports, resources, folder, token))]
+    finally:
+        for file in folder.glob(f"{token}*"):
+            file.unlink(missing_ok=True)
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str]) -> dict[str, Any]:
+    """Run the probe on all nodes at once; returns node id to report, or to the error, or nothing without an answer."""
+    probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
+    asked = {}
+    for node in nodes:
+        here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        call = probe.options(scheduling_strategy=here)
+        asked[call.remote(str(folder), token, _answer_file(token, node), PACKAGES, _IMPORTED, needed)] = node["NodeID"]
+    answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS)
+    reports: dict[str, Any] = {}
+    for answer in answered:
+        try:
+            reports[asked[answer]] = ray.get(answer)
+        except Exception as error:  # the node, its worker or Ray itself
+            reports[asked[answer]] = error
+    return reports
+
+
+def _problem(
+    node: dict[str, Any], reports: dict[str, Any], resources: Resources, folder: Path, token: str
+) -> str | None:
+    """Return the line that says why a node cannot run trials; None if it can."""
+    name = f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, Ray's {node['NodeID'][:8]})"
+    report = reports.get(node["NodeID"])
+    if report is None:
+        return f"{name}: did not answer within {_ANSWER_SECONDS:g} s"
+    if isinstance(report, Exception):
+        return f"{name}: cannot run a task ({str(report).strip().splitlines()[-1]})"
+    here = {"python": platform.python_version(), **{package: version(package) for package in PACKAGES}}
+    for package, ours in here.items():
+        if report[package] != ours:
+            return f"{name}: has {package} {report[package] or '(none)'}, this machine has {ours}; make them the same"
+    if report["import"]:
+        return f"{name}: cannot import {report['import']}; install tausearch there (make setup)"
+    if report["storage"]:
+        return f"{name}: does not see the run directory {folder} ({report['storage']}); --storage must be shared"
+    if not _sees(folder / _answer_file(token, node)):
+        return f"{name}: writes to another {folder} than this machine; --storage must be shared"
+    if report["missing"]:
+        return f"{name}: does not see {report['missing']}, which trials read; put it at the same path on every node"
+    for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
+        has = node["Resources"].get(kind, 0)
+        if has < wanted:
+            return (
+                f"{name}: has {has:g} {kind}, a trial needs {wanted:g}; ask for less, or start this node's Ray with"
+                " --num-cpus=0 so that it gets no trials"
+            )
+    return None
+
+
+def _answer_file(token: str, node: dict[str, Any]) -> str:
+    return f"{token}-{node['NodeID']}"
+
+
+def _sees(file: Path) -> bool:
+    deadline = time.monotonic() + node_probe.SETTLE_SECONDS
+    while not file.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True

@@ -1,0 +1,109 @@
+"""Start or join Ray, quietly, and know what it has."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tausearch.cluster.capacity import local_cpus
+from tausearch.runs import Resources
+from trainables.errors import InputError
+
+# Read by Ray and Tune when they start, and by the processes that they start, never when they are imported. Working
+# folders stay the user's, results are ours to keep, and nobody is told about usage.
+_ENVIRONMENT = {
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # `interruptible` has its own
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # `TuneSearcher` says how many; with Tune's 1, processes start one by one
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # Tune's own snapshots are never read
+    # Ray would start one Python process per CPU in advance, and wait for them. Tune gives its processes an environment
+    # of their own, so that none of those is ever used.
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+}
+
+_PRIVATE = "tausearch_own"  # a resource by which a Ray of our own is known to others
+
+
+def require_reachable(address: str) -> None:
+    """Make sure that something listens where a cluster is said to be: Ray itself would try for minutes.
+
+    Raises:
+        InputError: If not, or if it is no address.
+    """
+    if address == "auto":
+        return  # Ray looks on this machine, and says at once if there is none
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise InputError(f"--address must be auto, HOST:PORT or ray://HOST:PORT, got {address!r}")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise InputError(f"--address {address}: no Ray cluster answers there ({error.strerror or error})") from error
+
+
+def _leave() -> None:
+    """Disconnect from Ray.
+
+    Tune leaves handles of actors and objects behind in reference cycles. If the collector finds one of them, from
+    another thread, in the middle of Ray's shutdown, Ray ends the whole process ("accesses the Ray's worker after it is
+    shutdown"). So they are collected before, and none is while it shuts down.
+    """
+    import ray  # takes seconds to import
+
+    gc.collect()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def ray_session(resources: Resources, address: str | None = None) -> Iterator[None]:
+    """Start a Ray of our own, or join the one at `address`, for as long as the block runs.
+
+    Raises:
+        InputError: If no Ray answers at the address, it is another version, another run's own, or too small for a
+            single trial.
+        RuntimeError: Whatever else Ray has to say.
+    """
+    os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
+    import ray  # takes seconds to import
+
+    try:
+        ray.init(
+            address=address or "local",
+            num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial),
+            resources=None if address else {_PRIVATE: 1},
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="WARNING",
+        )
+    except ConnectionError as error:
+        said = " ".join(str(error).split())
+        hint = "RAY_AUTH_MODE=token where one is asked for"
+        raise InputError(f"--address {address}: no Ray cluster can be joined there ({said}); {hint}") from error
+    except RuntimeError as error:  # Ray's own comparison of its version and Python's
+        if "Version mismatch" not in str(error):
+            raise
+        raise InputError(f"--address {address}: {' '.join(str(error).split())}") from error
+    try:
+        has = ray.cluster_resources()
+        if address and _PRIVATE in has:
+            raise InputError(
+                f"--address {address}: the Ray that answers is another run's own and ends with it; start one that stays"
+                " with: ray start --head"
+            )
+        for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
+            if wanted > has.get(kind, 0):
+                raise InputError(f"a trial needs {wanted:g} {kind}, the cluster has {has.get(kind, 0):g} in all")
+        yield
+    finally:
+        _leave()

@@ -1,0 +1,155 @@
+"""What `tausearch compare` does, from the options to what is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from tausearch.comparison import formats
+from tausearch.comparison.cells import Sheet, comparison_sheets, transfer_sheet
+from tausearch.comparison.figure import draw
+from tausearch.comparison.rows import Comparison, compare
+from tausearch.comparison.runs import FinalRun, read_final_runs
+from tausearch.comparison.terminal import show_sheets
+from tausearch.comparison.transferring import transfer
+from tausearch.paper import paper_results
+from tausearch.runs import Storage
+from tausearch.screen import console, print_json
+from trainables.data import BENCHMARKS
+from trainables.errors import InputError
+
+Form = Literal["table", "json", "csv", "markdown", "latex"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+
+def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None) -> None:
+    """Print final runs beside the paper's results and draw the picture.
+
+    Args:
+        storage: Where the runs are.
+        benchmarks: Which to show; empty for all that have a run.
+        form: How to print.
+        figure: Where to draw; None for `compare.png` in the storage folder.
+
+    Raises:
+        InputError: If a benchmark is unknown, or the picture cannot be written.
+    """
+    runs, without = _final_runs(storage)
+    _require_known(runs, benchmarks)
+    if not runs and form != "json":
+        _nothing(storage, without, form)
+        return
+    paper = paper_results()
+    comparisons = compare(runs, paper, list(dict.fromkeys(benchmarks)))
+    drawn = _draw(comparisons, figure, storage) if runs else None
+    sheets = [sheet for each in comparisons for sheet in comparison_sheets(each, paper)]
+    if form == "json":
+        rows = formats.rows_as_dicts(comparisons)
+        content = {"source": paper.source, "figure": None if drawn is None else str(drawn), "rows": rows}
+        print_json({**content, "without_results": without})
+    elif form == "csv":
+        print(formats.as_csv(formats.comparison_records(comparisons)), end="")
+    elif form == "table":
+        _print_comparison(sheets, comparisons, without, drawn)
+    else:
+        _print_text(sheets, form)
+
+
+def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
+    """Print, per method, the matrix of tuned-on by judged-on.
+
+    Args:
+        storage: Where the runs are.
+        benchmarks: Judged on which; empty for all.
+        form: How to print.
+
+    Raises:
+        InputError: If a benchmark is unknown.
+    """
+    runs, without = _final_runs(storage)
+    _require_known(runs, benchmarks)
+    if not runs and form != "json":
+        _nothing(storage, without, form)
+        return
+    matrices = transfer(runs, benchmarks)
+    sheets = [transfer_sheet(matrix) for matrix in matrices]
+    if form == "json":
+        print_json({"matrices": formats.matrices_as_dicts(matrices), "without_results": without})
+    elif form == "csv":
+        print(formats.as_csv(formats.transfer_records(matrices)), end="")
+    elif not matrices:
+        _say(
+            "no hyperparameters were judged on a benchmark they were not tuned on;"
+            " do it with: tausearch train BEST.yaml --benchmark OTHER",
+            form,
+        )
+    elif form == "table":
+        out = console()
+        show_sheets(sheets, out)
+        out.print("\nloss: points below hyperparameters tuned on the judged benchmark itself (2 sd)", style="dim")
+        if left_out := sum(matrix.left_out for matrix in matrices):
+            out.print(f"left out, because judged under another protocol than the rest: {left_out}", style="dim")
+    else:
+        _print_text(sheets, form)
+
+
+def _final_runs(storage: Storage) -> tuple[list[FinalRun], list[str]]:
+    """Read all final runs; those that cannot be read are named on stderr and left out."""
+    runs, without, faults = read_final_runs(storage)
+    for fault in faults:
+        print(f"tausearch: {fault}", file=sys.stderr)
+    return runs, without
+
+
+def _require_known(runs: Sequence[FinalRun], benchmarks: Sequence[str]) -> None:
+    known = [*dict.fromkeys([*paper_results().benchmarks, *BENCHMARKS, *(run.spec.benchmark for run in runs)])]
+    for name in benchmarks:
+        if name not in known:
+            raise InputError(f"unknown benchmark {name!r}; allowed: {', '.join(known)}")
+
+
+def _nothing(storage: Storage, without: Sequence[str], form: Form) -> None:
+    unfinished = f" ({', '.join(without)} without results yet)" if without else ""
+    _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: tausearch train BEST.yaml", form)
+
+
+def _say(line: str, form: Form) -> None:
+    """Print a line for a person: on stderr where stdout is for a program."""
+    print(line, file=sys.stdout if form == "table" else sys.stderr)
+
+
+def _print_comparison(
+    sheets: Sequence[Sheet], comparisons: Sequence[Comparison], without: Sequence[str], drawn: Path | None
+) -> None:
+    out = console()
+    show_sheets(sheets, out)
+    out.print()
+    for comparison in comparisons:
+        if not (comparison.rows or comparison.apart):
+            out.print(f"{comparison.benchmark}: no final run, and the paper does not have it")
+    if any(comparison.rows for comparison in comparisons):
+        out.print("ours: mean ± standard deviation (seeds)", style="dim")
+        out.print("within 2 sd: in parentheses, two standard deviations of the difference", style="dim")
+    if without:
+        out.print(f"without results yet: {', '.join(without)}", style="dim")
+    if drawn is not None:
+        out.print(f"picture  {drawn}", soft_wrap=True)
+
+
+def _print_text(sheets: Sequence[Sheet], form: Form) -> None:
+    print(formats.as_markdown(sheets) if form == "markdown" else formats.as_latex(sheets), end="")
+
+
+def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Storage) -> Path | None:
+    """Draw the picture; a storage folder that cannot be written costs the picture alone, unless it was asked for."""
+    path = figure or storage.comparison_figure
+    try:
+        draw(comparisons, paper_results(), path)
+    except InputError as error:
+        if figure is not None:
+            raise
+        print(f"tausearch: {error}", file=sys.stderr)
+        return None
+    return path

@@ -1,0 +1,67 @@
+"""The picture of a comparison: methods by benchmark, ours and the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tausearch.comparison.cells import label
+from tausearch.comparison.rows import Comparison, ComparisonRow
+from tausearch.comparison.runs import describe
+from tausearch.figures import Line, Panel, draw_panels, save
+from tausearch.paper import PaperResults
+from trainables.errors import InputError
+
+
+def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> int:
+    """Draw one panel per benchmark and save the picture; the kind is the file's ending (png, pdf, svg).
+
+    Runs of a benchmark that the paper has, but with another protocol, are left out; so are those tuned elsewhere.
+
+    Args:
+        comparisons: What to draw.
+        paper: For the titles of its benchmarks.
+        path: Where to; its folder must exist.
+
+    Returns:
+        How many runs were left out.
+
+    Raises:
+        InputError: If the picture cannot be written.
+    """
+    drawn = [(comparison, _drawn(comparison)) for comparison in comparisons]
+    panels = [_panel(comparison, rows, paper) for comparison, rows in drawn if rows]
+    shown = sum(row.ours is not None for _, rows in drawn for row in rows)
+    left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.apart)) - shown
+    note = f"left out: {left_out} run{'s' * (left_out > 1)} of another protocol, or tuned elsewhere"
+    try:
+        save(draw_panels(panels, note if left_out else ""), path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"--figure {path}: cannot be written ({reason})") from error
+    return left_out
+
+
+def _drawn(comparison: Comparison) -> list[ComparisonRow]:
+    """Return the rows of a panel: what can be compared; of a benchmark that the paper lacks, what was tuned there."""
+    if comparison.in_paper:
+        return list(comparison.rows)
+    return [row for row in comparison.apart if row.ours and row.ours.tuned_on in (None, comparison.benchmark)]
+
+
+def _panel(comparison: Comparison, rows: Sequence[ComparisonRow], paper: PaperResults) -> Panel:
+    names = [label(row.method, describe(row.settings)) for row in rows]
+    twice = {name for name in names if names.count(name) > 1}
+    labels = [f"{n}: {r.ours.spec.name}" if n in twice and r.ours else n for n, r in zip(names, rows, strict=True)]
+    if comparison.in_paper:
+        title = paper.benchmarks[comparison.benchmark].title
+    else:
+        title = f"{comparison.benchmark} (not in the paper)"
+    lines = tuple(_line(text, row) for text, row in zip(labels, rows, strict=True))
+    return Panel(title, lines, group=0 if comparison.in_paper else 1)
+
+
+def _line(text: str, row: ComparisonRow) -> Line:
+    ours = None if row.ours is None else (row.ours.accuracy.mean, row.ours.accuracy.std or 0.0)
+    paper = None if row.paper is None else (row.paper.accuracy, row.paper.std or 0.0)
+    return Line(text, ours, paper)

@@ -1,0 +1,158 @@
+"""What a program or a paper reads: JSON, CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tausearch.comparison.cells import Sheet
+from tausearch.comparison.rows import Comparison, ComparisonRow
+from tausearch.comparison.runs import FinalRun
+from tausearch.comparison.transferring import TransferMatrix
+
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
+_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+
+
+def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Return the plain form of every row that `tausearch compare --json` prints."""
+    return [_row(row) for comparison in comparisons for row in (*comparison.rows, *comparison.apart)]
+
+
+def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
+    """Return the plain form of every matrix that `tausearch compare --transfer --json` prints."""
+    return [
+        {
+            "method": matrix.method,
+            "settings": matrix.settings,
+            "backbone": matrix.backbone,
+            "tuned_on": list(matrix.tuned_on),
+            "judged_on": list(matrix.judged_on),
+            "left_out": matrix.left_out,
+            "cells": [
+                {
+                    "tuned_on": cell.tuned_on,
+                    "judged_on": cell.judged_on,
+                    "loss": cell.loss,
+                    "two_sd": cell.two_sd,
+                    "own_run": None if cell.own is None else cell.own.spec.name,
+                    **_ours(cell.run),
+                }
+                for cell in matrix.cells.values()
+            ],
+        }
+        for matrix in matrices
+    ]
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return dictionaries as CSV: nested ones become columns `outer_inner`, lists one cell."""
+    flat = [_flat(row) for row in rows]
+    columns = list(dict.fromkeys(name for row in flat for name in row))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return out.getvalue()
+
+
+def as_markdown(sheets: Sequence[Sheet]) -> str:
+    """Return one titled table per sheet."""
+    return "\n".join(_markdown(sheet) for sheet in sheets)
+
+
+def as_latex(sheets: Sequence[Sheet]) -> str:
+    """Return one tabular per sheet, for the package booktabs."""
+    return "% needs \\usepackage{booktabs}\n" + "\n".join(_latex(sheet) for sheet in sheets)
+
+
+def _row(row: ComparisonRow) -> dict[str, Any]:
+    paper = None if row.paper is None else asdict(row.paper)
+    return {
+        "benchmark": row.benchmark,
+        "method": row.method,
+        "settings": row.settings,
+        "comparable": None if row.ours is None else not row.departures,
+        "departures": list(row.departures),
+        "ours": None if row.ours is None else {**_ours(row.ours), "other_runs": row.others},
+        "paper": paper,
+        "difference": row.difference,
+        "two_sd": row.two_sd,
+        "within_two_sd": row.within,
+    }
+
+
+def _ours(run: FinalRun) -> dict[str, Any]:
+    return {
+        "run": run.spec.name,
+        "accuracy": run.accuracy.mean,
+        "std": run.accuracy.std,
+        "seeds": run.accuracy.seeds,
+        "forgetting": None if run.forgetting is None else run.forgetting.mean,
+        "forgetting_std": None if run.forgetting is None else run.forgetting.std,
+        "tuned_on": run.tuned_on,
+        "protocol": run.spec.protocol.model_dump(mode="json"),
+        "hyperparameters": run.spec.fixed,
+    }
+
+
+_OURS = ("run", "accuracy", "std", "seeds", "forgetting", "forgetting_std", "tuned_on", "other_runs")
+_PAPER = ("accuracy", "std", "forgetting")
+
+
+def comparison_records(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Return the rows of the CSV form: the same columns whatever is there, without protocol and hyperparameters."""
+    records = []
+    for row in rows_as_dicts(comparisons):
+        for part, names in (("ours", _OURS), ("paper", _PAPER)):
+            row[part] = {name: (row[part] or {}).get(name) for name in names}
+        records.append(row)
+    return records
+
+
+def transfer_records(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
+    """Return the rows of the CSV form: one per cell of every matrix."""
+    records = []
+    for matrix in matrices_as_dicts(matrices):
+        for cell in matrix["cells"]:
+            about = {name: matrix[name] for name in ("method", "settings", "backbone")}
+            records.append({**about, **{k: v for k, v in cell.items() if k not in ("protocol", "hyperparameters")}})
+    return records
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == "settings":
+            flat[name] = "; ".join(f"{k}={v}" for k, v in value.items())
+        elif isinstance(value, Mapping):
+            flat |= {f"{name}_{inner}": each for inner, each in value.items()}
+        else:
+            flat[name] = "; ".join(value) if isinstance(value, list) else value
+    return flat
+
+
+def _markdown(sheet: Sheet) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
+
+    rule = "|" + "|".join("---" for _ in sheet.header) + "|"
+    return "\n".join([f"**{sheet.title}**", "", line(sheet.header), rule, *map(line, sheet.rows), ""])
+
+
+def _latex(sheet: Sheet) -> str:
+    def line(cells: Sequence[str]) -> str:
+        escaped = (cell.replace("\n", ", ").translate(_LATEX) for cell in cells)
+        return " & ".join(_MINUS.sub("$-$", cell) for cell in escaped) + r" \\"
+
+    columns = "l" * len(sheet.header)
+    body = [r"\toprule", line(sheet.header), r"\midrule", *map(line, sheet.rows), r"\bottomrule"]
+    start = [f"% {sheet.title}", rf"\begin{{tabular}}{{{columns}}}"]
+    return "\n".join([*start, *body, r"\end{tabular}", ""])

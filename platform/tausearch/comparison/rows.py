@@ -1,0 +1,166 @@
+"""Final runs beside the paper's results: which can be compared, how far apart they are, and whether that is much.
+
+The measure of a difference is the standard deviation of a difference of two single runs, sqrt(ours^2 + paper's^2); a
+run of one seed has none of its own, and then the paper's stands alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from search_spaces import Scalar
+from tausearch.comparison.runs import FinalRun, standing
+from tausearch.paper import PaperCell, PaperResults
+from tausearch.runs import ExperimentProtocol
+
+_COMPARED = ("tasks", "epochs", "batch_size", "backbone")
+_NOT_COMPARED = (
+    "split_seed",
+    "weights",
+    "weights_digest",
+    "precision",
+)  # a final run has no split; the rest is unstated
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A method on a benchmark: ours, the paper's, or both.
+
+    Attributes:
+        benchmark: Name.
+        method: Name.
+        settings: See `FinalRun.settings`; empty for the method as it is.
+        ours: The final run that stands for it; None if there is none.
+        others: How many more runs of the very same thing there are.
+        paper: The paper's; None if the paper has none, or `ours` cannot be compared with it.
+        departures: Why `ours` cannot be compared with the paper's; empty if it can.
+    """
+
+    benchmark: str
+    method: str
+    settings: dict[str, Scalar]
+    ours: FinalRun | None
+    others: int
+    paper: PaperCell | None
+    departures: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float | None:
+        """Final accuracy of ours less the paper's, points."""
+        return None if self.ours is None or self.paper is None else self.ours.accuracy.mean - self.paper.accuracy
+
+    @property
+    def two_sd(self) -> float | None:
+        """Two standard deviations of a difference; None where the paper gives none (ablations)."""
+        if self.ours is None or self.paper is None or self.paper.std is None:
+            return None
+        return 2 * math.hypot(self.ours.accuracy.std or 0.0, self.paper.std)
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the difference lies within two standard deviations; None where that cannot be said."""
+        if self.difference is None or self.two_sd is None:
+            return None
+        return abs(self.difference) <= self.two_sd + 1e-9
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One benchmark.
+
+    Attributes:
+        benchmark: Name.
+        in_paper: Whether the paper has it.
+        rows: The paper's methods in its order, with ours where there is a run that can be compared.
+        apart: Runs that cannot be compared with the paper.
+    """
+
+    benchmark: str
+    in_paper: bool
+    rows: tuple[ComparisonRow, ...]
+    apart: tuple[ComparisonRow, ...]
+
+
+def compare(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[Comparison]:
+    """Put final runs beside the paper's results.
+
+    Args:
+        runs: Oldest first; of runs of the very same thing one stands for all, see `standing`.
+        paper: The paper's results.
+        benchmarks: Which to show; by default all that have a run, the paper's first.
+
+    Returns:
+        One comparison per benchmark.
+    """
+    ran = list(dict.fromkeys(run.spec.benchmark for run in runs))
+    default = [
+        *(name for name in paper.benchmarks if name in ran),
+        *(name for name in ran if name not in paper.benchmarks),
+    ]
+    return [_compare([r for r in runs if r.spec.benchmark == name], paper, name) for name in benchmarks or default]
+
+
+def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> Comparison:
+    found = [_row(run, runs, paper) for run in standing(runs, _identity)]
+    apart = [row for row in found if row.departures]
+    rows = [row for row in found if not row.departures]
+    if benchmark in paper.benchmarks:
+        plain = {row.method for row in rows if not row.settings}
+        missing = (method for method in paper.methods if method not in plain)
+        rows += [ComparisonRow(benchmark, method, {}, None, 0, paper.cell(benchmark, method)) for method in missing]
+    return Comparison(benchmark, benchmark in paper.benchmarks, _sorted(rows, paper), _sorted(apart, paper))
+
+
+def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
+    """Return every way in which a run's protocol is not the paper's; empty if the two can be compared."""
+    benchmark, method, protocol = run.spec.benchmark, run.spec.method, run.spec.protocol
+    found = (
+        [f"the paper has no {benchmark}"] if benchmark not in paper.benchmarks else _changed(protocol, paper, benchmark)
+    )
+    if run.tuned_on not in (None, benchmark):
+        found.append(f"tuned on {run.tuned_on}")
+    if method not in paper.methods:
+        found.append(f"the paper has no {method}")
+    elif not found and paper.cell(benchmark, method, _variant(run)) is None:
+        found.append(f"the paper has no {method} with regularise={_variant(run)}")
+    return tuple(found)
+
+
+def _changed(protocol: ExperimentProtocol, paper: PaperResults, benchmark: str) -> list[str]:
+    theirs = paper.benchmarks[benchmark]
+    wanted = dict(zip(_COMPARED, (theirs.tasks, theirs.epochs, paper.batch_size, paper.backbone), strict=True))
+    found = [
+        f"{name.replace('_', ' ')} {getattr(protocol, name)}, the paper's {value}"
+        for name, value in wanted.items()
+        if getattr(protocol, name) != value
+    ]
+    for (
+        name,
+        field,
+    ) in ExperimentProtocol.model_fields.items():  # what else it can vary, such as the class order
+        if name not in (*_COMPARED, *_NOT_COMPARED) and getattr(protocol, name) != field.get_default():
+            found.append(f"{name.replace('_', ' ')} {getattr(protocol, name)}")
+    return found
+
+
+def _row(run: FinalRun, runs: Sequence[FinalRun], paper: PaperResults) -> ComparisonRow:
+    reasons = departures(run, paper)
+    cell = None if reasons else paper.cell(run.spec.benchmark, run.spec.method, _variant(run))
+    others = sum(_identity(other) == _identity(run) for other in runs) - 1
+    return ComparisonRow(run.spec.benchmark, run.spec.method, run.settings, run, others, cell, reasons)
+
+
+def _identity(run: FinalRun) -> tuple[object, ...]:
+    """Return what must be equal for a newer run to take the place of an older one."""
+    return (run.spec.method, sorted(run.settings.items()), run.tuned_on, run.conditions)
+
+
+def _variant(run: FinalRun) -> str:
+    return str(run.marks.get("regularise", "all"))
+
+
+def _sorted(rows: Sequence[ComparisonRow], paper: PaperResults) -> tuple[ComparisonRow, ...]:
+    order = {method: number for number, method in enumerate(paper.methods)}
+    return tuple(sorted(rows, key=lambda row: (order.get(row.method, len(order)), row.method, len(row.settings))))

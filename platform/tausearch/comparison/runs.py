@@ -1,0 +1,112 @@
+"""The final runs of a storage folder, read from their run.yaml and results.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from search_spaces import Scalar
+from tausearch.runs import ExperimentProtocol, RunDirectory, RunSpec, Score, Storage, read_scores, read_spec
+from trainables.errors import InputError
+from trainables.methods import METHODS
+from trainables.metrics import TEST
+
+_FREE = (
+    "split_seed",
+    "weights",
+)  # of a protocol, what a final run's numbers do not depend on: no split; the digest counts
+
+
+@dataclass(frozen=True)
+class FinalRun:
+    """A final run with at least one finished seed.
+
+    Attributes:
+        spec: What was asked for.
+        accuracy: Final accuracy.
+        forgetting: Final forgetting.
+    """
+
+    spec: RunSpec
+    accuracy: Score
+    forgetting: Score | None
+
+    @property
+    def tuned_on(self) -> str | None:
+        """The benchmark that its hyperparameters were tuned on; None if an older version did not write it down."""
+        return self.spec.tuned_on
+
+    @property
+    def marks(self) -> dict[str, Scalar]:
+        """What makes it another experiment than the method as it is: an ablation, another formulation."""
+        usual = self._usual
+        return {name: self.spec.fixed[name] for name in usual if self.spec.fixed.get(name, usual[name]) != usual[name]}
+
+    @property
+    def settings(self) -> dict[str, Scalar]:
+        """The marks, and every other hyperparameter that was set by hand over the chosen one."""
+        return {**self.marks, **{k: v for k, v in self.spec.overrides.items() if k not in self._usual}}
+
+    @property
+    def _usual(self) -> Mapping[str, Scalar]:
+        entry = METHODS.get(self.spec.method)
+        return {} if entry is None else entry.usual
+
+    @property
+    def conditions(self) -> tuple[tuple[str, Any], ...]:
+        """What its numbers depend on besides method, hyperparameters and seeds; equal where runs can be compared."""
+        return tuple((name, value) for name, value in self.spec.protocol if name not in _FREE)
+
+
+def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[InputError]]:
+    """Read all final runs of a storage root.
+
+    Returns:
+        Those with results, oldest first; the names of those without: unfinished, or no seed of which finished; and why
+        runs are left out that cannot be read.
+    """
+    read, faults = storage.read_each(_read)
+    found = [run for _, run in read if run is not None]
+    without = [spec.name for spec, run in read if run is None and spec.purpose == "final"]
+    return found, without, faults
+
+
+def standing(runs: Iterable[FinalRun], key: Callable[[FinalRun], Any]) -> list[FinalRun]:
+    """Return the run that stands for each key: the one with the most finished seeds, of equals the newest.
+
+    Args:
+        runs: Oldest first.
+        key: What is equal for runs of the very same thing.
+
+    Returns:
+        One run per key, in the order in which the keys appear first.
+    """
+    best: dict[str, FinalRun] = {}
+    for run in runs:
+        name = repr(key(run))
+        if name not in best or run.accuracy.seeds >= best[name].accuracy.seeds:
+            best[name] = run
+    return list(best.values())
+
+
+def describe(settings: dict[str, Scalar]) -> str:
+    """Return settings as text: `regularise=none, lr=0.001`."""
+    return ", ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
+    )
+
+
+def protocol_text(protocol: ExperimentProtocol) -> str:
+    """Return a protocol as text: what a reader needs to tell two runs apart."""
+    parts = [f"{protocol.tasks} tasks", f"{protocol.epochs} epochs", f"batch {protocol.batch_size}", protocol.backbone]
+    return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision])])
+
+
+def _read(directory: RunDirectory) -> tuple[RunSpec, FinalRun | None]:
+    spec = read_spec(directory)
+    if spec.purpose == "search":
+        return spec, None
+    scores = read_scores(directory)
+    accuracy = scores.get(TEST.final_accuracy)
+    return spec, None if accuracy is None else FinalRun(spec, accuracy, scores.get(TEST.forgetting))

@@ -1,0 +1,123 @@
+"""Tuned here, judged there: what hyperparameters lose on a benchmark that they were not tuned on.
+
+A method that is tuned and judged on one benchmark is flattered by it (Cha and Cho, "Hyperparameters in Continual
+Learning: A Reality Check", https://arxiv.org/abs/2403.09066).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from search_spaces import Scalar
+from tausearch.comparison.runs import FinalRun, standing
+
+
+@dataclass(frozen=True)
+class TransferCell:
+    """Hyperparameters tuned on one benchmark and judged on another, or on the same one.
+
+    Attributes:
+        tuned_on: Name.
+        judged_on: Name.
+        run: The final run.
+        own: The final run that was tuned on `judged_on` itself, under the same protocol; None if there is none.
+    """
+
+    tuned_on: str
+    judged_on: str
+    run: FinalRun
+    own: FinalRun | None
+
+    @property
+    def loss(self) -> float | None:
+        """Final accuracy of tuning on the target itself less this one's, points; negative where this one is better."""
+        return None if self.own is None else self.own.accuracy.mean - self.run.accuracy.mean
+
+    @property
+    def two_sd(self) -> float | None:
+        """Two standard deviations of that difference; None on the diagonal and where a run has one seed."""
+        if self.own is None or self.own is self.run:
+            return None
+        stds = (self.own.accuracy.std, self.run.accuracy.std)
+        return None if stds[0] is None or stds[1] is None else 2 * math.hypot(stds[0], stds[1])
+
+
+@dataclass(frozen=True)
+class TransferMatrix:
+    """The matrix of one method on one backbone; all runs of a column were judged under one protocol.
+
+    Attributes:
+        method: Name.
+        settings: See `FinalRun.marks`; empty for the method as it is.
+        backbone: Of all its runs.
+        cells: By (tuned on, judged on).
+        left_out: How many runs were judged under another protocol than the rest of their column.
+    """
+
+    method: str
+    settings: dict[str, Scalar]
+    backbone: str
+    cells: dict[tuple[str, str], TransferCell]
+    left_out: int
+
+    @property
+    def tuned_on(self) -> tuple[str, ...]:
+        """Its rows, in alphabetical order."""
+        return tuple(sorted({tuned_on for tuned_on, _ in self.cells}))
+
+    @property
+    def judged_on(self) -> tuple[str, ...]:
+        """Its columns, in alphabetical order."""
+        return tuple(sorted({judged_on for _, judged_on in self.cells}))
+
+
+def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list[TransferMatrix]:
+    """Return the matrix of every method that was judged on a benchmark it was not tuned on.
+
+    Args:
+        runs: Oldest first; of runs of the very same thing one stands for all, see `standing`. Left out are those whose
+            hyperparameters were changed by hand, and those that do not say where they were tuned.
+        benchmarks: Judged on which; by default all that take part.
+
+    Returns:
+        The matrices, ordered by method.
+    """
+    tuned = [run for run in runs if run.tuned_on is not None and run.settings == run.marks]
+    groups: dict[str, list[FinalRun]] = {}
+    for run in tuned:
+        groups.setdefault(repr(_group(run)), []).append(run)
+    matrices = [_matrix(group, benchmarks) for group in groups.values()]
+    return sorted((m for m in matrices if m.cells), key=lambda m: (m.method, repr(m.settings), m.backbone))
+
+
+def _group(run: FinalRun) -> tuple[object, ...]:
+    return (run.spec.method, run.marks, run.spec.protocol.weights_digest, run.spec.protocol.precision)
+
+
+def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMatrix:
+    partners = {name for r in runs if r.tuned_on != r.spec.benchmark for name in (r.tuned_on, r.spec.benchmark)}
+    names = sorted(name for name in partners if name and (not benchmarks or name in benchmarks))
+    taking_part = [run for run in runs if run.spec.benchmark in names and run.tuned_on in partners]
+    columns = {name: _column([run for run in taking_part if run.spec.benchmark == name]) for name in names}
+    cells = {}
+    for judged_on, column in columns.items():
+        for tuned_on, run in sorted(column.items()):
+            cells[tuned_on, judged_on] = TransferCell(tuned_on, judged_on, run, column.get(judged_on))
+    kept = [cell.run.conditions for cell in cells.values()]
+    left_out = sum(run.conditions not in kept for run in taking_part)
+    first = runs[0].spec
+    return TransferMatrix(first.method, runs[0].marks, first.protocol.backbone, cells, left_out)
+
+
+def _column(runs: Sequence[FinalRun]) -> dict[str, FinalRun]:
+    """Return, by where it was tuned, what was judged under the protocol that most were judged under."""
+    by_protocol: dict[str, list[FinalRun]] = {}
+    for run in runs:
+        by_protocol.setdefault(repr(run.conditions), []).append(run)
+    best: list[FinalRun] = []
+    for group in by_protocol.values():
+        if len({run.tuned_on for run in group}) >= len({run.tuned_on for run in best}):
+            best = group
+    return {str(run.tuned_on): run for run in standing(best, lambda each: each.tuned_on)}

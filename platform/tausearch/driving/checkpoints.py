@@ -1,0 +1,48 @@
+"""The checkpoints that trials leave in a run directory: where they lie, and which of them are kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tausearch.runs import RunDirectory, trial_folder
+from trainables.state import check_state
+
+
+def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
+    """Return the folder of a trial's newest checkpoint that can be read, from whichever attempt; None without one.
+
+    A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
+    """
+    for folder in sorted(_checkpoints(directory, number), key=lambda path: path.stat().st_mtime, reverse=True):
+        if check_state(folder, directory.kept(number)):
+            return folder
+    return None
+
+
+def remove_older(newest: Path) -> None:
+    """Remove the checkpoints beside a trial's newest one but the last before it: the newest may have been cut short.
+
+    Tune would do so itself, but it then writes a snapshot of all trials and copies it whenever a trial has saved as
+    many as it is to keep, which is several times for every trial.
+    """
+    with suppress(OSError):  # what cannot be removed now goes with the trial
+        older = sorted(path for path in newest.parent.glob("checkpoint_*") if path.name < newest.name)
+        for folder in older[:-1]:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_checkpoints(directory: RunDirectory, number: int) -> None:
+    """Remove a trial's checkpoints and what they share when it has ended: nobody continues it, and there are many."""
+    for folder in list(_checkpoints(directory, number)):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory.kept(number), ignore_errors=True)
+
+
+def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
+    name = trial_folder(number)
+    yield from directory.ray.glob(f"attempt-*/{name}/checkpoint_*")
+    # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
+    yield from directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*")

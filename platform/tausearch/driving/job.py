@@ -1,0 +1,58 @@
+"""A run as it is driven: what was asked for, where it lies, where its trials come from, and who is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ray.tune import Trainable
+
+from search_spaces import Scalar
+from tausearch.choosing import TrialSource
+from tausearch.driving.checkpoints import newest_checkpoint
+from tausearch.runs import Conclusion, RunDirectory, RunSpec, Storage, TrialSummary, TrialTable
+from trainables.config import TrialConfig
+from trainables.trial import Trial
+
+Conclude = Callable[[list[TrialSummary], Mapping[int, str]], Conclusion]
+"""Called once with all trials and the ids of their runs in MLflow, also after Ctrl-C: writes what the run leaves."""
+
+
+class Listener(Protocol):
+    """Is told what happens to trials, in order, in the driver's thread: it must return at once."""
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Take note of a trial that started, finished a task, or ended; `trial` is to keep, not to change."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be driven.
+
+    Attributes:
+        spec: What was asked for; saved already.
+        storage: Its root.
+        directory: Its run directory, which exists.
+        trials: All trials that have started; of a new run none.
+        source: Says which trial comes next.
+        conclude: See `Conclude`.
+        listeners: Told of every change after the record, before MLflow and the display.
+        trainable: What a trial runs; another one measures the platform alone.
+    """
+
+    spec: RunSpec
+    storage: Storage
+    directory: RunDirectory
+    trials: TrialTable
+    source: TrialSource
+    conclude: Conclude
+    listeners: tuple[Listener, ...] = ()
+    trainable: type[Trainable] = Trial
+
+    def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
+        """Return the config of a trial; one that has started already goes on from its newest checkpoint."""
+        config = self.spec.trial(number, hyperparameters, store=self.storage.store, directory=self.directory)
+        checkpoint = None if self.trials.get(number) is None else newest_checkpoint(self.directory, number)
+        return config if checkpoint is None else replace(config, resume_from=str(checkpoint))

@@ -1,0 +1,144 @@
+"""Figures of a search, for its run directory and for MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from search_spaces import Dimension, Range
+from tausearch.figures.style import WIDE, new_figure, one_pair_of_axes, save
+from tausearch.runs import TrialSummary
+
+
+def draw_search(
+    trials: Sequence[TrialSummary],
+    space: Mapping[str, Dimension],
+    importances: Mapping[str, float],
+    correlations: Mapping[int, float],
+    folder: Path,
+) -> list[Path]:
+    """Draw all figures of a search that its trials suffice for.
+
+    Args:
+        trials: Of the search.
+        space: What was searched.
+        importances: Hyperparameter to its share of the variance, from `runs.importances`.
+        correlations: Task k to the rank correlation, from `runs.rank_correlations`.
+        folder: The folder to write to; made if missing.
+
+    Returns:
+        The PNG files.
+    """
+    finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
+    stopped = [trial for trial in trials if trial.status in ("pruned", "diverged")]
+    plots: dict[str, Callable[[], Figure]] = {}
+    if finished:
+        plots["history"] = lambda: _history(finished)
+    if finished and space:
+        plots["slices"] = lambda: _slices(finished, stopped, space)
+    if importances:
+        plots["importances"] = lambda: _bars(importances)
+    if correlations:
+        plots["early_accuracy"] = lambda: _correlations(correlations, len(finished))
+    folder.mkdir(parents=True, exist_ok=True)
+    return [save(draw(), folder / f"{name}.png") for name, draw in plots.items()]
+
+
+def _history(finished: Sequence[TrialSummary]) -> Figure:
+    numbers, values = [trial.number for trial in finished], [trial.value or 0.0 for trial in finished]
+    best = [max(values[: i + 1]) for i in range(len(values))]
+    figure, axes = one_pair_of_axes()
+    axes.scatter(numbers, values, label="trial", zorder=3)
+    axes.step(numbers, best, where="post", color="tab:orange", label="best so far")
+    axes.set(xlabel="trial", ylabel="final accuracy (%)", title="Optimisation history")
+    axes.legend(loc="lower right")
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _slices(
+    finished: Sequence[TrialSummary], stopped: Sequence[TrialSummary], space: Mapping[str, Dimension]
+) -> Figure:
+    columns = min(len(space), 4)
+    rows = -(-len(space) // columns)
+    figure = new_figure((3.2 * columns + 1, 3.2 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    colours = ScalarMappable(Normalize(0, max(1, *(trial.number for trial in finished))), "viridis_r")
+    for axes, (name, dimension) in zip(grid.flat, space.items(), strict=False):
+        of = _values if isinstance(dimension, Range) else _words
+        colour = colours.to_rgba(np.array([trial.number for trial in finished]))
+        axes.scatter(
+            of(finished, name), [trial.value for trial in finished], c=colour, edgecolors="grey", linewidths=0.5
+        )
+        _mark_below(axes, of(stopped, name))
+        if isinstance(dimension, Range) and dimension.log:
+            _few_ticks(axes)
+        axes.set_xlabel(name)
+        axes.grid(alpha=0.3)
+    for axes in grid.flat[len(space) :]:
+        axes.set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel("final accuracy (%)")
+    figure.colorbar(colours, ax=grid, label="trial", ticks=MaxNLocator(integer=True))
+    if stopped:
+        figure.supxlabel("grey marks: stopped early or diverged", fontsize="small", color="grey")
+    return figure
+
+
+def _mark_below(axes: Axes, x: Sequence[float] | Sequence[str]) -> None:
+    """Mark trials without a final accuracy at the lower edge, where the axis reaches them, too."""
+    if x:
+        axes.scatter(x, [0.02] * len(x), marker="|", color="grey", transform=axes.get_xaxis_transform())
+        places = np.asarray(axes.convert_xunits(x), dtype=float)
+        axes.update_datalim(np.column_stack([places, np.zeros(len(x))]), updatey=False)
+        axes.autoscale_view(scaley=False)
+
+
+def _values(trials: Sequence[TrialSummary], name: str) -> list[float]:
+    return [float(trial.hyperparameters[name]) for trial in trials]
+
+
+def _words(trials: Sequence[TrialSummary], name: str) -> list[str]:
+    return [str(trial.hyperparameters[name]) for trial in trials]
+
+
+def _few_ticks(axes: Axes) -> None:
+    """Make a logarithmic axis whose labels have room, however few decades it spans."""
+    axes.set_xscale("log")
+    first, last = axes.get_xlim()
+    decades = np.log10(last / first)
+    if decades < 3:  # beyond, matplotlib's own powers of ten do
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1 else (1, 3)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _bars(importances: Mapping[str, float]) -> Figure:
+    figure, axes = one_pair_of_axes((WIDE[0], 1.2 + 0.45 * len(importances)))
+    names = list(importances)[::-1]
+    bars = axes.barh(names, [importances[name] for name in names])
+    axes.bar_label(bars, fmt="%.2f", padding=3)
+    axes.set(xlabel="share of the variance of final accuracy (fANOVA)", xlim=(0, 1.1))
+    return figure
+
+
+def _correlations(correlations: Mapping[int, float], finished: int) -> Figure:
+    figure, axes = one_pair_of_axes()
+    axes.plot(list(correlations), list(correlations.values()), marker="o")
+    axes.axhline(0, color="grey", linewidth=0.8)
+    axes.set(
+        xlabel="task k",
+        ylabel="Spearman's rank correlation",
+        title=f"Accuracy after task k against final accuracy ({finished} trials)",
+        ylim=(-1.05, 1.05),
+    )
+    axes.set_xticks(list(correlations))
+    axes.grid(alpha=0.3)
+    return figure

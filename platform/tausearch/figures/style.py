@@ -1,0 +1,45 @@
+"""One look for every picture: how a figure is made, and how it is saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+DPI = 150
+WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
+
+
+def new_figure(inches: tuple[float, float], **options: Any) -> Figure:
+    """Return an empty figure: without pyplot, whose state threads would share.
+
+    Args:
+        inches: Width and height.
+        options: Of matplotlib's `Figure`.
+
+    Returns:
+        The figure; it belongs to no window.
+    """
+    return Figure(figsize=inches, dpi=DPI, **options)
+
+
+def one_pair_of_axes(inches: tuple[float, float] = WIDE) -> tuple[Figure, Axes]:
+    """Return a figure with one pair of axes, laid out so that nothing overlaps."""
+    figure = new_figure(inches, layout="constrained")
+    return figure, figure.subplots()
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure; the kind is the file's ending (png, pdf, svg).
+
+    Returns:
+        The file.
+
+    Raises:
+        OSError: If it cannot be written.
+        ValueError: If matplotlib knows no kind of that ending.
+    """
+    figure.savefig(path)
+    return path

@@ -1,0 +1,66 @@
+from .conclusion import Conclusion, RunResult
+from .creating import created, new_run
+from .disk import StorageError, require_space, shortage
+from .files import (
+    DEFAULT_STORAGE,
+    DEFAULT_STORE_GIGABYTES,
+    RunDirectory,
+    Storage,
+    open_storage,
+    replace_text,
+    trial_folder,
+)
+from .insight import ENOUGH, importances, rank_correlations
+from .lock import driver_lock, is_driven
+from .protocol import ExperimentProtocol, protocol_of
+from .record import Record
+from .results import Score, read_scores, summarise, write_results
+from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, read_spec
+from .status import RunStatus, all_statuses, read_status
+from .trials import Status, TrialSummary, TrialTable, at_rest, best_trial, final_value, metrics_of
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Conclusion",
+    "DEFAULT_STORAGE",
+    "DEFAULT_STORE_GIGABYTES",
+    "ENOUGH",
+    "ExperimentProtocol",
+    "Record",
+    "Resources",
+    "RunDirectory",
+    "RunResult",
+    "RunSpec",
+    "RunStatus",
+    "SCHEDULERS",
+    "Scheduler",
+    "Score",
+    "Status",
+    "Storage",
+    "StorageError",
+    "TrialSummary",
+    "TrialTable",
+    "all_statuses",
+    "at_rest",
+    "best_trial",
+    "created",
+    "driver_lock",
+    "final_value",
+    "importances",
+    "is_driven",
+    "metrics_of",
+    "new_run",
+    "open_storage",
+    "protocol_of",
+    "rank_correlations",
+    "read_scores",
+    "read_spec",
+    "read_status",
+    "replace_text",
+    "require_space",
+    "shortage",
+    "summarise",
+    "trial_folder",
+    "write_results",
+]

@@ -1,0 +1,48 @@
+"""What a run came to: for MLflow, and for whoever asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tausearch.runs.trials import TrialSummary
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a run came to, as MLflow is to show it.
+
+    Attributes:
+        chosen: The trial to tag as chosen.
+        metrics: For the parent run.
+        files: For the parent run.
+    """
+
+    chosen: TrialSummary | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run went.
+
+    Attributes:
+        name: Of the run.
+        path: Its run directory.
+        trials: All trials, ordered by number.
+        interrupted: Whether Ctrl-C ended it before its last trial.
+        out_of_time: Whether its time budget did.
+        log_file: The file that has what libraries printed.
+        tracking_uri: The tracking store that has it in MLflow.
+        tracking_error: Why MLflow could not be written, if so.
+    """
+
+    name: str
+    path: Path
+    trials: list[TrialSummary]
+    interrupted: bool
+    out_of_time: bool
+    log_file: Path
+    tracking_uri: str
+    tracking_error: str | None

@@ -1,0 +1,99 @@
+"""Make run directories: named, whole or not at all, and held by one driver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tausearch.runs.disk import require_space
+from tausearch.runs.files import RunDirectory, Storage, open_storage
+from tausearch.runs.lock import driver_lock
+from tausearch.runs.spec import RunSpec
+from trainables.errors import InputError
+
+
+def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, str]:
+    """Return the storage and the name of a new run: the one asked for, or the first of `stem-1`, `stem-2`, ... free.
+
+    Raises:
+        InputError: If the storage cannot be written or is full, or the name is taken or no name for a folder.
+    """
+    root = open_storage(storage, write=True)
+    require_space(root.root)
+    directory = root.run(name or root.free_name(stem))
+    if directory.path.exists():
+        raise InputError(_taken(directory))
+    return root, directory.name
+
+
+@contextmanager
+def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterator[tuple[RunSpec, RunDirectory]]:
+    """Make the run directory and hold it while the run is driven.
+
+    A run that the cluster cannot take leaves nothing behind: no trial was started.
+
+    Args:
+        spec: What was asked for.
+        storage: Its root.
+        rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
+
+    Yields:
+        The specification, under the name that it got, and the run directory.
+
+    Raises:
+        InputError: If the name has been taken, or the folder cannot be made; or whatever the block raises.
+    """
+    spec, directory = create(spec, storage, rename=rename)
+    with driver_lock(directory):
+        try:
+            yield spec, directory
+        except InputError:
+            if not directory.record.exists():
+                shutil.rmtree(directory.path)
+            raise
+
+
+def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[RunSpec, RunDirectory]:
+    """Make the run directory, with what was asked for in it: both or, if the process is killed, neither.
+
+    Args:
+        spec: What was asked for.
+        storage: Its root.
+        rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
+
+    Returns:
+        The specification, under the name that it got, and the run directory.
+
+    Raises:
+        InputError: If the name has been taken, or the folder cannot be made.
+    """
+    while True:
+        directory = storage.run(spec.name)
+        try:
+            _make(spec, directory)
+        except FileExistsError:
+            if not rename:
+                raise InputError(_taken(directory)) from None
+            spec = spec.model_copy(update={"name": storage.free_name(spec.name.rpartition("-")[0])})
+        else:
+            return spec, directory
+
+
+def _make(spec: RunSpec, directory: RunDirectory) -> None:
+    unfinished = RunDirectory(directory.path.with_name(f".{directory.name}.{os.getpid()}.tmp"))
+    try:
+        unfinished.path.mkdir(parents=True, exist_ok=True)
+        spec.save(unfinished)
+        unfinished.path.rename(directory.path)
+    except OSError as error:
+        shutil.rmtree(unfinished.path, ignore_errors=True)
+        if directory.path.exists():
+            raise FileExistsError(directory.path) from None
+        raise InputError(f"run directory {directory.path}: cannot be made ({error.strerror})") from error
+
+
+def _taken(directory: RunDirectory) -> str:
+    return f"a run named {directory.name!r} exists in {directory.path.parent}; choose another --name"

@@ -1,0 +1,211 @@
+"""Where things lie: the storage root, and the run directory of a search or final run inside it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from trainables.errors import InputError
+
+T = TypeVar("T")
+
+DEFAULT_STORAGE = "./tausearch-runs"
+DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def trial_folder(number: int) -> str:
+    """Return what the folder of a trial is called, wherever there is one for each."""
+    return f"trial-{number:05d}"
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The folder that holds run directories and what they share.
+
+    Attributes:
+        root: `--storage`.
+    """
+
+    root: Path
+
+    @property
+    def store(self) -> Path:
+        """The pre-consolidation store, shared by all searches here."""
+        return self.root / "store"
+
+    @property
+    def mlflow_uri(self) -> str:
+        """The default tracking store: one SQLite file for all searches here, so that they can be compared."""
+        return f"sqlite:///{self.mlflow_file}"
+
+    @property
+    def mlflow_file(self) -> Path:
+        """The file of the default tracking store."""
+        return self.root / "mlflow.db"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """Where that tracking store keeps files."""
+        return self.root / "mlflow-artifacts"
+
+    @property
+    def comparison_figure(self) -> Path:
+        """The picture that `tausearch compare` draws."""
+        return self.root / "compare.png"
+
+    def run(self, name: str) -> RunDirectory:
+        """Return the run directory of that name, which need not exist.
+
+        Raises:
+            InputError: If the name could not be a folder's.
+        """
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit"
+            )
+        if name in _RESERVED:
+            raise InputError(f"name {name!r}: is taken by what all runs share; choose another")
+        return RunDirectory(self.root / name)
+
+    def runs(self) -> list[RunDirectory]:
+        """Return all run directories, oldest first."""
+        if not self.root.is_dir():
+            return []
+        folders = (path for path in self.root.iterdir() if not path.name.startswith("."))  # hidden: in the making
+        found = [run for run in map(RunDirectory, folders) if run.spec_file.is_file()]
+        return sorted(found, key=lambda run: (run.spec_file.stat().st_mtime, run.name))
+
+    def read_each(self, read: Callable[[RunDirectory], T]) -> tuple[list[T], list[InputError]]:
+        """Read something of every run, oldest first; a run that cannot be read keeps no other from being read.
+
+        Args:
+            read: Raises an `InputError` for a run that cannot be read.
+
+        Returns:
+            What was read, and why the rest was not.
+        """
+        found, faults = [], []
+        for directory in self.runs():
+            try:
+                found.append(read(directory))
+            except InputError as error:
+                faults.append(error)
+        return found, faults
+
+    def free_name(self, stem: str) -> str:
+        """Return the first of `stem-1`, `stem-2`, ... that is not taken."""
+        number = 1
+        while (self.root / f"{stem}-{number}").exists():
+            number += 1
+        return f"{stem}-{number}"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The folder of one search or final run."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+        return self.path.name
+
+    @property
+    def spec_file(self) -> Path:
+        """What was asked for."""
+        return self.path / "run.yaml"
+
+    @property
+    def record(self) -> Path:
+        """The Parquet record, one file per trial."""
+        return self.path / "record"
+
+    @property
+    def best_file(self) -> Path:
+        """The best configuration so far."""
+        return self.path / "best.yaml"
+
+    @property
+    def figures(self) -> Path:
+        """Figures of a finished search."""
+        return self.path / "figures"
+
+    @property
+    def study_file(self) -> Path:
+        """The Optuna study, for optuna-dashboard."""
+        return self.path / "study.journal"
+
+    @property
+    def log_file(self) -> Path:
+        """What Ray, Optuna and MLflow have to say."""
+        return self.path / "log.txt"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the driver as long as it lives."""
+        return self.path / "driver.lock"
+
+    @property
+    def ray(self) -> Path:
+        """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
+        return self.path / "ray"
+
+    def kept(self, number: int) -> Path:
+        """What the checkpoints of a trial share, whichever attempt they are of; see `trainables.state`."""
+        return self.path / "state" / trial_folder(number)
+
+    @property
+    def artifacts(self) -> Path:
+        """Task vectors and adapters of a final run."""
+        return self.path / "task_vectors"
+
+    @property
+    def results_file(self) -> Path:
+        """Test results of a final run."""
+        return self.path / "results.json"
+
+
+def open_storage(root: str | Path, *, write: bool) -> Storage:
+    """Resolve the storage root.
+
+    Args:
+        root: A path.
+        write: Whether to create it and make sure that it can be written.
+
+    Returns:
+        The storage root; made if `write` is set.
+
+    Raises:
+        InputError: If it is not a local path, or cannot be created or written.
+    """
+    if "://" in str(root):
+        raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
+    path = Path(os.path.expanduser(root)).absolute()
+    if path.exists() and not path.is_dir():
+        raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
+    if write:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            probe = path / f".write-probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(f"--storage {path}: cannot be written ({error.strerror})") from error
+    return Storage(path)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,79 @@
+"""What runs, what is done, and what is best so far, read from run directories alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tausearch.runs.files import RunDirectory, Storage
+from tausearch.runs.insight import rank_correlations
+from tausearch.runs.lock import is_driven
+from tausearch.runs.record import Record
+from tausearch.runs.spec import RunSpec, read_spec
+from tausearch.runs.trials import STATUSES, TrialSummary, at_rest, best_trial
+from trainables.errors import InputError
+
+State = Literal["running", "finished", "stopped"]
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run as it stands.
+
+    Attributes:
+        spec: What was asked for.
+        state: "running" while a process drives it, "finished" when every trial has ended, else "stopped".
+        counts: Number of trials by status; `pending` are those that have not ended and do not run.
+        trials: All trials that have started.
+        best: The best finished trial, if any.
+        rank_correlations: See `insight.rank_correlations`; of a search.
+    """
+
+    spec: RunSpec
+    state: State
+    counts: dict[str, int]
+    trials: list[TrialSummary]
+    best: TrialSummary | None
+    rank_correlations: dict[int, float] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `tausearch status NAME --json` prints."""
+        best = None
+        if self.best is not None:
+            hyperparameters = self.best.hyperparameters
+            best = {"trial": self.best.number, "value": self.best.value, "hyperparameters": hyperparameters}
+        return {
+            "name": self.spec.name,
+            "benchmark": self.spec.benchmark,
+            "method": self.spec.method,
+            "state": self.state,
+            "trials": self.counts,
+            "best": best,
+        }
+
+
+def read_status(directory: RunDirectory) -> RunStatus:
+    """Read one run.
+
+    Returns:
+        The run as it stands now.
+
+    Raises:
+        InputError: If there is no such run.
+    """
+    spec, driven = read_spec(directory), is_driven(directory)
+    trials = Record(directory.record).trials()
+    if not driven:
+        trials = at_rest(trials)
+    counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
+    counts["pending"] += spec.trials - sum(counts.values())
+    ended = counts["pending"] == 0 and counts["running"] == 0
+    state: State = "running" if driven else "finished" if ended else "stopped"
+    order = ("complete", "pruned", "diverged", "failed", "running", "pending")
+    correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
+    return RunStatus(spec, state, {name: counts[name] for name in order}, trials, best_trial(trials), correlations)
+
+
+def all_statuses(storage: Storage) -> tuple[list[RunStatus], list[InputError]]:
+    """Read every run in a storage root, oldest first; returns why runs are left out that cannot be read, too."""
+    return storage.read_each(read_status)

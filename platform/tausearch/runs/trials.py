@@ -1,0 +1,105 @@
+"""Trials of a run as the driver knows them: what each has reached, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from search_spaces import Scalar
+from trainables.metrics import TEST, VALIDATION, is_metric, is_seconds
+
+Status = Literal["running", "complete", "pruned", "diverged", "failed", "pending"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+
+@dataclass
+class TrialSummary:
+    """One trial as the record knows it.
+
+    Attributes:
+        number: From 0.
+        seed: Of the trial.
+        status: See `Status`.
+        hyperparameters: All of them, searched and fixed.
+        rows: Metrics row of each finished task, in order.
+        value: Final accuracy in percent; None unless the last task was finished.
+        error: Why it diverged or failed.
+    """
+
+    number: int
+    seed: int
+    status: Status
+    hyperparameters: dict[str, Scalar]
+    rows: list[dict[str, float]] = field(default_factory=list)
+    value: float | None = None
+    error: str | None = None
+
+    @property
+    def tasks_done(self) -> int:
+        """Number of finished tasks."""
+        return len(self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in all stages of all finished tasks."""
+        return sum(v for row in self.rows for name, v in row.items() if is_seconds(name))
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The metrics row of the last finished task."""
+        return self.rows[-1] if self.rows else {}
+
+
+class TrialTable:
+    """All trials of a run that have started, as the driver knows them just now; the one place where that is kept.
+
+    A summary in it is never changed, only exchanged for a newer one, so another thread may read it at any time.
+
+    Args:
+        history: Trials that are known already, when a run is continued.
+    """
+
+    def __init__(self, history: Iterable[TrialSummary] = ()) -> None:
+        self._by_number = {trial.number: trial for trial in history}
+
+    def put(self, trial: TrialSummary) -> None:
+        """Take note of what has become of a trial."""
+        self._by_number[trial.number] = trial
+
+    def get(self, number: int) -> TrialSummary | None:
+        """Return a trial; None if it has not started."""
+        return self._by_number.get(number)
+
+    def __iter__(self) -> Iterator[TrialSummary]:
+        return iter(list(self._by_number.values()))
+
+    @property
+    def ended(self) -> int:
+        """Number of trials that ended, in whichever way."""
+        return sum(trial.status != "running" for trial in self)
+
+
+def metrics_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """Pick the metrics of our contract out of a Tune result."""
+    chosen = {k: float(v) for k, v in result.items() if is_metric(k)}
+    return {"task": float(result["task"]), **chosen}
+
+
+def final_value(row: Mapping[str, float]) -> float | None:
+    """Return the final accuracy in a metrics row, whichever part it was measured on; None before the last task."""
+    return row.get(VALIDATION.final_accuracy, row.get(TEST.final_accuracy))
+
+
+def at_rest(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
+    """Return trials as they are while no process drives the run: those that were running wait to be continued."""
+    return [replace(trial, status="pending") if trial.status == "running" else trial for trial in trials]
+
+
+def best_trial(trials: Iterable[TrialSummary]) -> TrialSummary | None:
+    """Return the trial with the highest final accuracy; only trials that finished the last task compete.
+
+    Ties go to the earlier trial.
+    """
+    finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
+    return max(finished, key=lambda trial: (trial.value, -trial.number), default=None)

@@ -1,0 +1,21 @@
+from .bars import LongWork
+from .commands import command_on, storage_words, tool
+from .progress import ProgressDisplay
+from .quiet import Stream, chatter_to
+from .text import brief, clock, console, number, percent, print_json
+
+__all__ = [
+    "LongWork",
+    "ProgressDisplay",
+    "Stream",
+    "brief",
+    "chatter_to",
+    "clock",
+    "command_on",
+    "console",
+    "number",
+    "percent",
+    "print_json",
+    "storage_words",
+    "tool",
+]

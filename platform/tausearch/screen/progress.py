@@ -1,0 +1,158 @@
+"""What a person sees while a run is under way: a live display in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from tausearch.runs import RunSpec, TrialSummary, TrialTable, best_trial
+from tausearch.screen.text import brief, clock
+
+PLAIN_INTERVAL = 15.0  # seconds between plain lines while no trial ends
+
+
+class ProgressDisplay:
+    """Shows trials done of how many, tasks done in each running trial, the best so far, and the time left.
+
+    Args:
+        spec: The run.
+        trials: All of its trials; those that an earlier process ran say nothing of how fast this one is.
+        screen: The stream that a person looks at.
+    """
+
+    def __init__(self, spec: RunSpec, trials: TrialTable, screen: TextIO) -> None:
+        self.spec = spec
+        self.trials = trials
+        self.console = Console(file=screen)
+        self._tasks_known = self._tasks_done()
+        self._begun = False
+        self.start = time.monotonic()
+        self._last_line = self.start
+        self._ended_event = threading.Event()
+        self._heartbeat = threading.Thread(target=self._beat, name="progress", daemon=True)
+        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
+        self._bar_task = self._bar.add_task("trials", total=spec.trials, completed=trials.ended)
+        self._live = Live(
+            get_renderable=self._render,
+            console=self.console,
+            refresh_per_second=4,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )  # libraries' output belongs in the log
+
+    def __enter__(self) -> ProgressDisplay:
+        if self.console.is_terminal:
+            self._live.start()
+        else:
+            self._heartbeat.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.console.is_terminal:
+            self._live.stop()
+        else:
+            self._ended_event.set()
+            self._heartbeat.join()
+
+    def say(self, line: str) -> None:
+        """Print one line above the display."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Show that a trial started, finished a task, or ended."""
+        self._begun = True
+        self._bar.update(self._bar_task, completed=self.trials.ended)
+        if self.console.is_terminal:
+            return
+        if trial.status != "running":
+            self.say(self._ended_line(trial))
+            self._last_line = time.monotonic()
+
+    def _beat(self) -> None:
+        """Print a plain line whenever none has been printed for a while; runs in a thread of its own."""
+        while not self._ended_event.wait(1.0):
+            if time.monotonic() - self._last_line > PLAIN_INTERVAL:
+                self.say(self._running_line())
+                self._last_line = time.monotonic()
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time left from the tasks that this process has done so far; None before the first."""
+        done = self._tasks_done()
+        here, left = done - self._tasks_known, self.spec.trials * self.spec.steps - done
+        return None if here <= 0 else (time.monotonic() - self.start) * left / here
+
+    def _tasks_done(self) -> int:
+        return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
+
+    def _unit(self) -> str:
+        return "trial" if self.spec.purpose == "search" else "seed"
+
+    def _label(self, trial: TrialSummary) -> str:
+        return str(trial.number if self.spec.purpose == "search" else trial.seed)
+
+    def _times(self) -> str:
+        left = self.seconds_left()
+        return f"{clock(time.monotonic() - self.start)} elapsed, {'?' if left is None else clock(left)} left"
+
+    def _standing(self) -> str:
+        """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
+        if not self._begun:
+            return "starting Ray"
+        if self.spec.purpose == "search":
+            best = best_trial(self.trials)
+            return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
+        values = [trial.value for trial in self.trials if trial.value is not None]
+        return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
+
+    def _ended_line(self, trial: TrialSummary) -> str:
+        value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
+        shown = brief(dict(trial.hyperparameters), list(self.spec.space))
+        return " | ".join(
+            part
+            for part in (
+                f"[{self.trials.ended}/{self.spec.trials}] {self._unit()} {self._label(trial)} {trial.status}: {value}",
+                shown,
+                self._standing(),
+                self._times(),
+            )
+            if part
+        )
+
+    def _running_line(self) -> str:
+        running = [f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()]
+        parts = (
+            f"[{self.trials.ended}/{self.spec.trials}] {', '.join(running)}".strip(),
+            self._standing(),
+            self._times(),
+        )
+        return " | ".join(parts)
+
+    def _running(self) -> list[TrialSummary]:
+        return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
+
+    def _render(self) -> Group:
+        table = Table(box=None, pad_edge=False, show_header=bool(list(self.trials)))
+        for column in (self._unit(), "tasks", f"{self.spec.metrics.prefix} accuracy", "hyperparameters"):
+            table.add_column(column, style="dim" if column == "hyperparameters" else "")
+        for trial in self._running():
+            accuracy = trial.final.get(self.spec.metrics.average_accuracy)
+            table.add_row(
+                self._label(trial),
+                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)}",
+                "" if accuracy is None else f"{accuracy:.1f} %",
+                brief(dict(trial.hyperparameters), list(self.spec.space)),
+            )
+        status = Text(f"{self._standing()}   {self._times()}")
+        return Group(self._bar, status, table)

@@ -1,0 +1,48 @@
+"""Keep what libraries print off the screen: while a search runs, it goes to the run's log file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TextIO
+
+Stream = Literal["stdout", "stderr"]
+
+
+@contextmanager
+def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
+    """Send everything that this process and its children write to stdout and stderr to a file.
+
+    Ray's C++ parts write to the file descriptors themselves, so those are redirected, not only Python's streams.
+
+    Args:
+        log_file: Appended to.
+        screen_is: The one of the two that a person looks at.
+
+    Yields:
+        A stream to the real stdout or stderr, for what a person shall see.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = [os.dup(fd) for fd in (1, 2)]
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    screen = os.fdopen(os.dup(saved[0 if screen_is == "stdout" else 1]), "w", encoding="utf-8", errors="replace")
+    try:
+        for fd in (1, 2):
+            os.dup2(log, fd)
+        logging.captureWarnings(True)
+        yield screen
+    finally:
+        logging.captureWarnings(False)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        screen.flush()
+        for fd, original in zip((1, 2), saved, strict=True):
+            os.dup2(original, fd)
+            os.close(original)
+        os.close(log)
+        screen.close()

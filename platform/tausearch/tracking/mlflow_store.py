@@ -1,0 +1,78 @@
+"""Open a tracking store: the SQLite file in the storage root, or a team's tracking server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from tausearch.runs import Storage
+from trainables.errors import InputError
+
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+_SHORTER = {
+    "Connection refused": "no server answers there",
+    "timed out": "no answer in time",
+    "Name or service not known": "there is no such host",
+    "Temporary failure in name resolution": "there is no such host",
+}
+
+
+def checked_uri(uri: str | None) -> str | None:
+    """Return a tracking URI that MLflow could write to, or None for the default store.
+
+    Raises:
+        InputError: If it is of another kind.
+    """
+    if uri is not None and uri.partition("://")[0].partition("+")[0] not in _SCHEMES:
+        raise InputError(f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)}, got {uri!r}")
+    return uri
+
+
+def reason(error: Exception) -> str:
+    """Return in a few words why MLflow could not be read or written."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return next((shorter for sign, shorter in _SHORTER.items() if sign in line), line)
+
+
+def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
+    """Open the tracking store and find or make the experiment of a benchmark.
+
+    Args:
+        storage: Holds the default tracking store.
+        uri: Tracking URI.
+        benchmark: Names the experiment.
+
+    Returns:
+        A `MlflowClient`, and the experiment's id.
+    """
+    # An absent server is noticed within seconds. Whoever writes tries again, after it has looked what has arrived: a
+    # repeated request could make a run twice.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
+    from mlflow import MlflowClient  # takes seconds to import
+
+    with FileLock(storage.root / "mlflow.lock"):  # two searches must not create the schema at once
+        if uri == storage.mlflow_uri:
+            _create_schema(storage.mlflow_file)
+        client = MlflowClient(tracking_uri=uri)
+        found = client.get_experiment_by_name(benchmark)
+        if found is not None:
+            return client, str(found.experiment_id)
+        # A server has its own place for pictures; without one MLflow would put them wherever this process was started.
+        location = None if uri.startswith(("http://", "https://")) else storage.mlflow_artifacts.as_uri()
+        return client, str(client.create_experiment(benchmark, artifact_location=location))
+
+
+def _create_schema(path: Path) -> None:
+    """Make the default tracking store, whole or not at all: half a schema could never be opened again."""
+    from mlflow import MlflowClient  # takes seconds to import
+
+    if path.exists():
+        return
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    unfinished.unlink(missing_ok=True)
+    MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
+    os.replace(unfinished, path)

@@ -1,0 +1,24 @@
+"""Call the command line in this process, for what is refused or only reads."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tausearch.cli import main
+
+
+def run(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, str, str]:
+    """Call the command line in this process; Ray must not be started."""
+    monkeypatch.setattr(sys, "argv", ["tausearch", *arguments])
+    monkeypatch.setattr("ray.init", lambda *a, **k: pytest.fail("Ray was started"))
+    try:
+        main()
+        code = 0
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err

@@ -1,0 +1,69 @@
+"""Final runs made by hand, through the functions that write real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tausearch.api.concluding import conclude
+from tausearch.runs import ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialSummary
+from tausearch.runs.creating import create
+from trainables.methods import METHODS
+
+BACKBONE = "vit_base_patch16_224.augreg_in21k"
+PROTOCOL = ExperimentProtocol(
+    tasks=10, epochs=20, batch_size=128, split_seed=0, backbone=BACKBONE, weights_digest="0" * 64
+)
+
+
+def make_final_run(
+    storage: Storage,
+    name: str,
+    accuracies: Sequence[float | None],
+    *,
+    benchmark: str = "cifar100",
+    method: str = "ita-lora",
+    tuned_on: str | None = None,
+    overrides: dict[str, Any] | None = None,
+    protocol: dict[str, Any] | None = None,
+) -> RunSpec:
+    """Write a final run: one accuracy per seed, None for a seed that failed."""
+    needed = {
+        "alpha": 1.0,
+        "beta": 1.0,
+        "alpha_cls": 0.1,
+        "beta_cls": 0.1,
+        "alpha_cls_prior": 0.1,
+        "beta_cls_prior": 0.1,
+    }
+    names = METHODS[method].config.__dataclass_fields__
+    chosen = {"lr": 0.001, **{k: v for k, v in needed.items() if k in names}, **(overrides or {})}
+    spec = RunSpec(
+        name=name,
+        purpose="final",
+        benchmark=benchmark,
+        method=method,
+        protocol=PROTOCOL.model_copy(update=protocol or {}),
+        resources=Resources(),
+        trials=len(accuracies),
+        steps=1,
+        fixed=asdict(METHODS[method].parse(chosen)),
+        seeds=tuple(range(len(accuracies))),
+        source=f"{tuned_on or benchmark}-{method}-1",
+        tuned_on=tuned_on or benchmark,
+        overrides=overrides or {},
+    )
+    _, directory = create(spec, storage)
+    trials = [_trial(number, accuracy) for number, accuracy in enumerate(accuracies)]
+    for trial in trials:
+        Record(directory.record, names=spec.metrics).write(trial)
+    conclude(spec, directory, trials, {})
+    return spec
+
+
+def _trial(number: int, accuracy: float | None) -> TrialSummary:
+    if accuracy is None:
+        return TrialSummary(number, number, "failed", {}, error="out of memory")
+    row = {"task": 10.0, "test/average_accuracy": accuracy, "test/final_accuracy": accuracy, "test/forgetting": 3.0}
+    return TrialSummary(number, number, "complete", {}, [row], accuracy)

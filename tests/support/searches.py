@@ -1,0 +1,122 @@
+"""What tests of the command line share: start it, watch its record, kill it, and read what it left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import optuna
+import psutil
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from tausearch.runs import Record, Storage, TrialSummary
+
+TRIALS = 4
+SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
+
+
+def tausearch(*arguments: str, cwd: Path, code: int = 0) -> str:
+    """Run the command line in a process of its own; returns stdout. Stderr stays empty but for progress with --json."""
+    command = [sys.executable, "-m", "tausearch", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr == "" or "--json" in arguments
+    return done.stdout
+
+
+def run(*arguments: str, cwd: Path, code: int = 0) -> str:
+    """Run the command line to its end; returns stdout, or stderr where an error is expected."""
+    command = [sys.executable, "-m", "tausearch", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr if code else done.stdout
+
+
+@contextmanager
+def started(*arguments: str, cwd: Path, out: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A command under way, killed at the end of the block if it still lives; what it prints goes to the file `out`."""
+    command = [sys.executable, "-m", "tausearch", *arguments]
+    with out.open("w") as file:
+        process = subprocess.Popen(command, cwd=cwd, stdout=file, stderr=file, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill_tree(process.pid)
+            process.wait(30)
+
+
+def kill_tree(pid: int) -> None:
+    """kill -9 the driver; the rest of its processes, which would otherwise linger for a minute, follow."""
+    process = psutil.Process(pid)
+    children = process.children(recursive=True)
+    process.kill()
+    process.wait(30)
+    for child in children:
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def train_workers(parent: int) -> list[psutil.Process]:
+    """Processes below a raylet or a driver that run a task of a trial just now."""
+    found = []
+    for child in psutil.Process(parent).children(recursive=True):
+        try:
+            name = child.cmdline()[0]
+        except (psutil.Error, IndexError):  # it has just ended
+            continue
+        if name.startswith("ray::") and "train" in name:
+            found.append(child)
+    return found
+
+
+def trials_of(root: Path, name: str) -> list[TrialSummary]:
+    return Record(Storage(root).run(name).record).trials()
+
+
+def tasks_done(root: Path, name: str) -> int:
+    return sum(trial.tasks_done for trial in trials_of(root, name))
+
+
+def without_time(trials: list[TrialSummary]) -> list[tuple[object, ...]]:
+    """All of a table that is the same whenever it is computed."""
+    rows = [[{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows] for trial in trials]
+    return [(t.number, t.seed, t.status, t.hyperparameters, r, t.error) for t, r in zip(trials, rows, strict=True)]
+
+
+def study_trials(root: Path, name: str) -> list[optuna.trial.FrozenTrial]:
+    """What the study file has, ordered by the number in the search."""
+    storage = JournalStorage(JournalFileBackend(str(Storage(root).run(name).study_file)))
+    study = optuna.load_study(study_name=name, storage=storage)
+    return sorted(study.trials, key=lambda trial: trial.user_attrs["trial"])
+
+
+def nested_runs(root: Path, name: str) -> list[Run]:
+    """MLflow's runs of the trials of a search, by number; the search itself must be there once, and have ended."""
+    client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
+    experiment = client.get_experiment_by_name("digits").experiment_id
+    (parent,) = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
+    assert parent.info.status == "FINISHED"
+    children = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")
+    return sorted(children, key=lambda run: int(run.data.tags["trial"]))
+
+
+def assert_mlflow_has_each_task_once(root: Path, name: str, trials: list[TrialSummary]) -> None:
+    runs = nested_runs(root, name)
+    assert [int(run.data.tags["trial"]) for run in runs] == [trial.number for trial in trials]
+    client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
+    metric = "val/average_accuracy"
+    for run, trial in zip(runs, trials, strict=True):
+        points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
+        assert points == [(int(row["task"]), row[metric]) for row in trial.rows]
+        ends = {"complete": "FINISHED", "pruned": "KILLED", "diverged": "FAILED", "failed": "FAILED"}
+        assert (run.data.tags["status"], run.info.status) == (trial.status, ends[trial.status])
+    assert sum("chosen" in run.data.tags for run in runs) == 1

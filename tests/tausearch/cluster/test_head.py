@@ -1,0 +1,39 @@
+"""A cluster whose head is gone: it is said once, with the command that continues the run."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from tausearch.cluster import head as head_module
+from tausearch.cluster import head_watched, ray_session, session
+from tausearch.runs import Resources
+from trainables.errors import InputError
+
+
+def test_a_head_that_does_not_answer_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_module, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(head_module, "_EVERY", 0.05)
+    said: list[str] = []
+    head = socket.create_server(("127.0.0.1", 0))
+    port = head.getsockname()[1]
+    with head_watched(f"ray://127.0.0.1:{port}", said.append, "tausearch resume s"):
+        time.sleep(0.5)
+        assert not said
+        head.close()
+        time.sleep(0.5)
+    assert len(said) == 1
+    assert f"127.0.0.1:{port}, does not answer" in said[0] and said[0].endswith("tausearch resume s")
+
+
+def test_a_ray_of_another_run_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.init", lambda **_: None)
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0, session._PRIVATE: 1.0})
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    with pytest.raises(InputError, match="another run's own"), ray_session(resources, "auto"):
+        pytest.fail("joined")
+    with ray_session(resources):
+        pass

@@ -1,0 +1,243 @@
+"""Final runs beside the paper's results: which can be compared, how far apart they are, and how it is printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from tausearch.comparison import ComparisonRow, compare, read_final_runs
+from tausearch.comparison.cells import comparison_sheets
+from tausearch.comparison.command import Form, show_comparison
+from tausearch.comparison.figure import draw
+from tausearch.comparison.terminal import show_sheets
+from tausearch.paper import paper_results
+from tausearch.runs import ExperimentProtocol, Storage, open_storage
+from tests.support.final_runs import make_final_run
+from trainables.errors import InputError
+
+DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
+
+
+def rows(storage: Storage, benchmark: str = "cifar100") -> tuple[list[ComparisonRow], list[ComparisonRow]]:
+    """What can be compared and has a run of ours, and what cannot be compared."""
+    (comparison,) = compare(read_final_runs(storage)[0], paper_results(), [benchmark])
+    return [row for row in comparison.rows if row.ours], list(comparison.apart)
+
+
+def test_difference_and_two_standard_deviations(storage: Storage) -> None:
+    make_final_run(storage, "lora", [89.0, 90.0, 91.0])
+    make_final_run(storage, "ia3", [85.0, 85.2, 85.4], method="ita-ia3")
+    (lora, ia3), apart = rows(storage)
+    assert apart == []
+    assert lora.difference == pytest.approx(90.0 - 89.96)
+    assert lora.two_sd == pytest.approx(2 * math.sqrt(1.0**2 + 0.20**2)) and lora.within is True
+    assert ia3.difference == pytest.approx(85.2 - 90.66)
+    assert ia3.two_sd == pytest.approx(2 * math.sqrt(0.2**2 + 0.04**2)) and ia3.within is False
+
+
+def test_a_run_of_one_seed_has_no_deviation_of_its_own(storage: Storage) -> None:
+    make_final_run(storage, "one", [90.36])
+    ((row,), _) = rows(storage)
+    assert row.ours is not None and row.ours.accuracy.std is None and row.ours.accuracy.seeds == 1
+    assert row.two_sd == pytest.approx(0.40) and row.within is True  # a difference of exactly two deviations is within
+
+
+def test_ablations_stand_beside_the_papers_ablations(storage: Storage) -> None:
+    make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
+    make_final_run(storage, "head", [90.0, 91.0], overrides={"regularise": "head"})
+    found, _ = rows(storage)
+    assert {str(row.settings["regularise"]): row.paper and row.paper.accuracy for row in found} == {
+        "none": 66.58,
+        "head": 90.03,
+    }
+    assert all(row.difference is not None and row.two_sd is None and row.within is None for row in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"protocol": {"epochs": 50}}, "epochs 50, the paper's 20"),
+        ({"protocol": {"tasks": 20}}, "tasks 20, the paper's 10"),
+        ({"protocol": {"batch_size": 32}}, "batch size 32, the paper's 128"),
+        ({"protocol": {"backbone": "glyph_vit"}}, "backbone glyph_vit, the paper's vit_base_patch16_224.augreg_in21k"),
+        ({"tuned_on": "imagenet_r"}, "tuned on imagenet_r"),
+        ({"benchmark": "digits", "protocol": DIGITS}, "the paper has no digits"),
+    ],
+)
+def test_other_protocols_are_not_mixed_in(change: dict[str, Any], reason: str, storage: Storage) -> None:
+    make_final_run(storage, "other", [50.0, 51.0], **change)
+    compared, (row,) = rows(storage, change.get("benchmark", "cifar100"))
+    assert compared == [] and row.departures == (reason,)
+    assert row.paper is None and row.difference is None and row.within is None
+
+
+def test_whatever_else_a_protocol_can_vary_is_a_departure(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithOrder(ExperimentProtocol):
+        class_order_seed: int | None = None
+
+    make_final_run(storage, "plain", [90.0])
+    ((run,), *_) = read_final_runs(storage)
+    monkeypatch.setattr("tausearch.comparison.rows.ExperimentProtocol", WithOrder)
+    for seed, reasons in ((None, ()), (3, ("class order seed 3",))):
+        protocol = WithOrder(**{**run.spec.protocol.model_dump(), "class_order_seed": seed})
+        object.__setattr__(run, "spec", run.spec.model_copy(update={"protocol": protocol}))
+        comparison = compare([run], paper_results())[0]
+        assert [row.departures for row in (*comparison.rows, *comparison.apart) if row.ours] == [reasons]
+
+
+def test_one_run_stands_for_all_of_the_very_same_thing(storage: Storage) -> None:
+    make_final_run(storage, "first", [80.0, 81.0, 82.0])
+    make_final_run(storage, "second", [83.0, 84.0, 85.0])
+    make_final_run(storage, "third", [99.0, None, None])  # later, with fewer seeds
+    make_final_run(storage, "by-hand", [88.0], overrides={"lr": 0.5})
+    make_final_run(storage, "bf16", [87.0], protocol={"precision": "bf16"})
+    found, _ = rows(storage)
+    assert {(row.ours.spec.name, row.others) for row in found if row.ours} == {
+        ("second", 2),
+        ("by-hand", 0),
+        ("bf16", 0),
+    }
+    assert [row.settings for row in found if row.settings] == [{"lr": 0.5}]
+
+
+def test_runs_without_results_are_named_and_damaged_ones_left_out(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_final_run(storage, "failed", [None, None])
+    make_final_run(storage, "unfinished", [1.0])
+    storage.run("unfinished").results_file.unlink()
+    for name, content in (("damaged", "{"), ("other", '{"summary": {"test/final_accuracy": 3}}')):
+        make_final_run(storage, name, [1.0])
+        storage.run(name).results_file.write_text(content)
+    make_final_run(storage, "good", [90.0, None])
+    runs, without, faults = read_final_runs(storage)
+    assert [run.spec.name for run in runs] == ["good"] and set(without) == {"failed", "unfinished"}
+    assert len(faults) == 2 and "damaged/results.json: cannot be read" in str(faults[0])
+    show_comparison(storage, [], "csv", None)
+    assert capsys.readouterr().err.splitlines() == [f"tausearch: {fault}" for fault in faults]
+
+
+def test_the_rows_of_a_benchmark_are_the_papers(storage: Storage) -> None:
+    make_final_run(storage, "joint", [91.0], method="joint")
+    (comparison,) = compare(read_final_runs(storage)[0], paper_results())
+    assert [row.method for row in comparison.rows] == list(paper_results().methods)
+    assert [row.method for row in comparison.rows if row.ours] == ["joint"]
+
+
+@pytest.fixture
+def several(storage: Storage) -> Storage:
+    make_final_run(storage, "lora", [89.0, 90.0, 91.0])
+    make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
+    make_final_run(storage, "long", [95.0], protocol={"epochs": 99})
+    make_final_run(storage, "small", [88.0, 89.0], benchmark="digits", protocol=DIGITS)
+    return storage
+
+
+def printed(storage: Storage, form: Form, capsys: pytest.CaptureFixture[str], *benchmarks: str) -> str:
+    show_comparison(storage, benchmarks, form, None)
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_json(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads(printed(several, "json", capsys))
+    assert content["figure"] == str(several.comparison_figure) and "arXiv" in content["source"]
+    found = {row["ours"]["run"]: row for row in content["rows"] if row["ours"]}
+    assert found["lora"]["comparable"] is True and found["lora"]["within_two_sd"] is True
+    assert found["lora"]["paper"] == {"accuracy": 89.96, "std": 0.20, "forgetting": 3.22}
+    assert found["lora"]["ours"]["hyperparameters"]["alpha"] == 1.0 and found["lora"]["ours"]["tuned_on"] == "cifar100"
+    assert found["long"]["comparable"] is False and found["long"]["departures"] == ["epochs 99, the paper's 20"]
+    assert found["small"]["paper"] is None and found["small"]["difference"] is None
+    alone = [row for row in content["rows"] if row["ours"] is None]
+    assert len(alone) == 16 and all(row["comparable"] is None and row["paper"] for row in alone)
+
+
+def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    table = list(csv.DictReader(io.StringIO(printed(several, "csv", capsys))))
+    (row,) = (row for row in table if row["ours_run"] == "none")
+    assert (row["method"], row["settings"], row["paper_accuracy"]) == ("ita-lora", "regularise=none", "66.58")
+    assert float(row["difference"]) == pytest.approx(61.0 - 66.58) and row["within_two_sd"] == ""
+    assert len(table) == 16 + 4 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
+
+
+def test_markdown(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(several, "markdown", capsys, "cifar100").splitlines()
+    assert "| ita-lora | 90.00 ± 1.00 (3) | 89.96 ± 0.20 | +0.04 | yes (2.04) | 3.00 | 3.22 | lora |" in lines
+    tables = [line for line in lines if line.startswith("|")]
+    assert {line.count("|") for line in tables} == {9, 7}  # eight columns, and six of what is not comparable
+
+
+def test_latex(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(several, "latex", capsys)
+    assert r"ita-lora & 90.00 $\pm$ 1.00 (3) & 89.96 $\pm$ 0.20 & +0.04 & yes (2.04) & 3.00 & 3.22 & lora \\" in out
+    assert "& $-$5.58 &" in out and r"vit\_base\_patch16\_224" in out
+    code = [line for line in out.splitlines() if not line.startswith("%")]
+    assert not any(re.search(r"(?<!\\)[_%#±]", line) for line in code)
+    assert out.count(r"\begin{tabular}") == out.count(r"\end{tabular}") == 3
+    for block in re.findall(r"\\begin\{tabular\}\{(l+)\}(.*?)\\end", out, flags=re.S):
+        assert {line.count(" & ") for line in block[1].splitlines() if "&" in line} == {len(block[0]) - 1}
+
+
+@pytest.mark.parametrize("width", [200, 100, 80, 60, 40])
+def test_the_terminal_is_legible_at_every_width(width: int, several: Storage) -> None:
+    (comparison,) = compare(read_final_runs(several)[0], paper_results(), ["cifar100"])
+    out = Console(width=width, file=io.StringIO(), highlight=False, markup=False)
+    show_sheets(comparison_sheets(comparison, paper_results()), out)
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text and all(len(line) <= width for line in text.splitlines())
+    words = " ".join(text.split())
+    for needed in ("ita-lora", "90.00 ± 1.00 (3)", "89.96 ± 0.20", "+0.04", "yes (2.04)", "paper's 20"):
+        assert needed in words
+
+
+def test_the_picture(several: Storage, tmp_path: Path) -> None:
+    comparisons = compare(read_final_runs(several)[0], paper_results())
+    assert draw(comparisons, paper_results(), tmp_path / "a.png") == 1  # the one with other epochs
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.width > 600 and picture.height > 600
+        assert len(picture.convert("RGB").getcolors(maxcolors=10**6) or []) > 20
+    draw(comparisons, paper_results(), tmp_path / "a.svg")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    for path in (tmp_path / "none" / "a.png", tmp_path / "a.nope"):
+        with pytest.raises(InputError, match="--figure .*: cannot be written"):
+            draw(comparisons, paper_results(), path)
+
+
+def test_a_picture_that_cannot_be_drawn_costs_only_the_picture(
+    several: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    several.comparison_figure.mkdir()
+    show_comparison(several, [], "json", None)
+    out, err = capsys.readouterr()
+    assert json.loads(out)["figure"] is None and "cannot be written" in err
+
+
+def test_unknown_benchmarks_are_refused_and_empty_ones_said(
+    several: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match="unknown benchmark 'cifar'; allowed: imagenet_r, cifar100, .*digits"):
+        show_comparison(several, ["cifar"], "table", None)
+    assert "glyphs: no final run, and the paper does not have it" in printed(several, "table", capsys, "glyphs")
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "markdown", "latex"])
+def test_without_final_runs_there_is_one_line(form: Form, storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    show_comparison(storage, [], form, None)
+    out, err = capsys.readouterr()
+    assert (out if form == "table" else err).startswith("no final runs in ") and len((out + err).splitlines()) == 1
+    assert not storage.comparison_figure.exists()

@@ -1,0 +1,118 @@
+"""Tuned here, judged there: the matrix, and what is lost."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from tausearch.comparison import TransferMatrix, read_final_runs, transfer
+from tausearch.comparison.command import show_transfer
+from tausearch.runs import Storage, open_storage
+from tests.support.final_runs import make_final_run
+from trainables.errors import InputError
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    storage = open_storage(tmp_path / "runs", write=True)
+    make_final_run(storage, "dd", [88.0, 90.0], benchmark="digits")
+    make_final_run(storage, "gg", [60.0, 62.0], benchmark="glyphs")
+    make_final_run(storage, "dg", [50.0, 51.0], benchmark="glyphs", tuned_on="digits")
+    make_final_run(storage, "gd", [90.0], benchmark="digits", tuned_on="glyphs")
+    make_final_run(storage, "finetune", [50.0], benchmark="digits", method="finetune")  # judged nowhere else
+    return storage
+
+
+def matrices(storage: Storage, *benchmarks: str) -> list[TransferMatrix]:
+    return transfer(read_final_runs(storage)[0], benchmarks)
+
+
+def test_the_matrix_and_the_loss(storage: Storage) -> None:
+    (matrix,) = matrices(storage)
+    assert (matrix.method, matrix.settings, matrix.left_out) == ("ita-lora", {}, 0)
+    assert matrix.tuned_on == matrix.judged_on == ("digits", "glyphs")
+    means = {pair: cell.run.accuracy.mean for pair, cell in matrix.cells.items()}
+    assert means == {
+        ("digits", "digits"): 89,
+        ("glyphs", "digits"): 90,
+        ("digits", "glyphs"): 50.5,
+        ("glyphs", "glyphs"): 61,
+    }
+    assert {pair: cell.loss for pair, cell in matrix.cells.items()} == {
+        **{("digits", "digits"): 0.0, ("glyphs", "digits"): -1.0, ("digits", "glyphs"): 10.5, ("glyphs", "glyphs"): 0.0}
+    }
+    there = matrix.cells["digits", "glyphs"]
+    assert there.two_sd == pytest.approx(2 * math.sqrt(2.0 + 0.5))
+    assert matrix.cells["glyphs", "digits"].two_sd is None and matrix.cells["digits", "digits"].two_sd is None
+
+
+def test_without_tuning_on_the_target_there_is_no_loss(storage: Storage) -> None:
+    make_final_run(storage, "dm", [70.0], benchmark="mit67", tuned_on="digits")
+    (matrix,) = matrices(storage)
+    assert matrix.cells["digits", "mit67"].loss is None and matrix.cells["digits", "mit67"].own is None
+    assert "mit67" not in matrix.tuned_on and "mit67" in matrix.judged_on
+
+
+def test_runs_of_another_protocol_are_not_set_against_each_other(storage: Storage) -> None:
+    make_final_run(storage, "longer", [99.0, 98.0], benchmark="glyphs", protocol={"epochs": 50})
+    (matrix,) = matrices(storage)
+    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == 1
+    make_final_run(
+        storage, "other-vit", [10.0], benchmark="glyphs", tuned_on="mit67", protocol={"weights_digest": "1" * 64}
+    )
+    first, second = matrices(storage)
+    assert {pair for matrix in (first, second) for pair in matrix.cells} >= {("mit67", "glyphs")}
+    assert all("mit67" not in m.tuned_on or set(m.cells) == {("mit67", "glyphs")} for m in (first, second))
+
+
+def test_what_was_set_by_hand_was_not_tuned(storage: Storage) -> None:
+    make_final_run(storage, "set", [99.0, 99.0], benchmark="glyphs", tuned_on="digits", overrides={"lr": 0.1})
+    make_final_run(storage, "ablation", [5.0], benchmark="glyphs", tuned_on="digits", overrides={"regularise": "none"})
+    ablation, plain = sorted(matrices(storage), key=lambda matrix: not matrix.settings)
+    assert plain.cells["digits", "glyphs"].run.spec.name == "dg"
+    assert ablation.settings == {"regularise": "none"} and set(ablation.cells) == {("digits", "glyphs")}
+
+
+def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:
+    for name in ("dd", "gd"):
+        path = storage.run(name).spec_file
+        lines = [line for line in path.read_text().splitlines() if not line.startswith(("tuned_on:", "overrides:"))]
+        path.write_text("\n".join(lines))  # as an older version wrote it
+    (matrix,) = matrices(storage)
+    assert set(matrix.cells) == {("digits", "glyphs"), ("glyphs", "glyphs")}
+
+
+def test_a_column_is_chosen_by_name(storage: Storage) -> None:
+    (matrix,) = matrices(storage, "digits")
+    assert set(matrix.cells) == {("digits", "digits"), ("glyphs", "digits")}
+    assert matrices(storage, "cifar100") == []
+
+
+def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    show_transfer(storage, [], "table")
+    text = capsys.readouterr().out
+    assert "loss +10.50 (3.16)" in text and "loss -1.00" in text and "89.00 ± 1.41 (2)" in text
+    show_transfer(storage, [], "json")
+    (matrix,) = json.loads(capsys.readouterr().out)["matrices"]
+    assert {(c["tuned_on"], c["judged_on"], c["loss"]) for c in matrix["cells"]} >= {("digits", "glyphs", 10.5)}
+    show_transfer(storage, [], "csv")
+    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(table) == 4 and {row["own_run"] for row in table} == {"dd", "gg"}
+    show_transfer(storage, [], "markdown")
+    assert "| digits | 89.00 ± 1.41 (2) | 50.50 ± 0.71 (2)<br>loss +10.50 (3.16) |" in capsys.readouterr().out
+    show_transfer(storage, [], "latex")
+    assert r"90.00 (1), loss $-$1.00 & 61.00 $\pm$ 1.41 (2) \\" in capsys.readouterr().out
+
+
+def test_nothing_to_show_is_one_line(storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show_transfer(storage, ["mit67"], "table")
+    assert capsys.readouterr().out.startswith("no hyperparameters were judged on a benchmark they were not tuned on")
+    show_transfer(open_storage(tmp_path / "none", write=False), [], "table")
+    assert capsys.readouterr().out.startswith("no final runs in ")
+    with pytest.raises(InputError, match="unknown benchmark 'nope'"):
+        show_transfer(storage, ["nope"], "table")

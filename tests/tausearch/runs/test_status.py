@@ -1,0 +1,154 @@
+"""What a run directory says of itself, and which search's best is exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tausearch.api import export_adapters, export_best
+from tausearch.api.concluding import conclude
+from tausearch.choosing import BestListener, load_best
+from tausearch.choosing.best import choose
+from tausearch.runs import (
+    Record,
+    RunDirectory,
+    RunSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    all_statuses,
+    driver_lock,
+    open_storage,
+    read_status,
+)
+from tests.support.trials import FIXED, make_trial, tell
+from trainables.errors import InputError
+
+
+def write_run(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> RunDirectory:
+    directory = storage.run(spec.name)
+    directory.path.mkdir(parents=True)
+    spec.save(directory)
+    for trial in trials:
+        Record(directory.record).write(trial)
+    if spec.purpose == "search":
+        conclude(spec, directory, trials, {})
+    return directory
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
+
+
+def test_a_finished_search(storage: Storage, spec: RunSpec) -> None:
+    trials = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1, status="pruned")]
+    directory = write_run(storage, spec, [*trials, make_trial(3, tasks=0, status="failed")])
+    found = read_status(directory).as_dict()
+    assert found == {
+        "name": "digits-ita-lora-1",
+        "benchmark": "digits",
+        "method": "ita-lora",
+        "state": "finished",
+        "trials": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
+        "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, **FIXED}},
+    }
+
+
+def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: RunSpec) -> None:
+    directory = write_run(storage, spec, [make_trial(0, value=70.0), make_trial(1, tasks=1)])
+    found = read_status(directory)
+    assert found.state == "stopped"
+    assert (found.counts["running"], found.counts["pending"]) == (0, 3)
+    with driver_lock(directory):
+        found = read_status(directory)
+        assert found.state == "running"
+        assert (found.counts["running"], found.counts["pending"]) == (1, 2)
+        with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
+            pass
+
+
+def test_no_such_run(storage: Storage) -> None:
+    with pytest.raises(InputError, match="no run named 'nope'"):
+        read_status(storage.run("nope"))
+    with pytest.raises(InputError, match="must be letters, digits"):
+        storage.run("../nope")
+    assert all_statuses(storage) == ([], [])
+
+
+def test_export_takes_the_best_of_all_searches(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
+    for name, value in (("a", 70.0), ("b", 75.0), ("c", 72.0)):
+        write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
+    target = tmp_path / "out" / "best.yaml"
+    best = export_best(storage, "digits", "ita-lora", target)
+    assert load_best(target) == best and best.selection.search == "b"
+    storage.run("b").best_file.unlink()  # as after a kill at the wrong moment: the record has it all the same
+    assert export_best(storage, "digits", "ita-lora", target).selection.search == "b"
+    with pytest.raises(InputError, match="no search of 'iel-lora' on 'digits'"):
+        export_best(storage, "digits", "iel-lora", target)
+
+
+def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
+    best = choose(spec, make_trial(0, value=70.0), 1)
+    ablation = {**best.hyperparameters, "regularise": "none"}
+    final = spec.model_copy(update={"purpose": "final", "seeds": (0,), "trials": 1})
+    for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
+        run = final.model_copy(update={"name": name, "fixed": fixed})
+        artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
+        (artifacts / "seed_0" / ".task_1.abc.tmp").mkdir(parents=True)  # by a process that was killed
+        (artifacts / "of").write_text(name)
+    copied = export_adapters(storage, best, tmp_path / "adapters")
+    assert (copied / "of").read_text() == "same"
+    assert [path.name for path in (copied / "seed_0").iterdir()] == []
+    with pytest.raises(InputError, match="cannot be made"):
+        export_adapters(storage, best, tmp_path / "adapters")
+    with pytest.raises(InputError, match="no finished final run of this configuration"):
+        export_adapters(storage, best.model_copy(update={"benchmark": "glyphs"}), tmp_path / "more")
+
+
+def test_one_damaged_run_does_not_hide_the_others(storage: Storage, spec: RunSpec) -> None:
+    write_run(storage, spec, [make_trial(0, value=70.0)])
+    (storage.root / "broken").mkdir()
+    (storage.root / "broken" / "run.yaml").write_text("name: [")
+    found, faults = all_statuses(storage)
+    assert [each.spec.name for each in found] == [spec.name]
+    assert len(faults) == 1 and "broken" in str(faults[0])
+
+
+def test_the_best_file_follows_a_search(storage: Storage, spec: RunSpec) -> None:
+    directory = storage.run(spec.name)
+    directory.path.mkdir(parents=True)
+    listener = BestListener(spec, directory, TrialTable([make_trial(0, value=60.0)]))
+    tell(listener, make_trial(1, tasks=2))
+    assert not directory.best_file.exists()
+    for number, value, expected in ((1, 65.0, 1), (2, 62.0, 1), (3, 80.0, 3)):
+        tell(listener, make_trial(number, value=value))
+        assert load_best(directory.best_file).selection.trial == expected
+
+
+@pytest.mark.parametrize("name", ["store", "mlflow.db", "mlflow.lock"])
+def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> None:
+    with pytest.raises(InputError, match="what all runs share"):
+        storage.run(name)
+
+
+def test_no_best_without_a_finished_trial(storage: Storage, spec: RunSpec) -> None:
+    directory = write_run(storage, spec, [make_trial(0, tasks=2, status="pruned")])
+    assert not directory.best_file.exists() and read_status(directory).best is None
+
+
+def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: RunSpec) -> None:
+    trials = [make_trial(0, value=70.0)]
+    directory = write_run(storage, spec, trials)
+    conclude(spec, directory, trials, {0: "run-1", 1: "run-2"})
+    expected = choose(spec, trials[0], 1, "run-1")
+    assert load_best(directory.best_file) == expected
+
+
+def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="--storage .* cannot be written"):
+        open_storage(tmp_path / "file", write=True)
+    with pytest.raises(InputError, match="must be a local path"):
+        open_storage("s3://bucket/runs", write=True)

@@ -1,0 +1,195 @@
+"""MLflow as a view: every task once, the chosen trial tagged, and a dead server that stops nothing."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tausearch.runs import Conclusion, RunSpec, TrialTable, open_storage
+from tausearch.tracking import MlflowRun, Tracker
+from tausearch.tracking import tracker as tracker_module
+from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
+from tests.support.trials import make_trial, tell
+
+pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
+
+
+@pytest.mark.parametrize("own", ["", "mine.db"])
+def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path, own: str) -> None:
+    storage = open_storage(tmp_path, write=True)
+    uri = f"sqlite:///{tmp_path / own}" if own else storage.mlflow_uri
+    (tmp_path / "best.yaml").write_text("x")
+    tracker = Tracker(spec, TrialTable(), storage, uri=uri)
+    for tasks in (0, 1, 2):
+        tell(tracker, make_trial(0, tasks=tasks))
+    best = make_trial(0, value=70.0)
+    tell(tracker, best)
+    tell(tracker, best)
+    tell(tracker, make_trial(1, tasks=1, status="diverged", error="not finite"))
+    tell(tracker, make_trial(2, tasks=1))
+    ids = tracker.settle()
+    files = (tmp_path / "best.yaml", tmp_path / "absent")
+    tracker.close("FINISHED", Conclusion(best, {"x": 1.0}, files))
+    assert tracker.error is None and sorted(ids) == [0, 1, 2]
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("digits")
+    runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    assert len(runs) == 4
+    assert all(runs[f"{spec.name}/trial-{number}"].info.run_id == found for number, found in ids.items())
+    history = client.get_metric_history(ids[0], "val/average_accuracy")
+    assert [(m.step, m.value) for m in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    assert runs[f"{spec.name}/trial-0"].data.tags["chosen"] == "true"
+    assert runs[f"{spec.name}/trial-1"].info.status == "FAILED"
+    assert runs[f"{spec.name}/trial-1"].data.tags["error"] == "not finite"
+    assert runs[f"{spec.name}/trial-2"].info.status == "KILLED"
+    assert runs[spec.name].data.tags["best/alpha"] == "1.0"
+    assert [f.path for f in client.list_artifacts(runs[spec.name].info.run_id)] == ["best.yaml"]
+    assert runs[spec.name].info.artifact_uri.startswith(storage.mlflow_artifacts.as_uri())
+
+
+def test_a_dead_server_is_noted_and_delays_nothing(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    tracker = Tracker(spec, TrialTable(), storage, uri="http://127.0.0.1:9")
+    start = time.monotonic()
+    for number in range(100):
+        tell(tracker, make_trial(number, value=1.0))
+    assert time.monotonic() - start < 1
+    assert tracker.settle() == {}
+    tracker.close("FINISHED", Conclusion())
+    assert tracker.error is not None
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize("second", ["digits", "glyphs"])
+def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str) -> None:
+    storage = open_storage(tmp_path, write=True)
+    specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
+    trackers = [Tracker(s, TrialTable(), storage) for s in specs]  # both create the schema, at the same time
+    for tracker in trackers:
+        tell(tracker, make_trial(0, value=1.0))
+    for tracker in trackers:
+        tracker.close("FINISHED", Conclusion())
+        assert tracker.error is None
+    experiments = MlflowClient(tracking_uri=storage.mlflow_uri).search_experiments()
+    assert {e.name for e in experiments} >= {"digits", second}
+
+
+def test_a_schema_that_was_cut_short_is_made_again(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    (tmp_path / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
+    tracker = Tracker(spec, TrialTable(), storage)
+    tell(tracker, make_trial(0, value=1.0))
+    tracker.close("FINISHED", Conclusion())
+    assert tracker.error is None
+
+
+def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    about = {"purpose": "final", "benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1", "seeds": (0,)}
+    tracker = Tracker(spec.model_copy(update=about), TrialTable(), storage)
+    tell(tracker, make_trial(0, value=1.0))
+    tracker.close("FINISHED", Conclusion())
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name("glyphs").experiment_id], "tags.tuned_on = 'digits'")
+    assert len(runs) == 2  # the final run and its seed
+    assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
+
+
+def test_what_a_store_missed_is_written_when_it_is_there(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
+    storage, folder = open_storage(tmp_path, write=True), tmp_path / "later"
+    folder.touch()  # in the way of the store's folder
+    tracker = Tracker(spec, TrialTable(), storage, uri=f"sqlite:///{folder / 'm.db'}")
+    for tasks in (0, 1, 2):
+        tell(tracker, make_trial(0, tasks=tasks))
+    deadline = time.monotonic() + 30
+    while tracker.error is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert tracker.error is not None
+    folder.unlink()
+    best = make_trial(0, value=70.0)
+    tell(tracker, best)
+    tracker.close("FINISHED", Conclusion(best))
+    assert tracker.error is None
+    client = MlflowClient(tracking_uri=tracker.uri)
+    (run,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
+    steps = [metric.step for metric in client.get_metric_history(run.info.run_id, "val/average_accuracy")]
+    assert steps == [1, 2, 3]
+
+
+def test_runs_and_points_that_arrived_twice_are_there_once(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    first = MlflowRun(spec, storage, storage.mlflow_uri)
+    first.write(make_trial(0, tasks=2))
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
+    parent, experiment = nested.data.tags[PARENT_TAG], nested.info.experiment_id
+    # What a slow server does with requests that timed out and were sent again.
+    client.create_run(experiment, tags={PARENT_TAG: parent, "trial": "0"})
+    client.create_run(experiment, run_name=spec.name, tags={RUN_TAG: spec.name})
+    client.set_tag(nested.info.run_id, "tasks", "1")  # the batch of task 2 arrived, its tag did not
+    again = MlflowRun(spec, storage, storage.mlflow_uri)
+    again.write(make_trial(0, value=70.0))
+    again.conclude("FINISHED", Conclusion(make_trial(0, value=70.0)))
+    assert [run.info.run_id for run in _runs(client, f"tags.`{PARENT_TAG}` != ''")] == [nested.info.run_id]
+    assert [run.info.run_id for run in _runs(client, f"tags.`{RUN_TAG}` = '{spec.name}'")] == [parent]
+    history = client.get_metric_history(nested.info.run_id, "val/average_accuracy")
+    assert [(metric.step, metric.value) for metric in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+
+
+def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    killed, resumed = make_trial(0, tasks=2), make_trial(0, value=70.0)
+    killed.rows[-1]["seconds/training"] = 60.0  # the first task of a new process, say; its checkpoint was not written
+    MlflowRun(spec, storage, storage.mlflow_uri).write(killed)
+    MlflowRun(spec, storage, storage.mlflow_uri).write(resumed)
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
+    history = client.get_metric_history(nested.info.run_id, "val/average_accuracy")
+    assert [metric.step for metric in sorted(history, key=lambda metric: metric.timestamp)] == [1, 2, 3]
+
+
+def _runs(client: MlflowClient, query: str) -> list[Run]:
+    experiment = client.get_experiment_by_name("digits")
+    return list(client.search_runs([experiment.experiment_id], query))
+
+
+def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
+    storage = open_storage(tmp_path, write=True)
+    storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
+    tracker = Tracker(spec, TrialTable(), storage)
+    tell(tracker, make_trial(0, value=1.0))
+    tell(tracker, make_trial(1, tasks=2))
+    start = time.monotonic()
+    tracker.close("FINISHED", Conclusion())
+    assert time.monotonic() - start < 40 and tracker.error is not None
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
+    tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs}
+    assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"
+
+
+def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: RunSpec, tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'shared.db'}"
+    for who, tasks in (("ada", 3), ("bob", 1)):
+        storage = open_storage(tmp_path / who, write=True)
+        for _ in range(2):  # the second is the one that continues
+            tracker = Tracker(spec.model_copy(update={"id": who}), TrialTable(), storage, uri)
+            tell(tracker, make_trial(0, tasks=tasks))
+            tracker.close("KILLED", Conclusion())
+            assert tracker.error is None
+    client = MlflowClient(tracking_uri=uri)
+    experiment = [client.get_experiment_by_name("digits").experiment_id]
+    assert len(_runs(client, f"tags.`{RUN_TAG}` = '{spec.name}'")) == 2
+    nested = [run for run in client.search_runs(experiment) if PARENT_TAG in run.data.tags]
+    assert sorted(run.data.tags["tasks"] for run in nested) == ["1", "3"]

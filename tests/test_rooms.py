@@ -1,0 +1,129 @@
+"""The rooms of the platform: imports only go down, through a room's door, never in a circle; and no room is crowded."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+from tests.support.imports import SOURCES, circle, imports
+
+FLOORS = [
+    {"cli"},
+    {"api", "comparison"},
+    {"driving"},
+    {"tracking"},
+    {"figures", "choosing", "cluster", "screen", "paper"},
+    {"runs"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+MOST_MODULES = 12  # in one folder
+PLATFORM = SOURCES["tausearch"]
+
+
+def faults(root: Path) -> list[str]:
+    """What is wrong with the imports of the rooms in a folder, one line each."""
+    found = []
+    for path in sorted(root.glob("*/*.py")):
+        room, arrows = path.parent.name, _arrows(path)
+        for other, module, name in arrows:
+            where = f"{room}/{path.name} imports {module}" + (f".{name}" if name else "")
+            if other != room and FLOOR[other] <= FLOOR[room]:
+                found.append(f"{where}: not downwards")
+            if other != room and module != f"tausearch.{other}":
+                found.append(f"{where}: past the door of {other}")
+            if other != room and name is not None and name not in public(root, other):
+                found.append(f"{where}: not public")
+            if other == room and module == f"tausearch.{other}" and name in public(root, other):
+                found.append(f"{where}: through its own door")
+    for room in sorted(FLOOR):
+        if way := circle(_inside(root / room)):
+            found.append(f"{room}: {' > '.join(way)}")
+    return found
+
+
+def _arrows(path: Path) -> list[tuple[str, str, str | None]]:
+    """Room, module and name of everything that a module imports from the platform."""
+    found = []
+    for each in imports(path):
+        if each.module == "tausearch" and each.name is not None:
+            found.append((each.name, f"tausearch.{each.name}", None))
+        elif each.module.startswith("tausearch."):
+            found.append((each.module.split(".")[1], each.module, each.name))
+    return found
+
+
+def _inside(folder: Path) -> dict[str, list[str]]:
+    """Module to the modules of the same room that it imports."""
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    inside: dict[str, list[str]] = {}
+    for module in modules:
+        parts = [
+            (m.split(".")[2:] or [name])
+            for _, m, name in _arrows(folder / f"{module}.py")
+            if m.split(".")[1] == folder.name
+        ]
+        inside[module] = [str(part[0]) for part in parts if part[0] in modules]
+    return inside
+
+
+def public(root: Path, room: str) -> dict[str, str]:
+    """Name to module of what a room lets others import."""
+    stub = root / room / "__init__.pyi"
+    if not stub.exists():  # cli, which nobody imports from inside
+        return {}
+    nodes = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in nodes for alias in node.names}
+
+
+def test_imports_only_go_down_and_through_doors_and_never_in_a_circle() -> None:
+    assert faults(PLATFORM) == []
+
+
+def test_every_room_has_a_floor() -> None:
+    folders = {path.name for path in PLATFORM.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == set(FLOOR)
+    assert {path.name for path in PLATFORM.glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+@pytest.mark.parametrize("room", sorted(set(FLOOR) - {"cli"}))
+def test_a_door_opens_to_everything_that_its_stub_names(room: str) -> None:
+    door, names = importlib.import_module(f"tausearch.{room}"), public(PLATFORM, room)
+    assert sorted(names) == sorted(door.__all__) and len(names) > 1
+    for name, module in names.items():
+        assert getattr(door, name) is getattr(importlib.import_module(f"tausearch.{room}.{module}"), name)
+    # A module that is imported becomes an attribute of its room and would hide a function of the same name.
+    assert not set(names) & {path.stem for path in (PLATFORM / room).glob("*.py")}
+
+
+def test_no_folder_is_crowded() -> None:
+    folders = {path.parent for source in SOURCES.values() for path in source.rglob("*.py")}
+    assert len(folders) > 20
+    for folder in folders:
+        modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(modules) <= MOST_MODULES, f"{folder} has {len(modules)} modules"
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "fault"),
+    [
+        ("runs/files.py", "from tausearch.choosing import load_best", "not downwards"),
+        ("runs/files.py", "def f():\n    from tausearch import api", "not downwards"),
+        ("choosing/best.py", "from tausearch.screen import console", "not downwards"),
+        ("driving/driver.py", "from tausearch.runs.files import Storage", "past the door of runs"),
+        ("driving/driver.py", "from tausearch.runs import T", "not public"),
+        ("runs/spec.py", "from tausearch.runs import Storage", "through its own door"),
+        ("runs/files.py", "from tausearch.runs.spec import RunSpec", "runs: "),
+    ],
+)
+def test_a_wrong_import_is_noticed(module: str, line: str, fault: str, tmp_path: Path) -> None:
+    for path in [*PLATFORM.glob("*/*.py"), *PLATFORM.glob("*/*.pyi")]:
+        copy = tmp_path / path.relative_to(PLATFORM)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert faults(tmp_path) == []
+    (tmp_path / module).write_text(f"{(tmp_path / module).read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+    (found,) = [each for each in faults(tmp_path)]
+    assert fault in found
