@@ -9,6 +9,8 @@ from typing import Any
 
 from ray import tune
 
+from trainables.metrics import VALIDATION, seconds
+
 
 def accuracy(hyperparameters: dict[str, Any], task: int) -> float:
     """Return an average accuracy that falls with tasks and is best at alpha = 1 and lr = 0.01."""
@@ -38,11 +40,11 @@ class AnalyticTrial(tune.Trainable):
         """Report one task."""
         self.task += 1
         values = [accuracy(self.hyperparameters, self.task)] * self.task
-        row = {f"val/accuracy/task_{k}": value for k, value in enumerate(values, start=1)}
-        row |= {"task": float(self.task), "val/average_accuracy": values[0], "seconds/training": 0.0}
+        row = {VALIDATION.accuracy(k): value for k, value in enumerate(values, start=1)}
+        row |= {"task": float(self.task), VALIDATION.average_accuracy: values[0], seconds("training"): 0.0}
         last = self.task == self.tasks
         if last:
-            row |= {"val/final_accuracy": values[0], "val/forgetting": 0.0}
+            row |= {VALIDATION.final_accuracy: values[0], VALIDATION.forgetting: 0.0}
         return {**row, "done": last}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

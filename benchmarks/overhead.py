@@ -16,6 +16,7 @@ from typing import Any
 from tausearch.api import SearchRequest, plan_search, run_search
 from tausearch.cluster import local_cpus, ray_session
 from tausearch.runs import Resources, TrialSummary, created
+from trainables.metrics import is_seconds
 
 SIZES = (16, 64)  # trials
 
@@ -40,7 +41,7 @@ def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, 
         previous, tasks = None, 0
         for now, trial in group:
             if previous is not None and trial.tasks_done > tasks:
-                inside = sum(value for name, value in trial.final.items() if name.startswith("seconds/"))
+                inside = sum(value for name, value in trial.final.items() if is_seconds(name))
                 used["sequences"] += inside
                 used["starting a trial" if tasks == 0 else "between tasks"] += now - previous - inside
             previous, tasks = now, trial.tasks_done
@@ -57,7 +58,7 @@ def _bare_ray(resources: Resources, slots: int) -> float:
 
     start = time.monotonic()
     with ray_session(resources):
-        import ray  # noqa: PLC0415  # after the environment is set
+        import ray  # takes seconds to import
 
         empty = ray.remote(num_cpus=resources.cpus_per_trial)(Empty)
         ray.get([process.ready.remote() for process in [empty.remote() for _ in range(slots)]])

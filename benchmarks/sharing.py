@@ -14,6 +14,7 @@ from typing import Any
 
 from trainables.backbones import Backbone
 from trainables.data import Benchmark, build_benchmark, get_source
+from trainables.metrics import VALIDATION
 from trainables.preconsolidation.store import Store
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
@@ -31,7 +32,7 @@ def _run_all(benchmark: Benchmark, store: Path | None) -> tuple[float, list[floa
         while not sequence.finished:
             row = sequence.run_next_task()
         sequence.close()
-        accuracies.append(row["val/final_accuracy"])
+        accuracies.append(row[VALIDATION.final_accuracy])
     return time.process_time() - start, accuracies
 
 

@@ -19,7 +19,7 @@ def accuracy(predict: Predict, images: ImageSet, device: torch.device | str) -> 
     Args:
         predict: Images `(b, c, h, w)` to logits `(b, C)`; of equal logits the first counts.
         images: With labels in 0, ..., C - 1.
-        device: Where to predict.
+        device: The device that computes.
     """
     correct = torch.zeros((), dtype=torch.int64, device=device)
     for batch in images.batches(EVALUATION_BATCH, None, shuffle=False, device=device):

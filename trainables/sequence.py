@@ -30,7 +30,7 @@ class IncrementalSequence:
         hyperparameters: Of the method; checked here.
         backbone: theta_0.
         seed: Of the trial.
-        device: Where to compute.
+        device: The device that computes.
         precision: Of forward passes in fine-tuning and evaluation.
         store: Directory of the pre-consolidation store; None computes everything here.
         store_bytes: Bound on its size; None for none.

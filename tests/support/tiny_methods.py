@@ -13,7 +13,8 @@ from trainables.backbones.token_vit import TokenViT
 from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head
 from trainables.methods import Capabilities, Context, MethodEntry
-from trainables.methods.training import fit, guessing_square, shuffled_batches
+from trainables.methods.training import Step, fit, guessing_square, local_loss, require_finite, shuffled_batches
+from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -21,7 +22,38 @@ from trainables.state import State
 TARGET = 15.0
 
 
-class MeanToken(LinearProbe):
+class Extendable(LinearProbe):
+    """A linear probe of which each step can be another."""
+
+    def trained(self) -> list[nn.Parameter]:
+        return self.heads.current
+
+    def loss(self, task: Task, batch: Batch) -> Tensor:
+        return local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
+
+    def step(self, task: Task) -> Step:
+        optimizer = torch.optim.SGD(self.trained(), lr=self.config.lr)
+
+        def step(batch: Batch, factor: float) -> Tensor:
+            loss = self.loss(task, batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.param_groups[0]["lr"] = self.config.lr * factor
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    def fit(self, task: Task) -> float:
+        return fit(task, self.context, self.step(task))
+
+    def train_task(self, task: Task) -> dict[str, float]:
+        loss = self.fit(task)
+        require_finite(self.trained(), self.context, task)
+        return {TRAIN_LOSS: loss}
+
+
+class MeanToken(Extendable):
     """All tokens: the head reads the class token plus the mean of all."""
 
     def __init__(self, context: Context, config: LinearProbeConfig) -> None:
@@ -69,7 +101,7 @@ class _Prefixed(_Read):
         return self.vit(images, prefixes={0: (self.rows[0], self.rows[1])})[:, 0]
 
 
-class Wide(LinearProbe):
+class Wide(Extendable):
     """One head over all classes from the start, trained on the local cross-entropy."""
 
     def __init__(self, context: Context, config: LinearProbeConfig) -> None:

@@ -20,7 +20,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, fused
         k: `(b, heads, m, w)`.
         v: `(b, heads, m, w)`.
         mask: Which keys a query may attend to (bool), or what is added to its scores; broadcast to `(b, heads, n, m)`.
-        fused: Whether to use torch's kernel.
+        fused: Whether torch's fused kernel computes it.
 
     Returns:
         `(b, heads, n, w)`.

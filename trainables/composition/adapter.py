@@ -15,7 +15,7 @@ def write_adapter(folder: Path, parameters: dict[str, dict[str, Tensor]]) -> Non
     """Write an adapter: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau.
 
     Args:
-        folder: Where to; made.
+        folder: The folder to write to; made if missing.
         parameters: Tuned weight name to `A` `(r, in)` and `B` `(out, r)`.
     """
     # peft takes more than a second to import, and a search saves no task vectors: so not at the head of the file.

@@ -87,7 +87,7 @@ def saved_vector(vectors: TaskVectors, head: Rows, anchor: Rows | None, origin: 
         vectors: Whose tau is the task's; what is returned holds no memory of it.
         head: h_t.
         anchor: h0_t.
-        origin: Where it comes from.
+        origin: The run, task and backbone that it comes from.
 
     Returns:
         The vector, on the CPU.

@@ -113,7 +113,7 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
         changes["epochs"] = ref.epochs
     if ref.class_order is not None:
         # The order is drawn as the authors' code draws it, so that a seed means the same order there and here.
-        place = np.random.RandomState(ref.class_order).permutation(count)  # noqa: NPY002
+        place = np.random.RandomState(ref.class_order).permutation(count)
         names = dict(zip(place.tolist(), source.class_names, strict=True))
         changes["class_names"] = tuple(names[position] for position in range(count))
         changes["load"] = _relabelled(source.load, torch.from_numpy(place.astype("int64")))

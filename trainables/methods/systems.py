@@ -7,14 +7,14 @@ from functools import partial
 from trainables.methods.composable.builders import full, ia3, lora
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
-from trainables.methods.composable.penalty import EULER_LIMIT
+from trainables.methods.composable.penalty import EULER_FACTOR, EULER_LIMIT
 from trainables.methods.contract import Capabilities, ExtraMetric
 from trainables.methods.finetune import Finetune, FinetuneConfig
 from trainables.methods.registry import MethodEntry, register
 
 _COMPOSABLE = Capabilities(composable=True, needs_preconsolidation=True, writes_artifacts=True)
 _EULER = ExtraMetric(
-    name="train/euler_factor",
+    name=EULER_FACTOR,
     unit="1",
     limit=EULER_LIMIT,
     warning="trial {trial}: strength * max Fisher reaches {worst:.3g} (from task {task}); decoupled steps are stable"

@@ -68,7 +68,7 @@ def read_kept(folder: Path | None, places: Places) -> dict[str, Tensor]:
 
     Args:
         folder: Of the trial; may be None where no constant lies there.
-        places: Where they lie.
+        places: The file of each and its length.
 
     Returns:
         Name to tensor, mapped from the files.

@@ -26,13 +26,13 @@ class DataState:
     Attributes:
         name: Of the benchmark.
         state: "embedded", "whole", "not found", or what is wrong.
-        whole: Whether it can be used.
-        home: Where it is looked for.
+        whole: Whether the data is complete, so that it can be used.
+        home: Folder in which it is looked for.
         layout: What was found.
         prepared: Folder of its prepared form, if there is one.
         classes: Class to its number of images in each part, in label order.
         looks_for: The layouts that are recognised.
-        source: Where to get it.
+        source: Address from which to get it.
     """
 
     name: str
@@ -70,7 +70,7 @@ class CheckResult:
 
     Attributes:
         name: Of the benchmark.
-        home: Where its data lies.
+        home: Folder that holds its data.
         layout: What was read.
         images: Number of images read.
         faults: One line for each image that cannot be read and each prepared file that has changed.

@@ -46,7 +46,7 @@ def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
     """Find a benchmark.
 
     Args:
-        text: See `BenchmarkRef`.
+        text: What the benchmark is called, as `BenchmarkRef` reads it.
         data_root: `--data-root`, or None.
 
     Returns:

@@ -45,7 +45,7 @@ class StudyMirror:
         self._failed = False
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """See `Listener`."""
+        """Add the trial to the study file if it has ended."""
         self._write([trial] if trial.status != "running" else [])
 
     def conclude(self) -> None:

@@ -28,7 +28,7 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
     """Print final runs beside the paper's results and draw the picture.
 
     Args:
-        storage: Where the runs are.
+        storage: Storage root that holds the runs.
         benchmarks: Which to show; empty for all that have a run.
         form: How to print.
         figure: Where to draw; None for `compare.png` in the storage folder.
@@ -61,7 +61,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
     """Print, per method, the matrix of tuned-on by judged-on.
 
     Args:
-        storage: Where the runs are.
+        storage: Storage root that holds the runs.
         benchmarks: Judged on which; empty for all.
         form: How to print.
 

@@ -135,7 +135,7 @@ class RecordListener:
         self.record = record
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """See `Listener`."""
+        """Replace the trial's file in the record."""
         self.record.write(trial)
 
 

@@ -31,7 +31,7 @@ class TuneSearcher(Searcher):
     """Lets Tune take its trials from a `TrialSource`, and tells it how they end.
 
     Args:
-        source: Where trials come from.
+        source: Says which trial comes next.
         make_config: Number and hyperparameters to the config that Tune passes to the worker.
         names: Of the accuracies: larger is better.
         at_once: Says how many trials there may be at a time; asked again and again, because a cluster grows.
@@ -116,7 +116,7 @@ class TuneScheduler(FIFOScheduler):
         return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
 
     def __getstate__(self) -> dict[str, Any]:
-        """See `TuneSearcher`."""
+        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
         return {}
 
 

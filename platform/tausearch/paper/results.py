@@ -90,7 +90,7 @@ class PaperResults(Strict):
         source: The paper.
         backbone: Of all methods.
         batch_size: Of all methods.
-        runs: How many runs a mean is over.
+        runs: Number of runs that a mean is over.
         benchmarks: Name to protocol.
         final_accuracy: Method to row, percent.
         standard_deviation: Method to row: of the final accuracy over the runs.

@@ -27,7 +27,7 @@ class Score:
     Attributes:
         mean: Over the seeds.
         std: Sample standard deviation; None for one seed.
-        seeds: How many.
+        seeds: Number of seeds.
     """
 
     mean: float

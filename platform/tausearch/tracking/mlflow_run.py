@@ -39,7 +39,7 @@ class _Nested:
         id: MLflow's.
         start: Milliseconds since the epoch.
         tasks: Number of tasks written.
-        described: Whether its parameters are there.
+        described: Whether MLflow has its parameters.
         status: MLflow's word.
         tags: Its tags.
         latest: Time of the last task written, milliseconds since the epoch; None if it was not looked up.

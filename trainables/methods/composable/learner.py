@@ -18,6 +18,7 @@ from trainables.composition import Composition, Origin, saved_vector, write_vect
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.penalty import (
+    EULER_FACTOR,
     EULER_LIMIT,
     HeadPenalty,
     LayerPenalty,
@@ -125,7 +126,7 @@ class ComposableLearner:
         factor = self._layer_penalty.largest()  # times c_0 = 1, the largest step size
         if factor >= EULER_LIMIT:
             _log.warning("task %d: strength * max Fisher is %.3g, decoupled steps need < 2", task.index, factor)
-        return {"train/euler_factor": factor}
+        return {EULER_FACTOR: factor}
 
     def _penalty(self) -> float:
         return 0.0 if self._layer_penalty is None else self._layer_penalty.value(self.vectors)

@@ -19,6 +19,7 @@ from trainables.preconsolidation.fisher import Fisher
 from trainables.task_vectors import TaskVectors
 
 EULER_LIMIT = 2.0  # of the largest curvature times the step size of a decoupled step
+EULER_FACTOR = "train/euler_factor"  # the metric that must stay below it
 CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
 
 

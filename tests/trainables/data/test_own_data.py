@@ -346,7 +346,7 @@ def test_a_tasks_option_works_for_every_benchmark() -> None:
 
 
 def test_the_example_is_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples"))
     benchmark = build_benchmark(get_source("own_benchmark:STRIPES"), "search")
     assert len(benchmark.tasks) == 4 and len(benchmark.merged().train) == 8 * 36
 

@@ -142,7 +142,7 @@ def test_same_numbers_in_a_fresh_process(make: Run) -> None:
         [sys.executable, "-m", "tests.support.fresh_process"],
         input=json.dumps(HYPERPARAMETERS),
         env={**os.environ, "PYTHONHASHSEED": "1234"},
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -205,7 +205,7 @@ def test_what_it_declares_fits_its_hyperparameters_and_rows(method: str, make: R
 
 
 def test_the_space_of_the_tests_own_method_fits_it() -> None:
-    file = Path(__file__).parents[1] / "support" / "linear_probe.yaml"
+    file = Path(__file__).parents[2] / "support" / "linear_probe.yaml"
     space = resolve([read_space_file(file)], LINEAR_PROBE.name, "digits", {}, file.name)
     require_space_fits(LINEAR_PROBE, space)
     assert space.start == {"lr": 0.1} and set(space.space) == {"lr"}

@@ -60,6 +60,17 @@ def test_learns_and_resumes(method: str, make: Make, tmp_path: Path) -> None:
     assert unbroken.method.predict(images(unbroken)).shape == (4, 6)
 
 
+@pytest.mark.parametrize("method", ENTRIES)
+def test_bf16_stays_close(method: str) -> None:
+    losses = [
+        IncrementalSequence(
+            small_digits(), method, {"lr": LR[method]}, backbone=Backbone(), precision=precision
+        ).run_next_task()["train/loss"]
+        for precision in ("fp32", "bf16")
+    ]
+    assert losses[0] != losses[1] and losses[1] == pytest.approx(losses[0], abs=0.005)
+
+
 def test_all_tokens_are_read(make: Make) -> None:
     method: Any = make("mean-token").method
     x = images(make("mean-token"))
