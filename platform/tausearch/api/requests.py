@@ -9,10 +9,10 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from search_spaces import Scalar
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
 
-if TYPE_CHECKING:  # torch takes seconds to import; to show the options must not
+if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
+    from search_spaces import Scalar
     from tausearch.choosing import BestFile
 
 DEFAULT_SEEDS = (0, 1, 2)

@@ -1,8 +1,9 @@
 from .bars import LongWork
 from .commands import command_on, storage_words, tool
+from .plain import print_json
 from .progress import ProgressDisplay
 from .quiet import Stream, chatter_to
-from .text import brief, clock, console, number, percent, print_json
+from .text import brief, clock, console, number, percent
 
 __all__ = [
     "LongWork",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any
 
 from rich.console import Console
 
@@ -14,11 +12,6 @@ WIDE = 160  # columns where the output is not a terminal and has no width of its
 def console() -> Console:
     """Return a console on stdout that does not cut tables when the output is a file or a pipe."""
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
-
-
-def print_json(content: Any) -> None:
-    """Print JSON for a program."""
-    print(json.dumps(content, indent=2))
 
 
 def clock(seconds: float) -> str:
