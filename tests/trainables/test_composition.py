@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tests.conftest import make_tiny_vit
+from tests.support.tiny_vit import make_tiny_vit
 from trainables.composition import (
     VECTOR_FILE,
     Composition,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tausearch.choosing import BestFile, best_of_all
 from tausearch.runs import RunStatus, Storage, all_statuses
+from tausearch.screen import tool
 from trainables.errors import InputError
 
 
@@ -41,7 +42,7 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
     if not runs:
         raise InputError(
             f"no finished final run of this configuration of {best.method!r} on {best.benchmark!r} in {storage.root}"
-            " left task vectors; run `tausearch train` first"
+            f" left task vectors; run `{tool()} train` first"
         )
     try:
         shutil.copytree(

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from search_spaces import Choices, Dimension, Range, ResolvedSpace
 from tausearch.choosing import defaults
-from tausearch.screen import console, number
+from tausearch.screen import console, number, tool
 from trainables.methods import METHODS
 
 
@@ -30,7 +30,7 @@ def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
         paper = ", ".join(f"{name} {number(value)}" for name, value in space.paper.items())
         table.add_row(space.method, "yes" if runs else "not yet", searched, paper, style="" if runs else "dim")
     out.print(table)
-    out.print("All of one: tausearch spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
+    out.print(f"All of one: {tool()} spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
 
 
 def show_space(space: ResolvedSpace) -> None:

@@ -16,7 +16,7 @@ from tausearch.comparison.terminal import show_sheets
 from tausearch.comparison.transferring import transfer
 from tausearch.paper import paper_results
 from tausearch.runs import Storage
-from tausearch.screen import console, print_json
+from tausearch.screen import console, print_json, tool
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
@@ -82,7 +82,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
     elif not matrices:
         _say(
             "no hyperparameters were judged on a benchmark they were not tuned on;"
-            " do it with: tausearch train BEST.yaml --benchmark OTHER",
+            f" do it with: {tool()} train BEST.yaml --benchmark OTHER",
             form,
         )
     elif form == "table":
@@ -112,7 +112,7 @@ def _require_known(runs: Sequence[FinalRun], benchmarks: Sequence[str]) -> None:
 
 def _nothing(storage: Storage, without: Sequence[str], form: Form) -> None:
     unfinished = f" ({', '.join(without)} without results yet)" if without else ""
-    _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: tausearch train BEST.yaml", form)
+    _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml", form)
 
 
 def _say(line: str, form: Form) -> None:

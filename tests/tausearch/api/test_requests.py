@@ -1,0 +1,101 @@
+"""Requests: every option stands once, and the command line reaches all of them."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+import tausearch
+from tausearch import api
+from tausearch.api import ResumeRequest, SearchRequest, TrainRequest
+from tausearch.cli import launch
+
+DOORS = [(api.search, SearchRequest), (api.resume, ResumeRequest), (api.train, TrainRequest)]
+ASKED: dict[str, dict[str, Any]] = {
+    "search": {"benchmark": "digits", "method": "ita-lora"},
+    "resume": {"name": "s"},
+    "train": {"best": object()},
+}
+
+
+@pytest.mark.parametrize(("door", "request_of"), DOORS)
+def test_a_door_has_the_signature_of_its_request(door: Any, request_of: type) -> None:
+    assert list(inspect.signature(door).parameters) == list(inspect.signature(request_of).parameters)
+    assert inspect.signature(door).return_annotation.endswith("Result")
+    assert request_of.__name__ in (inspect.getdoc(door) or "")
+
+
+def test_an_option_that_there_is_not_is_refused_before_anything_is_done() -> None:
+    with pytest.raises(TypeError, match="alhpa"):
+        tausearch.search("digits", "ita-lora", alhpa=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("request_of", [request for _, request in DOORS])
+def test_every_option_is_documented(request_of: type) -> None:
+    documented = " ".join(inspect.getdoc(kind) or "" for kind in request_of.__mro__ if kind is not object)
+    for field in fields(request_of):
+        assert f"{field.name}: " in documented, field.name
+
+
+def reached(monkeypatch: pytest.MonkeyPatch, command: Any, door: str, **options: Any) -> dict[str, Any]:
+    """The fields that a command passes to its door, for options as the parser gives them."""
+    found: dict[str, Any] = {}
+
+    class Reached(Exception):
+        pass
+
+    def take(*args: Any, **given: Any) -> None:
+        found.update(given)
+        raise Reached
+
+    monkeypatch.setattr(api, door, take)
+    with pytest.raises(Reached):
+        command(**options)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("command", "door", "request_of", "apart"),
+    [
+        (launch.search, "search", SearchRequest, set()),
+        (launch.resume, "resume", ResumeRequest, {"trials"}),
+        (launch.extend, "resume", ResumeRequest, set()),
+        (launch.train, "train", TrainRequest, {"best"}),
+    ],
+)
+def test_the_command_line_reaches_every_field(
+    command: Any, door: str, request_of: type, apart: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_best_of", lambda what, storage: None)
+    given = {
+        name: parameter.default
+        for name, parameter in inspect.signature(command).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    asked = {**given, **ASKED[door], **({"what": ["best.yaml"]} if door == "train" else {})}
+    if door == "resume" and command is launch.extend:
+        asked["trials"] = 9
+    asked.pop("best", None)
+    found = reached(monkeypatch, command, door, **asked)
+    assert set(found) == {field.name for field in fields(request_of)} - apart
+    defaults = request_of(**ASKED[door])
+    for name, value in found.items():
+        if name not in ("overrides", "trials", "seeds"):  # what the parser gives for nothing, or was asked for
+            assert value == getattr(defaults, name), name
+
+
+def test_texts_become_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {
+        name: parameter.default
+        for name, parameter in inspect.signature(launch.search).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+    options |= {"set_": ["lr=0.1", "regularise=none"], "gpus_per_trial": "1/4", "time_budget": "90m", "json": True}
+    options |= {"class_order": "3", "no_store": True, "store_size": 5.0}
+    found = reached(monkeypatch, launch.search, "search", benchmark="digits", method="ita-lora", **options)
+    assert found["overrides"] == {"lr": 0.1, "regularise": "none"}
+    assert (found["gpus_per_trial"], found["time_budget"], found["class_order"]) == (0.25, 5400.0, 3)
+    assert (found["store_gigabytes"], found["progress_to"]) == (0.0, "stderr")
