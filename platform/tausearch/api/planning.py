@@ -69,26 +69,28 @@ def plan_search(request: SearchRequest) -> Plan:
     file = None if request.space is None else Path(request.space)
     space = space_of(request.method, opened.ref.name, file, request.overrides or {})
     algorithm = _one_of("algorithm", request.algorithm, ALGORITHMS)
+    precision = _one_of("precision", request.precision, PRECISIONS)
     if not 0 <= request.seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {request.seed}")
+    trials = _trial_count(request.trials, algorithm, space.grid_size(), bool(space.space))
+    scheduler = _scheduler(request.scheduler, algorithm, _steps(entry, opened))
+    storage, given = _given(request, "search", opened, entry)
     weights = None if request.weights is None else Path(request.weights).absolute()
     backbone = Backbone(request.backbone or opened.source.backbone, weights)
-    precision = _one_of("precision", request.precision, PRECISIONS)
-    return _plan(
-        request,
-        "search",
-        opened,
-        entry,
-        backbone,
-        protocol_of(opened.source.spec, request.seed, backbone, precision),
-        trials=_trial_count(request.trials, algorithm, space.grid_size(), bool(space.space)),
+    protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
+    opened.require("search", request.seed, backbone.input)
+    spec = RunSpec(
+        **given,
+        protocol=protocol,
+        trials=trials,
         algorithm=algorithm,
-        scheduler=_scheduler(request.scheduler, algorithm, _steps(entry, opened)),
+        scheduler=scheduler,
         seed=request.seed,
         space=space.space,
         start=space.start,
         fixed=space.fixed,
     )
+    return Plan(spec, storage, named=request.name is not None)
 
 
 def plan_training(request: TrainRequest) -> Plan:
@@ -106,36 +108,30 @@ def plan_training(request: TrainRequest) -> Plan:
     entry = running_method(best.method)
     opened = open_benchmark(request.benchmark or best.benchmark, request.data_root)
     overrides = dict(request.overrides or {})
+    hyperparameters = asdict(entry.parse({**best.hyperparameters, **overrides}))
     then = best.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
     protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision)
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
-    return _plan(
-        request,
-        "final",
-        opened,
-        entry,
-        backbone,
-        protocol,
+    storage, given = _given(request, "final", opened, entry)
+    opened.require("final", protocol.split_seed, backbone.input)
+    spec = RunSpec(
+        **given,
+        protocol=protocol,
         trials=len(seeds),
-        fixed=asdict(entry.parse({**best.hyperparameters, **overrides})),
+        fixed=hyperparameters,
         seeds=seeds,
         source=best.selection.search,
         tuned_on=best.benchmark,
         overrides=overrides,
     )
+    return Plan(spec, storage, named=request.name is not None)
 
 
-def _plan(
-    request: SearchRequest | TrainRequest,
-    purpose: Purpose,
-    opened: OpenBenchmark,
-    entry: MethodEntry,
-    backbone: Backbone,
-    protocol: ExperimentProtocol,
-    **own: Any,
-) -> Plan:
-    """Check and put together what searches and final runs have in common; `own` is what only one of them has."""
+def _given(
+    request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
+) -> tuple[Storage, dict[str, Any]]:
+    """Check what every new run is given; returns its storage root, and the fields of its specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.concurrent, request.address)
     if request.store_gigabytes < 0:
@@ -143,22 +139,19 @@ def _plan(
     uri = checked_uri(request.tracking_uri)
     stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
     storage, name = new_run(request.storage, request.name, stem)
-    opened.require(purpose, protocol.split_seed, backbone.input)
-    spec = RunSpec(
-        name=name,
-        id=uuid4().hex,
-        purpose=purpose,
-        benchmark=str(opened.ref),
-        data_root=opened.data_root,
-        method=entry.name,
-        protocol=protocol,
-        resources=resources,
-        steps=_steps(entry, opened),
-        store_gigabytes=request.store_gigabytes,
-        tracking_uri=uri,
-        **own,
-    )
-    return Plan(spec, storage, named=request.name is not None)
+    given = {
+        "name": name,
+        "id": uuid4().hex,
+        "purpose": purpose,
+        "benchmark": str(opened.ref),
+        "data_root": opened.data_root,
+        "method": entry.name,
+        "resources": resources,
+        "steps": _steps(entry, opened),
+        "store_gigabytes": request.store_gigabytes,
+        "tracking_uri": uri,
+    }
+    return storage, given
 
 
 def _steps(entry: MethodEntry, opened: OpenBenchmark) -> int:
