@@ -58,7 +58,7 @@ def make_final_run(
     trials = [_trial(number, accuracy) for number, accuracy in enumerate(accuracies)]
     for trial in trials:
         Record(directory.record, names=spec.metrics).write(trial)
-    conclude(spec, directory, trials, {})
+    conclude(spec, directory, trials)
     return spec
 
 

@@ -68,7 +68,7 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     directory = storage.run("greedy")
     source = FixedSource((number, points) for number in range(4))
     record = Record(directory.record)
-    job = Job(spec, storage, directory, TrialTable(), source, lambda trials, ids: Conclusion(), trainable=GreedyTrial)
+    job = Job(spec, storage, directory, TrialTable(), source, lambda trials: Conclusion(), trainable=GreedyTrial)
     run_on_tune(job, [RecordListener(record)], lambda: None, StorageWatch(directory))
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]

@@ -134,7 +134,7 @@ def test_a_task_that_is_run_again_replaces_its_vector_whole(
     (tmp_path / ".task_10.abc.tmp").mkdir()  # not of this task
     second = replace(learn(vectors, 1), origin=origin(1))
     with monkeypatch.context() as patch:
-        patch.setattr(files, "save_file", lambda tensors, path, metadata: path.touch() or 1 / 0)
+        patch.setattr(files, "save_tensors", lambda path, tensors, header: path.touch() or 1 / 0)
         with pytest.raises(ZeroDivisionError):
             write_vector(tmp_path, second)
     assert_same(read_vector(folder), first)  # nothing half written was put in its place

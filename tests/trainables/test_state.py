@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -13,7 +14,17 @@ from safetensors import safe_open
 from torch import Tensor
 
 from trainables.errors import InputError
-from trainables.state import JSON, STATE_FILE, State, check_state, files, places_of, read_state, write_state
+from trainables.state import (
+    JSON,
+    STATE_FILE,
+    State,
+    check_state,
+    files,
+    places_of,
+    read_state,
+    save_tensors,
+    write_state,
+)
 
 VALUES: dict[str, JSON] = {"count": 3, "rows": [[0.1, 1 / 3], [1e-300, None]], "text": "ü", "nested": {"a": [True]}}
 
@@ -292,3 +303,20 @@ class TestOldCheckpoints:
         torch.save({"task": 1}, tmp_path / "state.pt")
         write_state(tmp_path, State(values={"task": 2}))
         assert read_state(tmp_path).values == {"task": 2}
+
+
+def test_an_error_of_the_storage_is_known_for_one(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        save_tensors(tmp_path / "nowhere" / "x.safetensors", {"a": torch.zeros(1)}, {})
+
+
+def test_a_storage_that_fails_is_no_damaged_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_state(tmp_path, State({"a": torch.zeros(1)}))
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ESTALE, "stale file handle")
+
+    monkeypatch.setattr("trainables.state.files.safe_open", fail)
+    with pytest.raises(OSError, match="stale"):
+        read_state(tmp_path)
+    assert not check_state(tmp_path)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from safetensors.torch import save_file
 from torch import Tensor
+
+from trainables.state import save_tensors
 
 
 def write_adapter(folder: Path, parameters: dict[str, dict[str, Tensor]]) -> None:
@@ -37,4 +38,4 @@ def write_adapter(folder: Path, parameters: dict[str, dict[str, Tensor]]) -> Non
         for name, parts in factors.items()
         for letter in "AB"
     }
-    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    save_tensors(folder / "adapter_model.safetensors", tensors, {"format": "pt"})

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import get_args
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.composition.adapter import write_adapter
-from trainables.composition.saved import PARTS, Origin, Rows, SavedVector
+from trainables.composition.saved import PARTS, Origin, SavedVector
 from trainables.errors import InputError
+from trainables.heads import Head
+from trainables.state import save_tensors
 from trainables.task_vectors import Parametrisation
 
 FORMAT_VERSION = 1
@@ -60,7 +61,7 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
     unfinished = _beside(target)
     unfinished.mkdir(parents=True)
     try:
-        save_file(_tensors(vector), unfinished / VECTOR_FILE, metadata=_header(vector, vector.origin))
+        save_tensors(unfinished / VECTOR_FILE, _tensors(vector), _header(vector, vector.origin))
         if vector.parametrisation == "lora":
             write_adapter(unfinished / "adapter", vector.parameters)
         _replace(unfinished, target)
@@ -166,7 +167,7 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
     )
 
 
-def _pop_rows(tensors: dict[str, Tensor], name: str) -> Rows:
+def _pop_rows(tensors: dict[str, Tensor], name: str) -> Head:
     weight, bias = tensors.pop(f"{name}.weight"), tensors.pop(f"{name}.bias")
     if weight.ndim != 2 or bias.shape != weight.shape[:1]:
         raise ValueError(f"{name} is {tuple(weight.shape)} and {tuple(bias.shape)}, must be (c, d) and (c,)")

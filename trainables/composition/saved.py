@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainables.heads import Head
 from trainables.task_vectors import Parametrisation, TaskVectors
 from trainables.task_vectors.ia3 import ia3_tau
 from trainables.task_vectors.lora import lora_tau
 
-Rows = tuple[Tensor, Tensor]
 PARTS: dict[Parametrisation, tuple[str, ...]] = {"full": ("tau",), "lora": ("A", "B"), "ia3": ("l",)}
 _DENSE: dict[Parametrisation, Callable[[dict[str, Tensor], Tensor], Tensor]] = {
     "full": lambda parts, _: parts["tau"],
@@ -59,8 +59,8 @@ class SavedVector:
     parametrisation: Parametrisation
     parameters: dict[str, dict[str, Tensor]]
     scale: float = 1.0
-    head: Rows
-    anchor: Rows | None
+    head: Head
+    anchor: Head | None
     origin: Origin | None
 
     @torch.no_grad()
@@ -80,7 +80,7 @@ class SavedVector:
         return tau if self.scale == 1 else self.scale * tau
 
 
-def saved_vector(vectors: TaskVectors, head: Rows, anchor: Rows | None, origin: Origin) -> SavedVector:
+def saved_vector(vectors: TaskVectors, head: Head, anchor: Head | None, origin: Origin) -> SavedVector:
     """Return the task vector that a network has just learned.
 
     Args:
@@ -104,7 +104,7 @@ def saved_vector(vectors: TaskVectors, head: Rows, anchor: Rows | None, origin: 
     )
 
 
-def _rows(rows: Rows) -> Rows:
+def _rows(rows: Head) -> Head:
     return _own(rows[0]), _own(rows[1])
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
-from trainables.methods.composable.penalty import EULER_LIMIT
 from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method
 from trainables.methods.registry import METHODS, MethodEntry, get_method, register
 
 __all__ = [
-    "EULER_LIMIT",
     "METHODS",
     "Capabilities",
     "Context",

@@ -97,7 +97,8 @@ def read_state(folder: Path, kept: Path | None = None) -> State:
         The state; its tensors are mapped from the files, so that each is read when it is used.
 
     Raises:
-        InputError: If there is none, or it cannot be read; one line that names the file.
+        InputError: If there is none, or it is damaged; one line that names the file.
+        OSError: If the storage fails.
     """
     path = folder / STATE_FILE
     if not path.exists() and old.path_in(folder).exists():
@@ -107,7 +108,7 @@ def read_state(folder: Path, kept: Path | None = None) -> State:
         with safe_open(path, framework="pt") as file:
             inside = State({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118  # not a dict
         constants = read_kept(kept, header.places)
-    except (OSError, SafetensorError, ValueError) as error:
+    except (FileNotFoundError, SafetensorError, ValueError) as error:
         raise InputError(f"checkpoint {path}: cannot be read ({str(error).splitlines()[0]})") from error
     return State(inside.part("tensors").tensors, {**inside.part("constant").tensors, **constants}, header.values)
 
@@ -126,7 +127,8 @@ def check_state(folder: Path, kept: Path | None = None) -> bool:
         kept: Folder of the trial's constants.
 
     Returns:
-        Whether `read_state` would read it.
+        Whether `read_state` would read it, as far as headers and lengths tell; of an old checkpoint, which has to be
+        loaded for that, for certain.
     """
     path = folder / STATE_FILE
     try:

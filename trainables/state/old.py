@@ -1,7 +1,7 @@
 """Checkpoints from before `state.safetensors`: one `state.pt`, a nested dict that `torch.save` wrote.
 
-The only place that knows them. No release wrote them, so this module can go with the first release: whoever continues a
-search that was begun before must do so with the version that began it.
+The only place that knows them. No release wrote them, so this module can go with the first release; from then on, a
+search that was begun before can be continued only by the version that began it.
 """
 
 from __future__ import annotations

@@ -21,28 +21,36 @@ from tausearch.runs import (
 _log = logging.getLogger(__name__)
 
 
-def conclude(
-    spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]
-) -> Conclusion:
+def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     """Write what a run leaves behind, and say what MLflow is to be told.
 
     Args:
         spec: The run.
         directory: Its run directory.
         trials: All of its trials.
-        run_ids: Number of a trial to the id of its run in MLflow, where it is known.
 
     Returns:
-        For MLflow.
+        What it came to, for MLflow.
     """
     concluded = _conclude_search if spec.purpose == "search" else _conclude_training
-    return concluded(spec, directory, trials, run_ids)
+    return concluded(spec, directory, trials)
 
 
-def _conclude_search(
-    spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]
-) -> Conclusion:
-    if write_best(spec, directory, trials, run_ids) is None:
+def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+    """Write into what a run has left behind which of MLflow's runs it is; a search's best file has a place for it.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials.
+        run_ids: Number of a trial to the id of its run in MLflow, where MLflow has it.
+    """
+    if spec.purpose == "search" and run_ids:
+        write_best(spec, directory, trials, run_ids)
+
+
+def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    if write_best(spec, directory, trials) is None:
         return Conclusion(files=(directory.spec_file,))
     metrics, figures = _insight(spec, directory, trials)
     files = (directory.spec_file, directory.best_file, *figures)
@@ -64,9 +72,7 @@ def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
         return metrics, []
 
 
-def _conclude_training(
-    spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]
-) -> Conclusion:
+def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     summary = write_results(spec, directory, trials)
     metrics = {f"{name}/{part}": parts[part] for name, parts in summary.items() for part in ("mean", "std")}
     return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file))

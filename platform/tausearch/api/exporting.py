@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from tausearch.choosing import BestFile, best_of_all
@@ -11,8 +12,21 @@ from tausearch.screen import tool
 from trainables.errors import InputError
 
 
-def export_best(storage: Storage, benchmark: str, method: str, target: Path) -> BestFile:
+def export_best(
+    storage: Storage,
+    benchmark: str,
+    method: str,
+    target: Path,
+    left_out: Callable[[InputError], None] = lambda fault: None,
+) -> BestFile:
     """Write the best configuration of all searches of a benchmark and method.
+
+    Args:
+        storage: The storage root.
+        benchmark: Name.
+        method: Name.
+        target: The file to write.
+        left_out: Told of every run that cannot be read.
 
     Returns:
         What was written.
@@ -20,7 +34,7 @@ def export_best(storage: Storage, benchmark: str, method: str, target: Path) -> 
     Raises:
         InputError: If there is none, or the file cannot be written.
     """
-    best = best_of_all(storage, benchmark, method)
+    best = best_of_all(storage, benchmark, method, left_out)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         best.save(target)

@@ -102,6 +102,9 @@ def plan_training(request: TrainRequest) -> Plan:
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
     """
+    if isinstance(request.gpus_per_trial, str):
+        got = request.gpus_per_trial
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
     best, seeds = request.best, tuple(request.seeds)
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ray.tune import Trainable
 
-from tausearch.api.concluding import conclude
+from tausearch.api.concluding import conclude, identify
 from tausearch.api.planning import Plan, plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best
@@ -108,12 +108,15 @@ def run_search(
     source = OptunaSource(spec, history)
     mirror = StudyMirror(directory.study_file, spec.name, source.study.as_optuna, history)
 
-    def conclude_search(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> Conclusion:
+    def conclude_search(trials: list[TrialSummary]) -> Conclusion:
         mirror.conclude()
-        return conclude(spec, directory, trials, run_ids)
+        return conclude(spec, directory, trials)
+
+    def identify_search(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+        identify(spec, directory, trials, run_ids)
 
     everyone: tuple[Listener, ...] = (BestListener(spec, directory, trials), mirror, *listeners)
-    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, trainable)
+    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, identify_search, trainable)
     run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tausearch.api.concluding import conclude
+from tausearch.api.concluding import conclude, identify
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock, read_spec
 from tausearch.screen import chatter_to
 from tausearch.tracking import MlflowRun, checked_uri, reason
@@ -53,7 +53,8 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
             run = MlflowRun(spec, storage, uri)
             for trial in trials:
                 run.write(trial)
-            conclusion = conclude(spec, directory, trials, run.run_ids)
+            conclusion = conclude(spec, directory, trials)
+            identify(spec, directory, trials, run.run_ids)
             run.conclude("FINISHED" if ended else "KILLED", conclusion)
         except InputError:
             raise

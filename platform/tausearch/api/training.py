@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +42,8 @@ def train(request: TrainRequest) -> FinalResult:
     plan = plan_training(request)
     with created(plan.spec, plan.storage, rename=not plan.named) as (spec, directory):
 
-        def conclude_training(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> Conclusion:
-            return conclude(spec, directory, trials, run_ids)
+        def conclude_training(trials: list[TrialSummary]) -> Conclusion:
+            return conclude(spec, directory, trials)
 
         source = FixedSource((number, {}) for number in range(len(spec.seeds)))
         job = Job(spec, plan.storage, directory, TrialTable(), source, conclude_training)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -121,16 +122,30 @@ def load_best(path: str | Path) -> BestFile:
     return best
 
 
-def best_of_all(storage: Storage, benchmark: str, method: str) -> BestFile:
-    """Return the best configuration of all searches of a benchmark and method, from their records.
+def best_of_all(
+    storage: Storage, benchmark: str, method: str, left_out: Callable[[InputError], None] = lambda fault: None
+) -> BestFile:
+    """Find the best configuration of all searches of a benchmark and method, from their records.
+
+    Args:
+        storage: The storage root.
+        benchmark: Name.
+        method: Name.
+        left_out: Told of every run that cannot be read.
+
+    Returns:
+        The best file of that search.
 
     Raises:
         InputError: If the method does not run, or no search of them has a finished trial.
     """
     running_method(method)
+    statuses, faults = all_statuses(storage)
+    for fault in faults:
+        left_out(fault)
     searches = [
         found
-        for found in all_statuses(storage)[0]
+        for found in statuses
         if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
     ]
     finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]

@@ -142,7 +142,9 @@ def train(
     json: JsonOption = False,
 ) -> None:
     """Train a chosen configuration on all training data and test it: the final run."""
-    given = _fields({name: value for name, value in locals().items() if name != "what"})
+    options = dict(locals())
+    options.pop("what")
+    given = _fields(options)
     from tausearch import api  # torch and Ray take seconds to import; --help must not
     from tausearch.cli import show_runs
     from tausearch.screen import command_on, storage_words
@@ -226,13 +228,14 @@ def _whole_numbers(text: str) -> list[int]:
 def _best_of(what: list[str], storage: str) -> BestFile:
     from tausearch.choosing import best_of_all, load_best  # torch takes seconds to import
     from tausearch.runs import open_storage
+    from tausearch.screen import say_unreadable
     from trainables.data import reference
 
     if len(what) == 1:
         return load_best(what[0])
     if len(what) == 2:
         benchmark, method = what
-        return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method)
+        return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method, say_unreadable)
     raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
 
 

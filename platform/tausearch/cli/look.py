@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ from tausearch.cli.options import (
     app,
 )
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
-from tausearch.screen import print_json
+from tausearch.screen import print_json, say_unreadable
 from trainables.errors import InputError
 
 
@@ -38,7 +37,7 @@ def status(
     root = open_storage(storage, write=False)
     if name is None:
         statuses, faults = all_statuses(root)
-        _say_unreadable(faults)
+        say_unreadable(*faults)
         if json:
             print_json([found.as_dict() for found in statuses])
         else:
@@ -99,7 +98,7 @@ def export(
 
     root, ref = open_storage(storage, write=False), reference(benchmark)
     target = output or Path(f"{ref.slug}-{method}.best.yaml")
-    best = export_best(root, str(ref), method, target)
+    best = export_best(root, str(ref), method, target, say_unreadable)
     written = {"best_file": str(target)}
     if adapters is not None:
         written["adapters"] = str(export_adapters(root, best, adapters))
@@ -210,17 +209,11 @@ def ui(
     os.execv(sys.executable, [*mlflow, *stores])
 
 
-def _say_unreadable(faults: Sequence[InputError]) -> None:
-    """Name the runs that are left out because they cannot be read."""
-    for fault in faults:
-        print(f"tausearch: {fault}", file=sys.stderr)
-
-
 def _tracked_elsewhere(root: Storage) -> str | None:
     from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
 
     specs, faults = root.read_each(read_spec)
-    _say_unreadable(faults)
+    say_unreadable(*faults)
     uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None})
     return f"its runs are tracked at {', '.join(uris)}" if uris else None
 

@@ -16,7 +16,7 @@ from tausearch.comparison.terminal import show_sheets
 from tausearch.comparison.transferring import transfer
 from tausearch.paper import paper_results
 from tausearch.runs import Storage
-from tausearch.screen import console, print_json, tool
+from tausearch.screen import console, print_json, say_unreadable, tool
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
@@ -98,8 +98,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
 def _final_runs(storage: Storage) -> tuple[list[FinalRun], list[str]]:
     """Read all final runs; those that cannot be read are named on stderr and left out."""
     runs, without, faults = read_final_runs(storage)
-    for fault in faults:
-        print(f"tausearch: {fault}", file=sys.stderr)
+    say_unreadable(*faults)
     return runs, without
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tausearch.runs import RunDirectory, trial_folder
+from tausearch.runs import RunDirectory, trial_name
 from trainables.state import check_state
 
 
@@ -42,7 +42,7 @@ def remove_checkpoints(directory: RunDirectory, number: int) -> None:
 
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
-    name = trial_folder(number)
+    name = trial_name(number)
     yield from directory.ray.glob(f"attempt-*/{name}/checkpoint_*")
     # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
     yield from directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*")

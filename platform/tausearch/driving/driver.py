@@ -68,7 +68,8 @@ def drive(
         out_of_time = interrupt.out_of_time and not ended and not interrupted
         for trial in trials:
             tracker.trial_changed(trial)  # also those that an earlier driver could not write
-        conclusion = job.conclude(trials, tracker.settle())
+        conclusion = job.conclude(trials)  # before MLflow, which may keep us waiting
+        job.identify(trials, tracker.settle())
         tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion)
     return RunResult(
         name=directory.name,

@@ -15,8 +15,15 @@ from tausearch.runs import Conclusion, RunDirectory, RunSpec, Storage, TrialSumm
 from trainables.config import TrialConfig
 from trainables.trial import Trial
 
-Conclude = Callable[[list[TrialSummary], Mapping[int, str]], Conclusion]
-"""Called once with all trials and the ids of their runs in MLflow, also after Ctrl-C: writes what the run leaves."""
+Conclude = Callable[[list[TrialSummary]], Conclusion]
+"""Called once with all trials, also after Ctrl-C: writes what the run leaves behind."""
+
+Identify = Callable[[list[TrialSummary], Mapping[int, str]], None]
+"""Called after that with the ids that MLflow gave to the runs of trials: writes them where they belong."""
+
+
+def leave_unidentified(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+    """Do nothing: what the run leaves behind does not say which of MLflow's runs it is. An `Identify`."""
 
 
 class Listener(Protocol):
@@ -37,8 +44,9 @@ class Job:
         directory: Its run directory, which exists.
         trials: All trials that have started; of a new run none.
         source: Says which trial comes next.
-        conclude: See `Conclude`.
+        conclude: Writes what the run leaves behind.
         listeners: Told of every change after the record, before MLflow and the display.
+        identify: Writes the ids of MLflow's runs where they belong.
         trainable: What a trial runs; another one measures the platform alone.
     """
 
@@ -49,6 +57,7 @@ class Job:
     source: TrialSource
     conclude: Conclude
     listeners: tuple[Listener, ...] = ()
+    identify: Identify = leave_unidentified
     trainable: type[Trainable] = Trial
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:

@@ -21,7 +21,7 @@ class Observer(tune.Callback):
     """The one Tune callback of a run.
 
     Args:
-        listeners: Told of every change, in this order.
+        listeners: Told of every change, in this order; the record is the first.
         trials: All trials of the run; kept up to date here, before anybody is told.
         names: Of the accuracies.
         on_step: Called whenever Tune goes round its event loop.
@@ -120,8 +120,10 @@ class Observer(tune.Callback):
 
     def _tell(self, summary: TrialSummary) -> None:
         self.trials.put(summary)
+        # Once the storage has failed, the record may lack what the table has: nobody is told but the record itself.
+        told = self.listeners if self.watch.problem is None else self.listeners[:1]
         try:
-            for listener in self.listeners:
+            for listener in told:
                 listener.trial_changed(summary)
         except OSError as error:
             if not self.watch.failed(error):

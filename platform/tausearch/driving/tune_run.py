@@ -16,7 +16,7 @@ from tausearch.driving.job import Job, Listener
 from tausearch.driving.observer import Observer
 from tausearch.driving.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.driving.watch import StorageWatch
-from tausearch.runs import RunDirectory, trial_folder
+from tausearch.runs import RunDirectory, trial_name
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
@@ -66,7 +66,7 @@ def run_on_tune(job: Job, listeners: Iterable[Listener], on_step: Callable[[], N
 
 
 def _folder_name(trial: Any) -> str:
-    return trial_folder(trial.config["trial"])
+    return trial_name(trial.config["trial"])
 
 
 def _next_attempt(directory: RunDirectory) -> str:

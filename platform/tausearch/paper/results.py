@@ -95,7 +95,8 @@ class PaperResults(Strict):
         final_accuracy: Method to row, percent.
         standard_deviation: Method to row: of the final accuracy over the runs.
         forgetting: Method to row, percent.
-        ablations: Method to what is regularised to row: final accuracy.
+        ablated: The hyperparameter that the ablations vary.
+        ablations: Method to the value of that hyperparameter to row: final accuracy.
         composition: Benchmark to method.
     """
 
@@ -107,6 +108,7 @@ class PaperResults(Strict):
     final_accuracy: dict[str, PaperRow]
     standard_deviation: dict[str, PaperRow]
     forgetting: dict[str, PaperRow]
+    ablated: str
     ablations: dict[str, dict[str, PaperRow]]
     composition: dict[str, dict[str, PaperComposition]]
 

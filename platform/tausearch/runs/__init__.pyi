@@ -8,7 +8,7 @@ from .files import (
     Storage,
     open_storage,
     replace_text,
-    trial_folder,
+    trial_name,
 )
 from .insight import ENOUGH, importances, rank_correlations
 from .lock import driver_lock, is_driven
@@ -61,6 +61,6 @@ __all__ = [
     "require_space",
     "shortage",
     "summarise",
-    "trial_folder",
+    "trial_name",
     "write_results",
 ]

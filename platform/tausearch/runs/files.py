@@ -19,8 +19,8 @@ _RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.p
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-def trial_folder(number: int) -> str:
-    """Return what the folder of a trial is called, wherever there is one for each."""
+def trial_name(number: int) -> str:
+    """Return what a trial's folder or file is called, wherever there is one for each."""
     return f"trial-{number:05d}"
 
 
@@ -159,7 +159,7 @@ class RunDirectory:
 
     def kept(self, number: int) -> Path:
         """What the checkpoints of a trial share, whichever attempt they are of; see `trainables.state`."""
-        return self.path / "state" / trial_folder(number)
+        return self.path / "state" / trial_name(number)
 
     @property
     def artifacts(self) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tausearch.runs.files import trial_name
 from tausearch.runs.trials import TrialSummary, final_value, metrics_of
 from trainables.errors import InputError
 from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seconds
@@ -67,7 +68,7 @@ class Record:
         fields = [(name, pa.scalar(value).type) for name, value in {**about, "task": 0}.items()]
         schema = pa.schema([*fields, *((name, pa.float64()) for name in metrics)])
         table = pa.Table.from_pylist(rows, schema=schema)
-        target = self.folder / f"trial-{trial.number:05d}.parquet"
+        target = self.folder / f"{trial_name(trial.number)}.parquet"
         unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
         pq.write_table(table, unfinished)
         os.replace(unfinished, target)

@@ -66,7 +66,7 @@ def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[Trial
     return summary
 
 
-class _Part(BaseModel):
+class _Score(BaseModel):
     mean: FiniteFloat
     std: FiniteFloat
     seeds: int
@@ -75,7 +75,7 @@ class _Part(BaseModel):
 class _Results(BaseModel):
     """What is read of results.json; more may stand there."""
 
-    summary: dict[str, _Part]
+    summary: dict[str, _Score]
 
 
 def read_scores(directory: RunDirectory) -> dict[str, Score]:

@@ -13,7 +13,7 @@ from tausearch.runs.spec import RunSpec, read_spec
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest, best_trial
 from trainables.errors import InputError
 
-State = Literal["running", "finished", "stopped"]
+RunState = Literal["running", "finished", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunStatus:
     """
 
     spec: RunSpec
-    state: State
+    state: RunState
     counts: dict[str, int]
     trials: list[TrialSummary]
     best: TrialSummary | None
@@ -68,7 +68,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     counts["pending"] += spec.trials - sum(counts.values())
     ended = counts["pending"] == 0 and counts["running"] == 0
-    state: State = "running" if driven else "finished" if ended else "stopped"
+    state: RunState = "running" if driven else "finished" if ended else "stopped"
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     return RunStatus(spec, state, {name: counts[name] for name in order}, trials, best_trial(trials), correlations)

@@ -1,6 +1,6 @@
 from .bars import LongWork
 from .commands import command_on, storage_words, tool
-from .plain import print_json
+from .plain import print_json, say_unreadable
 from .progress import ProgressDisplay
 from .quiet import Stream, chatter_to
 from .text import brief, clock, console, number, percent
@@ -17,6 +17,7 @@ __all__ = [
     "number",
     "percent",
     "print_json",
+    "say_unreadable",
     "storage_words",
     "tool",
 ]

@@ -70,11 +70,8 @@ class Tracker:
             self._wake.notify()
         self._start()
 
-    def settle(self, longest: float = math.inf) -> dict[int, str]:
+    def settle(self) -> dict[int, str]:
         """Write what is left of the trials; waits for that as long as it gets on.
-
-        Args:
-            longest: Seconds after which to leave it at that, however it gets on.
 
         Returns:
             Number of each trial that MLflow has to the id of its run there; empty if it could not be written.
@@ -83,7 +80,7 @@ class Tracker:
             self._settling = True
             self._wake.notify()
         self._start()
-        self._wait_for(lambda: self._run_ids is not None, longest)
+        self._wait_for(lambda: self._run_ids is not None, math.inf)
         return dict(self._run_ids or {})
 
     def close(self, status: str, conclusion: Conclusion, longest: float = math.inf) -> None:
@@ -125,14 +122,14 @@ class Tracker:
             try:
                 run = run or self._connect()
                 self._write(run)
-                if self._settling and not self._changed:
+                if self._settling and not self._changed and not self._given_up:
                     if self._failed:
                         run, self._failed = self._connect(), False
                         self._write(run)
                     self._run_ids = run.run_ids
                     if self._end is not None:
                         run.conclude(*self._end)
-                        self._error = None
+                        self._has_all()
                         return
             except Exception as error:  # whatever MLflow raises, the search goes on
                 run = None
@@ -150,7 +147,7 @@ class Tracker:
         return run
 
     def _write(self, run: MlflowRun) -> None:
-        while self._changed:
+        while self._changed and not self._given_up:
             with self._wake:
                 number = min(self._changed, key=lambda each: (self._failures[each], each))
                 self._changed.discard(number)
@@ -165,7 +162,12 @@ class Tracker:
             finally:
                 if run.changes > known:  # what was there already is no progress: a write may fail for ever
                     self._last_progress = time.monotonic()
-        self._error = None
+        self._has_all()
+
+    def _has_all(self) -> None:
+        """Take note that nothing is lacking just now; once it has been given up, something is: the end of the run."""
+        if not self._given_up:
+            self._error = None
 
     def _note(self, error: Exception) -> None:
         self._failed = True
@@ -178,7 +180,7 @@ class Tracker:
         """Wait for a change; after a failure, for the time of the next attempt."""
         with self._wake:
             if self._error is None:
-                self._wake.wait_for(lambda: self._changed or self._is_awaited())
+                self._wake.wait_for(lambda: self._changed or self._is_awaited() or self._given_up)
             elif self._is_awaited():
                 self._wake.wait_for(lambda: self._given_up, 1.0)
             else:

@@ -10,8 +10,9 @@ import pytest
 
 import tausearch
 from tausearch import api
-from tausearch.api import ResumeRequest, SearchRequest, TrainRequest
+from tausearch.api import ResumeRequest, SearchRequest, TrainRequest, plan_training
 from tausearch.cli import launch
+from trainables.errors import InputError
 
 DOORS = [(api.search, SearchRequest), (api.resume, ResumeRequest), (api.train, TrainRequest)]
 ASKED: dict[str, dict[str, Any]] = {
@@ -99,3 +100,9 @@ def test_texts_become_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["overrides"] == {"lr": 0.1, "regularise": "none"}
     assert (found["gpus_per_trial"], found["time_budget"], found["class_order"]) == (0.25, 5400.0, 3)
     assert (found["store_gigabytes"], found["progress_to"]) == (0.0, "stderr")
+
+
+def test_a_final_run_measures_no_pilot() -> None:
+    wanted: Any = "auto"
+    with pytest.raises(InputError, match="--gpus-per-trial must be a number, .*got 'auto'"):
+        plan_training(TrainRequest(ASKED["train"]["best"], gpus_per_trial=wanted))

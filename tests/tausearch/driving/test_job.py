@@ -21,7 +21,7 @@ def storage(tmp_path: Path) -> Storage:
 
 def job_of(spec: RunSpec, storage: Storage, trials: TrialTable) -> Job:
     spec, directory = create(spec, storage)
-    return Job(spec, storage, directory, trials, FixedSource([]), lambda trials, ids: Conclusion())
+    return Job(spec, storage, directory, trials, FixedSource([]), lambda trials: Conclusion())
 
 
 def test_a_search_keeps_state_and_leaves_no_task_vectors(spec: RunSpec, storage: Storage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,3 +76,18 @@ def test_a_task_that_is_repeated_takes_the_place_of_its_first_result(observer: O
     for task in (1, 2, 2):
         observer.on_trial_result(0, [], TRIAL, result(task, **{"seconds/training": len(heard.trials)}))
     assert [(row["task"], row["seconds/training"]) for row in heard.trials[-1].rows] == [(1, 0), (2, 2)]
+
+
+def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
+
+    class Full(Heard):
+        def trial_changed(self, trial: TrialSummary) -> None:
+            super().trial_changed(trial)
+            raise OSError(errno.ENOSPC, "no space")
+
+    record = Full()
+    observer = Observer([record, heard], TrialTable(), VALIDATION, lambda: None, StorageWatch(RunDirectory(tmp_path)))
+    observer.on_trial_result(0, [], TRIAL, result(1))
+    observer.on_trial_result(0, [], TRIAL, LAST)
+    assert [trial.tasks_done for trial in record.trials] == [1, 2] and heard.trials == []

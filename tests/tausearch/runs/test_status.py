@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.api import export_adapters, export_best
-from tausearch.api.concluding import conclude
+from tausearch.api.concluding import conclude, identify
 from tausearch.choosing import BestListener, load_best
 from tausearch.choosing.best import choose
 from tausearch.runs import (
@@ -33,7 +33,7 @@ def write_run(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> Ru
     for trial in trials:
         Record(directory.record).write(trial)
     if spec.purpose == "search":
-        conclude(spec, directory, trials, {})
+        conclude(spec, directory, trials)
     return directory
 
 
@@ -141,7 +141,8 @@ def test_no_best_without_a_finished_trial(storage: Storage, spec: RunSpec) -> No
 def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: RunSpec) -> None:
     trials = [make_trial(0, value=70.0)]
     directory = write_run(storage, spec, trials)
-    conclude(spec, directory, trials, {0: "run-1", 1: "run-2"})
+    assert load_best(directory.best_file).selection.mlflow_run_id is None
+    identify(spec, directory, trials, {0: "run-1", 1: "run-2"})
     expected = choose(spec, trials[0], 1, "run-1")
     assert load_best(directory.best_file) == expected
 

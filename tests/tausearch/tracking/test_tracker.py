@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tausearch.runs import Conclusion, RunSpec, TrialTable, open_storage
+from tausearch.runs import Conclusion, RunSpec, TrialSummary, TrialTable, open_storage
 from tausearch.tracking import MlflowRun, Tracker
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
@@ -177,6 +178,29 @@ def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
     runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
     tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs}
     assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"
+
+
+def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "SILENCE_SECONDS", 0.3)
+    storage, busy = open_storage(tmp_path, write=True), threading.Event()
+    write = MlflowRun.write
+
+    def hang(self: MlflowRun, trial: TrialSummary) -> None:
+        busy.wait(60)
+        write(self, trial)
+
+    MlflowRun(spec, storage, storage.mlflow_uri)  # its database is there already
+    monkeypatch.setattr(MlflowRun, "write", hang)
+    tracker = Tracker(spec, TrialTable(), storage)
+    tell(tracker, make_trial(0, value=1.0))
+    assert tracker.settle() == {}
+    busy.set()
+    tracker._thread.join(60)
+    assert not tracker._thread.is_alive()
+    tracker.close("FINISHED", Conclusion())
+    assert tracker.error == "no answer"
 
 
 def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: RunSpec, tmp_path: Path) -> None:
