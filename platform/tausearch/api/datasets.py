@@ -24,11 +24,11 @@ class DataState:
     """A benchmark's data as it stands.
 
     Attributes:
-        name: Of the benchmark.
+        name: The benchmark's name.
         state: "embedded", "whole", "not found", or what is wrong.
         whole: Whether the data is complete, so that it can be used.
         home: Folder in which it is looked for.
-        layout: What was found.
+        layout: The layout in which the data was found.
         prepared: Folder of its prepared form, if there is one.
         classes: Class to its number of images in each part, in label order.
         looks_for: The layouts that are recognised.
@@ -69,9 +69,9 @@ class CheckResult:
     """What a check of all images found.
 
     Attributes:
-        name: Of the benchmark.
+        name: The benchmark's name.
         home: Folder that holds its data.
-        layout: What was read.
+        layout: The layout from which the images were read.
         images: Number of images read.
         faults: One line for each image that cannot be read and each prepared file that has changed.
     """
@@ -124,7 +124,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
     """Read every image of a benchmark's dataset once.
 
     Returns:
-        What cannot be read.
+        The result of the check, with the images that cannot be read.
 
     Raises:
         InputError: If there is no such dataset, or it is not whole.
@@ -149,10 +149,10 @@ def prepare_dataset(text: str, root: str | None, variant: str | None, partial: b
     """Convert a benchmark's dataset to the tool's own form.
 
     Returns:
-        The dataset as it stands then.
+        The state of the dataset after the conversion.
 
     Raises:
-        InputError: If that cannot be done.
+        InputError: If `form` is unknown, or the dataset cannot be found or converted.
     """
     chosen: Form | None = next((known for known in FORMS if known == form), None)
     if chosen is None and form != "auto":

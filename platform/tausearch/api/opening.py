@@ -21,7 +21,7 @@ class OpenBenchmark:
     """A benchmark that is there.
 
     Attributes:
-        ref: What it is called.
+        ref: The reference that names it, with its options.
         source: The means to read it.
         data_root: Folder of the published datasets, if it is one of them; absolute, for a worker.
     """
@@ -34,7 +34,7 @@ class OpenBenchmark:
         """Make sure that a run can use it: every image that it will read is readable, every class large enough.
 
         Raises:
-            InputError: If not.
+            InputError: If an image cannot be read, or a class has too few images.
         """
         parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
         with LongWork() as work:
@@ -43,17 +43,17 @@ class OpenBenchmark:
 
 
 def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
-    """Find a benchmark.
+    """Find a benchmark and list its images.
 
     Args:
         text: What the benchmark is called, as `BenchmarkRef` reads it.
-        data_root: `--data-root`, or None.
+        data_root: Folder of the published datasets (`--data-root`); None for the default.
 
     Returns:
         The benchmark; its images have been listed, none read.
 
     Raises:
-        InputError: If there is none, or it is not on disk.
+        InputError: If there is no such benchmark, or its data is not on disk.
     """
     ref = known_reference(text)
     root = str(root_of(data_root)) if on_disk(ref) and ref.path is None else None

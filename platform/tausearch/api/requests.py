@@ -30,9 +30,9 @@ class DriveRequest:
             at most where the algorithm learns from them. A continued run has as many as it was started with.
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
             a continued run the one that it was started with.
-        storage: Folder of run directories.
+        storage: The storage root, the folder that holds the run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
-        address: Of a running Ray cluster; by default a Ray of our own is started on this machine.
+        address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
         progress_to: The stream on which progress is shown: "stdout" or "stderr".
     """
 
@@ -49,7 +49,7 @@ class NewRunRequest(DriveRequest):
     """What every new run can ask for; see `DriveRequest` for the rest.
 
     Attributes:
-        name: Of the run; by default made of benchmark and method, with the next free number.
+        name: The run's name; by default made of benchmark and method, with the next free number.
         overrides: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
         cpus_per_trial: CPU threads of a trial.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
@@ -68,12 +68,12 @@ class SearchRequest(NewRunRequest):
     Attributes:
         benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
             `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
-        method: Name.
+        method: Name of the method.
         trials: How many configurations; by default 12, or the whole grid.
         algorithm: "tpe", "gp", "random" or "grid".
         scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
         gpus_per_trial: Share of a GPU; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
-        seed: Of the algorithm, of every trial, and of the validation split.
+        seed: The seed of the algorithm, of every trial, and of the validation split.
         space: A search-space file whose entries go over the method's own.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
@@ -81,8 +81,8 @@ class SearchRequest(NewRunRequest):
         tasks: Number of tasks; by default the benchmark's.
         classes_per_task: Classes of a task, in place of `tasks`.
         class_order: Seed of a random class order; by default the order of the labels.
-        epochs: Of fine-tuning; by default the benchmark's.
-        variant: Of a published dataset; see docs/data.md.
+        epochs: Epochs of fine-tuning per task; by default the benchmark's.
+        variant: Variant of a published dataset; see docs/data.md.
         partial: Whether to accept fewer images than were published.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
     """
@@ -113,7 +113,7 @@ class ResumeRequest(DriveRequest):
     """A search to continue; see `DriveRequest` for the rest.
 
     Attributes:
-        name: Of the search.
+        name: The name of the search to continue.
         trials: A new total, to extend the search; the algorithm is told everything that is known.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
     """
@@ -130,7 +130,7 @@ class TrainRequest(NewRunRequest):
 
     Attributes:
         best: The chosen configuration, from `load_best`.
-        seeds: One trial each.
+        seeds: The seeds to train with, one trial for each.
         benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
         gpus_per_trial: Share of a GPU; 0 trains on the CPU.
     """

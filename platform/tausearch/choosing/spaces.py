@@ -17,10 +17,10 @@ def running_method(name: str) -> MethodEntry:
     """Look a method up by name.
 
     Returns:
-        Its entry.
+        The method's entry in the registry.
 
     Raises:
-        InputError: If there is none of that name, or it has a search space but does not run yet.
+        InputError: If there is no method of that name, or it has a search space but does not run yet.
     """
     if name in METHODS_WITH_SPACE and name not in METHODS:
         raise InputError(
@@ -34,8 +34,8 @@ def space_of(method: str, benchmark: str, file: Path | None, overrides: Mapping[
     """Return exactly what a search uses; a method that does not run yet has a space all the same.
 
     Args:
-        method: Name.
-        benchmark: Name.
+        method: Name of the method.
+        benchmark: Name of the benchmark.
         file: The user's own file (`--space`).
         overrides: Values fixed by the user (`--set`).
 
@@ -63,7 +63,7 @@ def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
     """Make sure that the method understands every hyperparameter of a space, at its start and at both ends.
 
     Raises:
-        InputError: If not.
+        InputError: If the method cannot take one of these values.
     """
     entry.parse({**space.fixed, **space.start})
     for name, dimension in space.space.items():

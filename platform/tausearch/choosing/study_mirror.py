@@ -24,8 +24,8 @@ class StudyMirror:
     number in the search is its attribute `trial`: in the file, trials are in the order in which they ended.
 
     Args:
-        file: The study file.
-        name: Of the study.
+        file: Path of the study file to write.
+        name: The name of the study in the file.
         as_optuna: Turns a trial that ended into Optuna's form of it.
         history: Trials that are known already.
     """

@@ -17,10 +17,10 @@ def probe_node(
 
     Args:
         folder: The run directory.
-        token: Name of the driver's file in it, and its content.
+        token: Name of the driver's file in the run directory, and its content.
         mine: Name of the file to write, and its content.
-        packages: Whose versions to report, "" where one is not installed.
-        modules: To import.
+        packages: Names of the packages whose versions to report, "" where one is not installed.
+        modules: Names of the modules that trials must be able to import.
         needed: Files and folders that must be there.
 
     Returns:

@@ -21,10 +21,10 @@ def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -
     """Return k, how many trials to run on one GPU.
 
     Args:
-        peak_bytes: Most that one trial has reserved.
-        total_bytes: Memory of the GPU.
-        cpus: That the trials of one GPU can have.
-        cpus_per_trial: That each needs.
+        peak_bytes: The most GPU memory that one trial has reserved, bytes.
+        total_bytes: Memory of the GPU, bytes.
+        cpus: Number of CPUs that the trials of one GPU can have.
+        cpus_per_trial: Number of CPUs that each trial needs.
 
     Returns:
         At least 1; bounded by memory and by CPUs.
@@ -37,9 +37,9 @@ def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None)
     """Run the first tasks of a trial on a whole GPU and give the spec the share that it needs.
 
     Args:
-        spec: With one GPU per trial.
-        config: Of the pilot: the first configuration of the search.
-        address: Of a running Ray cluster.
+        spec: The specification of the search, with one GPU per trial.
+        config: The config of the pilot trial: the first configuration of the search.
+        address: Address of a running Ray cluster; None to start a Ray on this machine.
 
     Returns:
         The spec with 1/k, and a line that says what was measured.

@@ -30,12 +30,12 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
     A node that was started with no CPUs gets no trials, so nothing is asked of it.
 
     Args:
-        resources: Of a trial.
+        resources: What one trial needs.
         folder: The run directory.
         needed: Other files and folders that trials read.
 
     Raises:
-        InputError: Naming every node that cannot, and why.
+        InputError: If a node cannot run trials; the message names every such node, and why.
     """
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if not nodes:

@@ -35,7 +35,7 @@ def require_reachable(address: str) -> None:
     """Make sure that something listens where a cluster is said to be: Ray itself would try for minutes.
 
     Raises:
-        InputError: If not, or if it is no address.
+        InputError: If nothing listens there, or `address` is not an address.
     """
     if address == "auto":
         return  # Ray looks on this machine, and says at once if there is none
@@ -49,7 +49,7 @@ def require_reachable(address: str) -> None:
 
 
 def _leave() -> None:
-    """Disconnect from Ray.
+    """Disconnect from Ray, safe from the garbage collector.
 
     Tune leaves handles of actors and objects behind in reference cycles. If the collector finds one of them, from
     another thread, in the middle of Ray's shutdown, Ray ends the whole process ("accesses the Ray's worker after it is
@@ -72,7 +72,7 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
     Raises:
         InputError: If no Ray answers at the address, it is another version, another run's own, or too small for a
             single trial.
-        RuntimeError: Whatever else Ray has to say.
+        RuntimeError: If Ray cannot be started or joined for another reason.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     import ray  # takes seconds to import

@@ -15,12 +15,12 @@ FORGETTING = ("forgetting", "paper's forgetting", "run")  # columns that a narro
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text.
+    """A table of text cells with a title.
 
     Attributes:
-        title: Above it.
-        header: Names of columns.
-        rows: Cells, as many as the header has.
+        title: The text above the table.
+        header: The names of the columns.
+        rows: The rows; each has as many cells as the header.
         faint: Numbers of the rows that have nothing of ours.
     """
 

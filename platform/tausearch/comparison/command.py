@@ -29,9 +29,9 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
 
     Args:
         storage: Storage root that holds the runs.
-        benchmarks: Which to show; empty for all that have a run.
-        form: How to print.
-        figure: Where to draw; None for `compare.png` in the storage folder.
+        benchmarks: The benchmarks to show; empty for all that have a run.
+        form: The form in which to print, one of `FORMS`.
+        figure: The file to draw the picture to; None for `compare.png` in the storage folder.
 
     Raises:
         InputError: If a benchmark is unknown, or the picture cannot be written.
@@ -62,8 +62,8 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
 
     Args:
         storage: Storage root that holds the runs.
-        benchmarks: Judged on which; empty for all.
-        form: How to print.
+        benchmarks: The benchmarks, as judged on, to show; empty for all.
+        form: The form in which to print, one of `FORMS`.
 
     Raises:
         InputError: If a benchmark is unknown.

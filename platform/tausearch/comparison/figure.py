@@ -19,9 +19,9 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     Runs of a benchmark that the paper has, but with another protocol, are left out; so are those tuned elsewhere.
 
     Args:
-        comparisons: What to draw.
-        paper: For the titles of its benchmarks.
-        path: Where to; its folder must exist.
+        comparisons: The comparisons to draw, one panel for each that has rows.
+        paper: The paper's results, which give the titles of its benchmarks.
+        path: The file to write; its folder must exist.
 
     Returns:
         How many runs were left out.

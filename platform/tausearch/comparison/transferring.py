@@ -19,9 +19,9 @@ class TransferCell:
     """Hyperparameters tuned on one benchmark and judged on another, or on the same one.
 
     Attributes:
-        tuned_on: Name.
-        judged_on: Name.
-        run: The final run.
+        tuned_on: Name of the benchmark that the hyperparameters were tuned on.
+        judged_on: Name of the benchmark that they were judged on.
+        run: The final run that judged them.
         own: The final run that was tuned on `judged_on` itself, under the same protocol; None if there is none.
     """
 
@@ -49,10 +49,10 @@ class TransferMatrix:
     """The matrix of one method on one backbone; all runs of a column were judged under one protocol.
 
     Attributes:
-        method: Name.
-        settings: See `FinalRun.marks`; empty for the method as it is.
-        backbone: Of all its runs.
-        cells: By (tuned on, judged on).
+        method: Name of the method.
+        settings: Settings that tell apart variants of the method, see `FinalRun.marks`; empty for the method as it is.
+        backbone: Name of the backbone that all its runs used.
+        cells: The cells, by (tuned on, judged on).
         left_out: How many runs were judged under another protocol than the rest of their column.
     """
 
@@ -64,12 +64,12 @@ class TransferMatrix:
 
     @property
     def tuned_on(self) -> tuple[str, ...]:
-        """Its rows, in alphabetical order."""
+        """The benchmarks of its rows, in alphabetical order."""
         return tuple(sorted({tuned_on for tuned_on, _ in self.cells}))
 
     @property
     def judged_on(self) -> tuple[str, ...]:
-        """Its columns, in alphabetical order."""
+        """The benchmarks of its columns, in alphabetical order."""
         return tuple(sorted({judged_on for _, judged_on in self.cells}))
 
 
@@ -79,7 +79,7 @@ def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list
     Args:
         runs: Oldest first; of runs of the very same thing one stands for all, see `standing`. Left out are those whose
             hyperparameters were changed by hand, and those that do not say where they were tuned.
-        benchmarks: Judged on which; by default all that take part.
+        benchmarks: The benchmarks to keep; by default all that take part.
 
     Returns:
         The matrices, ordered by method.

@@ -31,7 +31,7 @@ class Interrupt:
         """Take note of the signal.
 
         Raises:
-            KeyboardInterrupt: The second time.
+            KeyboardInterrupt: If this is the second Ctrl-C and the run is not `protected`.
         """
         again, self.requested = self.requested, True
         if again and not self.protected:
@@ -50,7 +50,7 @@ class Interrupt:
         """Stop here if Ctrl-C has been pressed.
 
         Raises:
-            KeyboardInterrupt: If so.
+            KeyboardInterrupt: If Ctrl-C has been pressed.
         """
         if self.requested:
             raise KeyboardInterrupt

@@ -32,8 +32,8 @@ class TuneSearcher(Searcher):
 
     Args:
         source: Says which trial comes next.
-        make_config: Number and hyperparameters to the config that Tune passes to the worker.
-        names: Of the accuracies: larger is better.
+        make_config: Turns a trial's number and hyperparameters into the config that Tune passes to the worker.
+        names: The names of the accuracies that the trials report; larger is better.
         at_once: Says how many trials there may be at a time; asked again and again, because a cluster grows.
     """
 
@@ -81,15 +81,15 @@ class TuneSearcher(Searcher):
         """Save nothing: a search is continued from its record, never from Tune's snapshot."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Restore nothing; see `save`."""
+        """Restore nothing: `save` writes nothing either."""
 
 
 class TuneScheduler(FIFOScheduler):
     """Runs trials in the order in which they come and stops those that the source wants stopped.
 
     Args:
-        source: Is told of every task's result.
-        metric: Name of the result.
+        source: The source that is told of every task's result and says whether to stop.
+        metric: The name of the metric that is reported to the source after every task.
     """
 
     def __init__(self, source: TrialSource, metric: str) -> None:

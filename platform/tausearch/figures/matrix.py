@@ -21,8 +21,8 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
 
     Args:
         rows: Metrics rows of a trial, one per finished task; not empty.
-        names: Of the accuracies.
-        title: Of the picture.
+        names: The names of the accuracies in `rows`.
+        title: The title of the picture.
 
     Returns:
         A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many

@@ -23,9 +23,9 @@ class Line:
     """One line of a panel.
 
     Attributes:
-        label: Beside it.
-        ours: Mean and standard deviation, percent; None where there is none.
-        paper: The paper's; None where it has none.
+        label: The text beside the line, usually the method's name.
+        ours: Our mean and standard deviation, percent; None where there is no run.
+        paper: The paper's mean and standard deviation, percent; None where it has none.
     """
 
     label: str
@@ -35,11 +35,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One benchmark.
+    """The panel of one benchmark.
 
     Attributes:
-        title: Above it.
-        lines: From top to bottom.
+        title: The text above the panel.
+        lines: The panel's lines, from top to bottom.
         group: Panels of one group stand together.
     """
 
@@ -52,11 +52,11 @@ def draw_panels(panels: Sequence[Panel], note: str = "") -> Figure:
     """Draw all panels, three abreast.
 
     Args:
-        panels: What to draw.
-        note: Written below in small letters.
+        panels: The panels to draw.
+        note: A note that is written below the panels in small letters.
 
     Returns:
-        The figure.
+        The figure with all panels.
     """
     groups = sorted({panel.group for panel in panels})
     rows = [row for group in groups for row in _abreast([panel for panel in panels if panel.group == group])]

@@ -27,14 +27,14 @@ def draw_search(
     """Draw all figures of a search that its trials suffice for.
 
     Args:
-        trials: Of the search.
-        space: What was searched.
+        trials: The trials of the search.
+        space: The search space: hyperparameter to its dimension.
         importances: Hyperparameter to its share of the variance, from `runs.importances`.
         correlations: Task k to the rank correlation, from `runs.rank_correlations`.
         folder: The folder to write to; made if missing.
 
     Returns:
-        The PNG files.
+        The paths of the PNG files that were written.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
     stopped = [trial for trial in trials if trial.status in ("pruned", "diverged")]

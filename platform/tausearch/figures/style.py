@@ -16,8 +16,8 @@ def new_figure(inches: tuple[float, float], **options: Any) -> Figure:
     """Return an empty figure: without pyplot, whose state threads would share.
 
     Args:
-        inches: Width and height.
-        options: Of matplotlib's `Figure`.
+        inches: The figure's width and height, inches.
+        options: Further keyword arguments of matplotlib's `Figure`.
 
     Returns:
         The figure; it belongs to no window.
@@ -35,11 +35,11 @@ def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the kind is the file's ending (png, pdf, svg).
 
     Returns:
-        The file.
+        The path of the file that was written.
 
     Raises:
-        OSError: If it cannot be written.
-        ValueError: If matplotlib knows no kind of that ending.
+        OSError: If the file cannot be written.
+        ValueError: If matplotlib knows no kind of picture with that file ending.
     """
     figure.savefig(path)
     return path

@@ -14,8 +14,8 @@ class Conclusion:
 
     Attributes:
         chosen: The trial to tag as chosen.
-        metrics: For the parent run.
-        files: For the parent run.
+        metrics: Metrics to write to the parent run.
+        files: Files to attach to the parent run.
     """
 
     chosen: TrialSummary | None = None
@@ -25,17 +25,17 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run went.
+    """How a run went, as returned to whoever asked for it.
 
     Attributes:
-        name: Of the run.
-        path: Its run directory.
+        name: The run's name.
+        path: Path of the run directory.
         trials: All trials, ordered by number.
         interrupted: Whether Ctrl-C ended it before its last trial.
-        out_of_time: Whether its time budget did.
-        log_file: The file that has what libraries printed.
+        out_of_time: Whether its time budget ended it before its last trial.
+        log_file: The file that holds what libraries printed.
         tracking_uri: The tracking store that has it in MLflow.
-        tracking_error: Why MLflow could not be written, if so.
+        tracking_error: Why MLflow could not be written; None if it was.
     """
 
     name: str

@@ -18,7 +18,7 @@ def shortage(path: Path) -> str | None:
     """Return in a few words that the disk of a folder is too full for a run; None if it is not.
 
     Raises:
-        OSError: If the folder is gone.
+        OSError: If the folder does not exist any more.
     """
     free = shutil.disk_usage(path).free
     return f"has {free / 1e6:.0f} MB free, needs {LEAST_FREE / 1e6:.0f}" if free < LEAST_FREE else None
@@ -28,7 +28,7 @@ def require_space(path: Path) -> None:
     """Make sure that a storage root has room for a run.
 
     Raises:
-        InputError: If not.
+        InputError: If the disk of the storage root is too full for a run.
     """
     if problem := shortage(path):
         raise InputError(f"--storage {path}: {problem}")

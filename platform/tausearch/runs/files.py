@@ -29,7 +29,7 @@ class Storage:
     """The folder that holds run directories and what they share.
 
     Attributes:
-        root: `--storage`.
+        root: Path of the folder, as given by `--storage`.
     """
 
     root: Path
@@ -63,7 +63,7 @@ class Storage:
         """Return the run directory of that name, which need not exist.
 
         Raises:
-            InputError: If the name could not be a folder's.
+            InputError: If the name is not allowed, or is reserved for what all runs share.
         """
         if not _NAME.fullmatch(name):
             raise InputError(
@@ -176,7 +176,7 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
     """Resolve the storage root.
 
     Args:
-        root: A path.
+        root: Path of the storage root.
         write: Whether to create it and make sure that it can be written.
 
     Returns:

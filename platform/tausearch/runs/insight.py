@@ -22,9 +22,9 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricN
     those that it let go on.
 
     Args:
-        trials: Of one search.
-        steps: T.
-        names: Of the accuracies.
+        trials: The trials of one search.
+        steps: Number of tasks, T.
+        names: The names of the accuracies that the trials report.
 
     Returns:
         k to the correlation, from -1 to 1. Empty with fewer than 4 finished trials; a k where all accuracies are equal
@@ -48,7 +48,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
     """Return each searched hyperparameter's share of the variance of final accuracy, by fANOVA; they sum to 1.
 
     Args:
-        study: With its finished trials.
+        study: The Optuna study with its finished trials.
 
     Returns:
         Name to share, the largest first; empty with fewer than 4 finished trials or if all are equally good.

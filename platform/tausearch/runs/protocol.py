@@ -16,14 +16,14 @@ class ExperimentProtocol(Strict):
     """The protocol of an experiment: what, besides hyperparameters and seed, its numbers depend on.
 
     Attributes:
-        tasks: T.
-        epochs: Of fine-tuning, per task.
+        tasks: Number of tasks, T.
+        epochs: Epochs of fine-tuning, per task.
         batch_size: Examples per optimiser step.
-        split_seed: Of the validation split.
-        backbone: Name.
-        weights: Local weights file, or None.
-        weights_digest: sha256 of theta_0.
-        precision: "fp32" or "bf16".
+        split_seed: Seed of the validation split.
+        backbone: Name of the backbone.
+        weights: The backbone's local weights file, if one was given.
+        weights_digest: sha256 digest of the pre-trained weights, theta_0.
+        precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
     """
 
     tasks: int

@@ -35,29 +35,29 @@ class RunSpec(Strict):
     """A search or final run as it was asked for.
 
     Attributes:
-        name: Of the run directory.
+        name: The name of the run and of its run directory.
         id: Tells it from every other run; names are unique in one storage root only, and a tracking server serves many.
-        purpose: "search" or "final".
-        benchmark: What it is called; see `trainables.data.BenchmarkRef`.
-        method: Name.
-        protocol: See `ExperimentProtocol`.
-        resources: See `Resources`.
+        purpose: The kind of run: "search" or "final".
+        benchmark: What the benchmark is called, as `trainables.data.BenchmarkRef` reads it.
+        method: Name of the method.
+        protocol: What its numbers depend on besides hyperparameters and seed.
+        resources: What one trial gets, and how many were asked to run at a time.
         trials: How many trials a search runs; the number of seeds of a final run.
         steps: Tasks per trial: T, or 1 for a joint method.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
-        algorithm: Of a search.
-        scheduler: Of a search: its rule for stopping trials early.
-        seed: Of a search: of its algorithm and of every trial.
-        space: What a search searches.
-        start: The point it tries first.
-        fixed: Hyperparameters that it does not search; all of them in a final run.
-        seeds: Of a final run.
-        tracking_uri: Of MLflow; None for the default store in the storage root.
+        algorithm: The search algorithm; without meaning in a final run.
+        scheduler: The rule by which a search stops trials early.
+        seed: The seed of a search's algorithm and of each of its trials.
+        space: The hyperparameters that a search searches, each with its dimension.
+        start: The hyperparameters that a search tries first.
+        fixed: The hyperparameters that are not searched; all of them in a final run.
+        seeds: The seeds of a final run's trials; empty in a search.
+        tracking_uri: MLflow tracking URI; None for the default store in the storage root.
         source: The search whose best configuration a final run trains, if any.
         data_root: Folder of the published datasets, where the benchmark is one.
-        tuned_on: The benchmark of that search; None in a search.
+        tuned_on: The benchmark of the search named by `source`; None in a search.
         overrides: What a final run has in the place of the chosen values (`--set`).
-        version: Of tausearch.
+        version: The version of tausearch that made the run.
     """
 
     name: str
@@ -90,7 +90,7 @@ class RunSpec(Strict):
         return names_of(self.purpose)
 
     def save(self, directory: RunDirectory) -> None:
-        """Write `run.yaml`."""
+        """Write the specification to the `run.yaml` of a run directory."""
         replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
 
     def trial(
@@ -104,7 +104,7 @@ class RunSpec(Strict):
         """Return the config of one of its trials.
 
         Args:
-            number: Of the trial.
+            number: The number of the trial.
             hyperparameters: Those that the trial was given; the fixed ones are added.
             store: The pre-consolidation store; not used if its size is 0.
             directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
@@ -137,10 +137,10 @@ def read_spec(directory: RunDirectory) -> RunSpec:
     """Read the `run.yaml` of a run directory.
 
     Returns:
-        The specification.
+        The specification that the file holds.
 
     Raises:
-        InputError: If there is none, or it is not one of this version's.
+        InputError: If the run directory has no `run.yaml`, or it is not one of this version's.
     """
     try:
         return RunSpec.model_validate(yaml.safe_load(directory.spec_file.read_text(encoding="utf-8")))

@@ -18,13 +18,13 @@ class TrialSummary:
     """One trial as the record knows it.
 
     Attributes:
-        number: From 0.
-        seed: Of the trial.
-        status: See `Status`.
-        hyperparameters: All of them, searched and fixed.
+        number: The trial's number in the run, counted from 0.
+        seed: The seed of the trial.
+        status: Where the trial stands, one of `STATUSES`.
+        hyperparameters: All its hyperparameters, searched and fixed.
         rows: Metrics row of each finished task, in order.
         value: Final accuracy in percent; None unless the last task was finished.
-        error: Why it diverged or failed.
+        error: Why the trial diverged or failed; None if it did not.
     """
 
     number: int
@@ -37,7 +37,7 @@ class TrialSummary:
 
     @property
     def tasks_done(self) -> int:
-        """Number of finished tasks."""
+        """Number of tasks that the trial has finished."""
         return len(self.rows)
 
     @property

@@ -36,12 +36,12 @@ class _Nested:
     """The nested run of a trial, as MLflow has it.
 
     Attributes:
-        id: MLflow's.
-        start: Milliseconds since the epoch.
-        tasks: Number of tasks written.
-        described: Whether MLflow has its parameters.
-        status: MLflow's word.
-        tags: Its tags.
+        id: The id that MLflow gave the run.
+        start: When the run started, milliseconds since the epoch.
+        tasks: Number of tasks whose metrics MLflow has.
+        described: Whether MLflow has the trial's parameters.
+        status: The run's status in MLflow's words, such as "RUNNING".
+        tags: The run's tags in MLflow.
         latest: Time of the last task written, milliseconds since the epoch; None if it was not looked up.
     """
 
@@ -58,9 +58,9 @@ class MlflowRun:
     """Brings MLflow's view of a run up to date. Any method may raise whatever MLflow raises; then make a new one.
 
     Args:
-        spec: The run.
-        storage: Holds the default tracking store.
-        uri: Tracking URI.
+        spec: The specification of the run.
+        storage: The storage root that holds the default tracking store.
+        uri: MLflow tracking URI of the store to write to.
 
     Attributes:
         written: Number of tasks that this object has written.
@@ -108,7 +108,7 @@ class MlflowRun:
         """Tag the chosen trial, write what the run came to, and end the parent run.
 
         Args:
-            status: "FINISHED", "FAILED" or "KILLED".
+            status: The parent run's final status: "FINISHED", "FAILED" or "KILLED".
             conclusion: What the run came to.
         """
         for run in self._nested.values():

@@ -24,7 +24,7 @@ def checked_uri(uri: str | None) -> str | None:
     """Return a tracking URI that MLflow could write to, or None for the default store.
 
     Raises:
-        InputError: If it is of another kind.
+        InputError: If the URI has a scheme that is not supported.
     """
     if uri is not None and uri.partition("://")[0].partition("+")[0] not in _SCHEMES:
         raise InputError(f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)}, got {uri!r}")
@@ -41,9 +41,9 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
     """Open the tracking store and find or make the experiment of a benchmark.
 
     Args:
-        storage: Holds the default tracking store.
-        uri: Tracking URI.
-        benchmark: Names the experiment.
+        storage: The storage root that holds the default tracking store.
+        uri: MLflow tracking URI of the store to open.
+        benchmark: The benchmark, after which the experiment is named.
 
     Returns:
         A `MlflowClient`, and the experiment's id.
