@@ -36,8 +36,8 @@ def load_space(
     """Return what a search of `method` on `benchmark` uses.
 
     Args:
-        method: Name.
-        benchmark: Name.
+        method: Name of the method.
+        benchmark: Name of the benchmark.
         file: The user's own file (`--space`): its entries go over those of the method's file, key by key.
         overrides: Values fixed by the user (`--set`).
         known: The method's hyperparameters; None for those that its own file names.
@@ -94,13 +94,13 @@ def _require_numbers(own: SpaceFile, values: Mapping[str, Scalar], where: str) -
 
 
 def read_space_file(path: Path) -> SpaceFile:
-    """Read one file.
+    """Read and check one search-space file.
 
     Returns:
-        The checked content.
+        The checked content of the file.
 
     Raises:
-        SpaceError: If it cannot be read, is not YAML, or breaks the schema; the first fault is named.
+        SpaceError: If the file cannot be read, is not YAML, or breaks the schema; the first fault is named.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

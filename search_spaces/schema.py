@@ -110,7 +110,7 @@ Point = dict[str, ScalarField]
 
 
 class SpaceFile(Strict):
-    """A search-space file.
+    """The content of a search-space file.
 
     Attributes:
         space: Hyperparameter to what may be tried.
@@ -146,12 +146,12 @@ class ResolvedSpace:
     """Exactly what a search of one method on one benchmark uses.
 
     Attributes:
-        method: Name.
-        benchmark: Name.
-        space: What is searched.
+        method: Name of the method.
+        benchmark: Name of the benchmark.
+        space: The hyperparameters that are searched, each with its dimension.
         start: The point that is tried first: a value for every searched hyperparameter.
         paper: The paper's chosen values for this benchmark; empty if it has none.
-        fixed: Values that are not searched.
+        fixed: The values of hyperparameters that are not searched.
     """
 
     method: str
@@ -188,13 +188,13 @@ def resolve(
     Args:
         files: The method's file, and the user's own if there is one; each goes over those before it, key by key. A
             start that the user's own file does not give moves to the nearest value which that file allows.
-        method: Name.
-        benchmark: Name.
+        method: Name of the method.
+        benchmark: Name of the benchmark.
         overrides: Values fixed by the user (`--set`); they leave the search.
         source: What to call the files in an error.
 
     Returns:
-        What a search uses.
+        What a search uses, checked.
 
     Raises:
         SpaceError: If a starting value is missing or out of range.

@@ -34,7 +34,7 @@ def parse_assignment(text: str) -> tuple[str, Scalar]:
         Key and value; a value that is a number comes as one.
 
     Raises:
-        SpaceError: If there is no `=`, no key or no value.
+        SpaceError: If the text has no `=`, no key or no value.
     """
     key, sign, value = text.partition("=")
     if not (sign and key.strip() and value.strip()):

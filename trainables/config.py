@@ -16,20 +16,20 @@ class TrialConfig:
 
     Attributes:
         trial: Number of the trial in its search, from 0.
-        benchmark: What it is called; see `BenchmarkRef`.
-        purpose: "search" or "final".
-        split_seed: Of the validation split.
-        method: Name.
-        hyperparameters: Of the method.
-        seed: Of the trial.
+        benchmark: What the benchmark is called, as `BenchmarkRef` reads it.
+        purpose: What the trial is for: "search" or "final".
+        split_seed: The seed of the validation split.
+        method: Name of the method.
+        hyperparameters: The method's hyperparameters.
+        seed: The seed of the trial.
         backbone: Name of the backbone.
-        weights: Local weights file, or None.
-        precision: "fp32" or "bf16".
+        weights: Local weights file of the backbone, or None.
+        precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
         gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
         data_root: Folder of the published datasets, or None.
         threads: CPU threads; part of what a trial's numbers depend on.
         store: Directory of the pre-consolidation store, or None.
-        store_bytes: Bound on its size, or None.
+        store_bytes: Bound on the store's size, bytes, or None.
         artifacts: Folder for task vectors, or None.
         kept: Folder for what its checkpoints share, used by this trial alone; None writes all into each of them.
         resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.

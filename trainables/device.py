@@ -19,7 +19,7 @@ def claim(gpu_share: float) -> torch.device:
         gpu_share: 1/k of a GPU, or 0 for the CPU.
 
     Returns:
-        Where to compute.
+        The device to compute on.
     """
     if not gpu_share:
         if not torch.cuda.is_initialized():
@@ -38,11 +38,11 @@ def fence(gpu_share: float, total_bytes: int) -> float:
     """Return the part of a GPU's memory that torch may allocate in a process with a share of it.
 
     Args:
-        gpu_share: 1/k.
-        total_bytes: Memory of the GPU.
+        gpu_share: The process's share of the GPU, 1/k.
+        total_bytes: Memory of the GPU, bytes.
 
     Returns:
-        From 0.01 to `gpu_share`.
+        The part of the memory, from 0.01 to `gpu_share`.
     """
     return max(0.01, gpu_share - CONTEXT_BYTES / total_bytes)
 

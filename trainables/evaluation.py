@@ -18,7 +18,7 @@ def accuracy(predict: Predict, images: ImageSet, device: torch.device | str) -> 
 
     Args:
         predict: Images `(b, c, h, w)` to logits `(b, C)`; of equal logits the first counts.
-        images: With labels in 0, ..., C - 1.
+        images: The images to classify, with labels in 0, ..., C - 1.
         device: The device that computes.
     """
     correct = torch.zeros((), dtype=torch.int64, device=device)

@@ -40,7 +40,7 @@ class Heads:
         self.current = [nn.Parameter(part.detach().clone().to(self.weight.device)) for part in start]
 
     def end(self) -> None:
-        """Freeze the current head."""
+        """Freeze the current head: its rows join the finished ones."""
         weight, bias = (part.detach() for part in self.current)
         self.weight, self.bias = torch.cat([self.weight, weight]), torch.cat([self.bias, bias])
         self.current = []
@@ -58,11 +58,11 @@ class Heads:
         return F.linear(features, self.weight, self.bias)
 
     def state(self) -> State:
-        """Return the finished rows."""
+        """Return the rows of the finished heads as a state."""
         return State({"weight": self.weight, "bias": self.bias})
 
     def load_state(self, state: State) -> None:
-        """Take over finished rows."""
+        """Take over the rows of finished heads from a state."""
         self.weight = state.tensors["weight"].to(self.weight.device, copy=True)
         self.bias = state.tensors["bias"].to(self.bias.device, copy=True)
 
@@ -121,7 +121,7 @@ class WideHead:
         return self.logits(features).masked_fill(~kept, -torch.inf)
 
     def state(self) -> State:
-        """Return all rows."""
+        """Return all rows of the classifier as a state."""
         return State({"weight": self.weight.detach(), "bias": self.bias.detach()})
 
     def load_state(self, state: State) -> None:

@@ -25,7 +25,7 @@ class MetricNames:
     """Names of the accuracies that a trial reports: a search measures on the validation split, a final run on the test.
 
     Attributes:
-        prefix: "val" or "test".
+        prefix: The first part of every name: "val" or "test".
     """
 
     prefix: str

@@ -19,7 +19,7 @@ def settle(threads: int) -> None:
     """Give this process so many threads to compute with, and let it keep the memory that it frees.
 
     Args:
-        threads: Of torch, numpy and scikit-learn.
+        threads: Number of threads for each of torch, numpy and scikit-learn.
     """
     torch.set_num_threads(threads)
     threadpool_limits(threads)  # numpy and scikit-learn, which know nothing of torch's setting

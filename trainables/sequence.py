@@ -25,19 +25,19 @@ class IncrementalSequence:
     """The loop over tasks, its state and its metrics.
 
     Args:
-        benchmark: Built for a search or for a final run; decides which images evaluate.
-        method: Registered name.
-        hyperparameters: Of the method; checked here.
-        backbone: theta_0.
-        seed: Of the trial.
+        benchmark: The benchmark, built for a search or a final run, which decides which images evaluate.
+        method: Name of a registered method.
+        hyperparameters: The method's hyperparameters; they are checked here.
+        backbone: The pre-trained network, theta_0.
+        seed: The seed of the trial.
         device: The device that computes.
-        precision: Of forward passes in fine-tuning and evaluation.
+        precision: The precision of forward passes in fine-tuning and evaluation.
         store: Directory of the pre-consolidation store; None computes everything here.
-        store_bytes: Bound on its size; None for none.
+        store_bytes: The bound on the store's size, bytes; None for none.
         artifacts: Folder for task vectors and adapters; None writes none.
 
     Raises:
-        InputError: If the method or a hyperparameter is not known or out of range.
+        InputError: If the method is unknown, or a hyperparameter is unknown, missing or out of range.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class IncrementalSequence:
 
     @property
     def tasks_done(self) -> int:
-        """Number of finished steps."""
+        """Number of tasks that are finished."""
         return len(self.accuracies)
 
     @property
@@ -103,7 +103,7 @@ class IncrementalSequence:
 
         Raises:
             DivergedError: If training became NaN or infinite.
-            RuntimeError: If the sequence is finished.
+            RuntimeError: If the last task is finished already.
         """
         if self.finished:
             raise RuntimeError(f"the sequence is finished after {self.tasks_done} tasks")

@@ -75,7 +75,7 @@ class Trial(tune.Trainable):
             self.sequence.close()
 
     def step(self) -> dict[str, Any]:
-        """Run one task."""
+        """Run one task and return its metrics row."""
         try:
             row: dict[str, Any] = dict(self.sequence.run_next_task())
         except DivergedError as error:

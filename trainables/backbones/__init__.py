@@ -57,7 +57,7 @@ class Backbone:
                 forward-mode derivatives (`torch.func.jvp`) go, with the same values up to the order of sums.
 
         Returns:
-            The network, on `device`.
+            The network on `device`, in eval mode and without a head.
 
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be had or do not fit.
@@ -68,7 +68,7 @@ class Backbone:
 
     @property
     def input(self) -> InputSpec:
-        """What it reads; known without its weights.
+        """What images the backbone reads; known without its weights.
 
         Raises:
             InputError: If timm knows no model of that name.

@@ -16,14 +16,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, fused
     """Return softmax(q k^T / sqrt(w) + mask) v.
 
     Args:
-        q: `(b, heads, n, w)`.
-        k: `(b, heads, m, w)`.
-        v: `(b, heads, m, w)`.
+        q: Queries, `(b, heads, n, w)`.
+        k: Keys, `(b, heads, m, w)`.
+        v: Values, `(b, heads, m, w)`.
         mask: Which keys a query may attend to (bool), or what is added to its scores; broadcast to `(b, heads, n, m)`.
-        fused: Whether torch's fused kernel computes it.
+        fused: Whether torch's fused kernel computes the attention.
 
     Returns:
-        `(b, heads, n, w)`.
+        The output of each query, `(b, heads, n, w)`.
     """
     if fused:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

@@ -38,7 +38,7 @@ class TokenViT(nn.Module):
 
     @property
     def depth(self) -> int:
-        """Number of blocks."""
+        """Number of blocks of the ViT."""
         return len(self.vit.blocks)
 
     def embed(self, images: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class TokenViT(nn.Module):
             mask: Bool, where a query may attend to a key: `(n, m)` or `(b, n, m)`.
 
         Returns:
-            `(b, n, d)`.
+            The extra tokens after the block, `(b, n, d)`.
         """
         projected, _, _ = self._projections(k, queries)
         return self._output(k, queries, projected, keys, values, mask)
@@ -107,7 +107,7 @@ class TokenViT(nn.Module):
         """Return the tokens after the final norm, `(b, n, d)`; without extras, the model's own `forward_features`.
 
         Args:
-            images: `(b, c, h, w)`.
+            images: The images, `(b, c, h, w)`.
             insert: Tokens put after the class token, `(b, m, d)`, or `(m, d)` for all images; n counts them. They get
                 no position: add it before.
             prefixes: Block to the rows prepended to its keys and values.

@@ -68,8 +68,8 @@ class Task:
     """One step of the sequence: what a method may train on, and nothing that evaluates it.
 
     Attributes:
-        index: 1-based position t.
-        classes: Positions of its classes in the class order; consecutive.
+        index: The task's position t in the sequence, from 1.
+        classes: The positions of its classes in the class order; consecutive.
         train: Training images under the training transform.
         unaugmented: The same training images and labels under the evaluation transform.
     """
@@ -81,7 +81,7 @@ class Task:
 
     @property
     def rows(self) -> slice:
-        """Its rows in a classifier whose rows are in class order."""
+        """The task's rows in a classifier whose rows are in class order."""
         return slice(self.classes.start, self.classes.stop)
 
 
@@ -91,7 +91,7 @@ class Benchmark:
 
     Attributes:
         spec: The benchmark's name and protocol.
-        purpose: "search" or "final".
+        purpose: What it is built for: "search" or "final".
         split_seed: Seed of the validation split; the same for every trial of a search.
         tasks: The T tasks, all that a method is handed.
         evaluation: Images of each task that evaluate: validation images in a search, test images in a final run.
@@ -123,8 +123,8 @@ def build_benchmark(
     """Read the images that `purpose` allows and split them into tasks.
 
     Args:
-        source: Specification, loader and transforms.
-        purpose: "search" or "final".
+        source: The benchmark's specification, loader and transforms.
+        purpose: What it is built for: "search" or "final".
         split_seed: Seed of the validation split.
         reads: What the backbone reads; by default the benchmark's own backbone.
 
@@ -181,7 +181,7 @@ def _fingerprint(tasks: Sequence[Task], stored: Tensor | StoredImages, train_row
         train_rows: Rows of `stored` that train, int64 `(n,)`.
 
     Returns:
-        64 hexadecimal digits.
+        The digest, 64 hexadecimal digits.
     """
     digest = hashlib.sha256()
     for task in tasks:

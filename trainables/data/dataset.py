@@ -40,7 +40,7 @@ class NotFoundError(InputError):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset on disk.
+    """A dataset on disk: where it lies, how it is listed, and what a whole copy has.
 
     Attributes:
         ref: Reference of the benchmark, without what concerns tasks and training alone.
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def prepared(self) -> Path:
-        """The folder of its prepared form."""
+        """The folder of the dataset's prepared form."""
         return prepared_folder(self.home, self.key)
 
     def manifest(self) -> Manifest | None:
@@ -111,7 +111,7 @@ class Dataset:
         """Check the images of both parts together, where only their sum is fixed.
 
         Raises:
-            InputError: If it is another.
+            InputError: If their sum is not what is expected.
         """
         total = None if self.expected is None or self.ref.partial else self.expected.total
         if total not in (None, sum(counts.values())):
@@ -122,13 +122,13 @@ class Dataset:
 
         Args:
             form: "array", "parquet", or None to choose by size.
-            started: Told each long step's name and its number of images; returns whom to tell of progress.
+            started: Function that is told each long step's name and number of images; returns whom to tell of progress.
 
         Returns:
-            What was written.
+            The manifest of what was written.
 
         Raises:
-            InputError: If it is not on disk, not whole, an image cannot be read, or the disk has no room.
+            InputError: If the dataset is not on disk or not whole, an image cannot be read, or the disk has no room.
         """
         if not self.home.is_dir():
             self.find()  # says what is missing

@@ -40,7 +40,7 @@ class StoredImages(Protocol):
         """Read one image: uint8 `(c, h, w)`.
 
         Raises:
-            InputError: If it cannot be read.
+            InputError: If the image cannot be read.
         """
         ...
 
@@ -50,7 +50,7 @@ class StoredImages(Protocol):
         Nothing that it holds reads an image of another row. Its digest may still be that of all of them.
 
         Args:
-            rows: Row numbers, int64 `(n,)`.
+            rows: The row numbers of the images, int64 `(n,)`.
         """
         ...
 
@@ -71,7 +71,7 @@ class StoredRows:
         return len(self.rows)
 
     def image(self, row: int) -> Tensor:
-        """See `StoredImages`."""
+        """Read one image; see `StoredImages`."""
         return self.images.image(int(self.rows[row]))
 
 
@@ -93,7 +93,7 @@ class Batch(NamedTuple):
 
     Attributes:
         x: What the backbone reads, float32 `(b, c, h, w)`.
-        y: Labels, int64 `(b,)`.
+        y: The labels of the examples, int64 `(b,)`.
         rows: Row numbers of the examples within the set, int64 `(b,)`, on the CPU.
     """
 
@@ -108,7 +108,7 @@ class ImageSet:
 
     Attributes:
         images: uint8 `(n, c, h, w)`, or rows of images on disk.
-        labels: int64 `(n,)`; the position of the class in the benchmark's class order, so task 1 has 0, 1, ...
+        labels: Labels, int64 `(n,)`: the class's position in the benchmark's class order, so task 1 has 0, 1, ...
         transform: What `prepare`, and so every batch, puts images through.
     """
 
@@ -128,10 +128,10 @@ class ImageSet:
             batch_size: Examples per batch.
             generator: Source of the order and of the augmentation; None where neither draws.
             shuffle: Whether to permute the examples.
-            device: Where x and y shall lie.
+            device: The device on which x and y shall lie.
 
         Yields:
-            Batch after batch.
+            The batches, one after the other.
         """
         order = torch.randperm(len(self), generator=generator) if shuffle else torch.arange(len(self))
         batches = order.split(batch_size)
@@ -158,9 +158,9 @@ class ImageSet:
         """Move raw images to a device and put them through the set's transform.
 
         Args:
-            images: Of this set or of any other, such as `pixels` returns, on the CPU.
+            images: Raw images of this set or of any other, such as `pixels` returns, on the CPU.
             generator: Source of the augmentation; None where the transform draws nothing.
-            device: Where the result shall lie.
+            device: The device on which the result shall lie.
 
         Returns:
             What the backbone reads, float32 `(b, c, h, w)`.

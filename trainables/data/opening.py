@@ -45,17 +45,19 @@ def on_disk(ref: BenchmarkRef) -> bool:
 
 
 def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSource:
-    """Look a benchmark up.
+    """Look a benchmark up by what it is called.
 
     Args:
         text: What the benchmark is called; see `BenchmarkRef`.
         data_root: Folder of the published datasets; see `dataset.data_root`.
 
     Returns:
-        Its specification with the means to read it. Of a dataset on disk the files have been listed, none read.
+        The benchmark's specification with the means to read it. Of a dataset on disk the files have been listed, none
+            read.
 
     Raises:
-        InputError: If there is none of that name, an option is wrong, or its dataset is not on disk or not whole.
+        InputError: If there is no benchmark of that name, an option is wrong, or its dataset is not on disk or not
+            whole.
     """
     ref = reference(text)
     if on_disk(ref):

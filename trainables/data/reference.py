@@ -19,14 +19,14 @@ _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkRef:
-    """A benchmark by name.
+    """A benchmark by its name, with the options that change it.
 
     Attributes:
         name: A known name, `folder:PATH`, `parquet:PATH` (absolute paths) or `MODULE:NAME`.
-        tasks: T, in place of the benchmark's own.
+        tasks: Number of tasks, T, in place of the benchmark's own.
         classes_per_task: At most so many classes in a task; in place of `tasks`.
         class_order: Seed of a random class order; None keeps label order.
-        epochs: Epochs, in place of the benchmark's own.
+        epochs: Epochs of fine-tuning per task, in place of the benchmark's own.
         variant: Name of a variant, for a published dataset that has several.
         partial: Whether a copy with fewer images than the published dataset will do.
     """
@@ -78,7 +78,7 @@ class BenchmarkRef:
 
     @property
     def path(self) -> str | None:
-        """The path of `folder:PATH` and `parquet:PATH`; None of other benchmarks."""
+        """The path in `folder:PATH` and `parquet:PATH`; None for other benchmarks."""
         for kind in (FOLDER, PARQUET):
             if self.name.startswith(kind):
                 return self.name.removeprefix(kind)
@@ -86,7 +86,7 @@ class BenchmarkRef:
 
     @property
     def is_module(self) -> bool:
-        """Whether it is `MODULE:NAME`."""
+        """Whether the name has the form `MODULE:NAME`."""
         return self.path is None and _MODULE.fullmatch(self.name) is not None
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ def task_sizes(num_classes: int, num_tasks: int) -> list[int]:
     """Return the number of classes of each task: floor(C / T), and one more for the first C mod T.
 
     Raises:
-        ValueError: If a task would have no class.
+        ValueError: If there are no tasks, or more tasks than classes.
     """
     if not 1 <= num_tasks <= num_classes:
         raise ValueError(f"the number of tasks must be between 1 and {num_classes=}, got {num_tasks=}")
@@ -29,9 +29,9 @@ def stratified_split(labels: Tensor, share: float, seed: int) -> tuple[Tensor, T
     """Split row numbers per class: ceil(share * n_c) examples of class c are held out.
 
     Args:
-        labels: int64 `(n,)`.
+        labels: The label of each example, int64 `(n,)`.
         share: Share of each class to hold out, between 0 and 1.
-        seed: Each class draws from a generator of its own, so its split does not depend on the other classes.
+        seed: Seed of the split; each class draws from a generator of its own, independent of the other classes.
 
     Returns:
         Row numbers `(kept, held_out)`, both ascending.
@@ -43,8 +43,8 @@ def split_per_class(labels: Tensor, held_out: Callable[[int], int], seed: int) -
     """Split row numbers per class.
 
     Args:
-        labels: int64 `(n,)`.
-        held_out: Given the number of examples of a class, how many of them to hold out.
+        labels: The label of each example, int64 `(n,)`.
+        held_out: Function that says, of a class's number of examples, how many of them to hold out.
         seed: Seed of the split, as in `stratified_split`.
 
     Returns:

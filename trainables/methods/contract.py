@@ -95,12 +95,12 @@ class Context:
 
     @property
     def num_tasks(self) -> int:
-        """T; 1 for a method that sees all tasks at once."""
+        """Number of tasks, T; 1 for a method that sees all tasks at once."""
         return len(self.task_classes)
 
     @property
     def num_classes(self) -> int:
-        """C, over all tasks."""
+        """Number of classes of all tasks together, C."""
         return self.task_classes[-1].stop
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -113,11 +113,11 @@ class Context:
         Heads stay out of it: logits with the eight bits of bf16 would tie, and ties go to the older class.
 
         Args:
-            model: `(b, c, h, w)` to `(b, d)`.
-            images: `(b, c, h, w)`.
+            model: The backbone, from `(b, c, h, w)` to `(b, d)`.
+            images: The images, `(b, c, h, w)`.
 
         Returns:
-            `(b, d)`, in the precision of the heads.
+            The features, `(b, d)`, in the precision of the heads.
         """
         with self.autocast():
             features = model(images)
@@ -151,8 +151,8 @@ class Method(Protocol):
         """Write what the task just ended has learned for use elsewhere, if there is such a thing.
 
         Args:
-            folder: Where to; one folder per task is made in it.
-            origin: Which task it was, of which method and backbone.
+            folder: The folder to write to; one folder per task is made in it.
+            origin: Says which task it was, of which method and backbone.
         """
         ...
 

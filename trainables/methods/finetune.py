@@ -33,7 +33,7 @@ class FinetuneConfig:
     """Hyperparameters of Finetune and Joint.
 
     Attributes:
-        lr: Learning rate.
+        lr: Learning rate at the start; the schedule scales it.
         optimizer: "adamw" or plain "sgd"; no weight decay in either.
     """
 
@@ -48,7 +48,7 @@ class Finetune:
 
     Args:
         context: The backbone, the protocol's numbers, seed and device.
-        config: The hyperparameters.
+        config: The method's hyperparameters.
     """
 
     def __init__(self, context: Context, config: FinetuneConfig) -> None:
@@ -58,7 +58,7 @@ class Finetune:
         self.heads = Heads(self.model.num_features, context.device)
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Append fresh head rows."""
+        """Begin the head of a new task at fresh rows."""
         generator = make_generator(self.context.seed, "head", task.index)
         self.heads.begin(new_head(len(task.classes), self.model.num_features, generator))
 
@@ -93,7 +93,7 @@ class Finetune:
         """Write nothing: there is one model, and the checkpoint holds it."""
 
     def state(self) -> State:
-        """Return model and heads."""
+        """Return the state of the model and of the finished heads."""
         return State(self.model.state_dict()).within("model") | self.heads.state().within("heads")
 
     def load_state(self, state: State) -> None:

@@ -36,10 +36,10 @@ class MethodEntry:
         """Turn names and values into the method's config.
 
         Returns:
-            The config.
+            The method's config, checked.
 
         Raises:
-            InputError: Naming the first hyperparameter that is unknown, missing or out of range, and what is allowed.
+            InputError: If a hyperparameter is unknown, missing or out of range; names the first, and what is allowed.
         """
         known = [field.name for field in fields(self.config)]
         unknown = sorted(set(hyperparameters) - set(known))
@@ -61,7 +61,7 @@ def register(entry: MethodEntry) -> None:
     """Make a method known under its name.
 
     Raises:
-        ValueError: If the name is taken.
+        ValueError: If a method of that name is registered already.
     """
     if entry.name in METHODS:
         raise ValueError(f"a method named {entry.name!r} is registered already")
@@ -72,10 +72,10 @@ def get_method(name: str) -> MethodEntry:
     """Look a method up by name.
 
     Returns:
-        Its entry.
+        The method's entry.
 
     Raises:
-        InputError: If there is none of that name.
+        InputError: If no method of that name is registered.
     """
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}; allowed: {', '.join(METHODS)}")

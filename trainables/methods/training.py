@@ -71,7 +71,7 @@ def fit(
 
     Args:
         task: The task; any divergence is told with its index.
-        context: Gives epochs, batch size, seed and device.
+        context: The method's context, which gives epochs, batch size, seed and device.
         step: Given a batch and c_e, does one optimiser step and returns the detached loss.
         batches: What an epoch passes over, at least one batch; by default `shuffled_batches`.
         guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
@@ -114,14 +114,14 @@ def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: T
     """Return the local cross-entropy: over the current task's classes alone.
 
     Args:
-        context: Gives precision and device.
-        model: `(b, c, h, w)` to features `(b, d)`.
+        context: The method's context, which gives precision and device.
+        model: The backbone, from `(b, c, h, w)` to features `(b, d)`.
         heads: The heads, of which the current one is trained.
         x: The images, `(b, c, h, w)`.
         y: Labels relative to the task, `(b,)`.
 
     Returns:
-        Mean over the batch.
+        The mean cross-entropy over the batch.
     """
     return F.cross_entropy(heads.local_logits(context.features(model, x)), y)
 

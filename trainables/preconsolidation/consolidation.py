@@ -35,8 +35,8 @@ class PreconsolidationConfig:
     Attributes:
         lr_pre: Step size of linear probing.
         epochs_pre: Epochs of linear probing.
-        components: K, Gaussians per class.
-        draws: N, features drawn per class for alignment and for the head's Fisher.
+        components: Number of Gaussians per class, K.
+        draws: Number of features, N, drawn per class for alignment and for the head's Fisher.
         fisher_passes: Backward passes per batch of the Fisher; None for the exact one.
     """
 
@@ -53,8 +53,8 @@ class Consolidation:
 
     Attributes:
         task: The task's index t.
-        head: h0, all rows seen so far: weight `(C, d)` and bias `(C,)`.
-        mixtures: One per class seen so far.
+        head: The head h0 with all rows seen so far: weight `(C, d)` and bias `(C,)`.
+        mixtures: The mixtures of features, one per class seen so far.
         fisher: Tuned weight name to the Fisher summed over the examples of tasks 1 to t, `(out, in)`.
         examples: Number of examples in that sum.
         previous: The result for task t - 1 (without its own previous); None for t = 1.
@@ -86,7 +86,7 @@ def consolidate(
     """Pre-consolidate one task.
 
     Args:
-        task: The task t.
+        task: The task to pre-consolidate, t.
         previous: The result for task t - 1; None for t = 1.
         backbone: The pre-trained network theta_0 on `device`, in eval mode.
         config: The hyperparameters of pre-consolidation.

@@ -20,12 +20,12 @@ def seeds(probabilities: Tensor, passes: int | None, generator: torch.Generator)
     The sum is exact if P >= C - 1. Otherwise K and S = P - K are the split with the smallest variance for this batch.
 
     Args:
-        probabilities: p, `(b, C)`; rows sum to 1.
-        passes: P at most; None for as many as exactness takes.
+        probabilities: The probabilities p, `(b, C)`; rows sum to 1.
+        passes: The most vectors per example, P; None for as many as exactness takes.
         generator: Source of the random signs, on the CPU.
 
     Returns:
-        `(P, b, C)`.
+        The vectors, `(P, b, C)`.
 
     Source: the factorisation of a multinomial covariance is Tanabe and Sagae 1992 (J. R. Stat. Soc. B 54); random
     signs over a factor are Hutchinson's estimator, as in Martens et al. 2012, https://arxiv.org/abs/1206.6464.

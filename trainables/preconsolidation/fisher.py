@@ -80,12 +80,12 @@ def head_fisher(features: Tensor, head: Head, rows: slice) -> Head:
     d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p.
 
     Args:
-        features: `(m, d)`; without any, the Fisher is zero.
-        head: Weight `(C, d)` and bias `(C,)`.
-        rows: The rows wanted.
+        features: The features, `(m, d)`; without any, the Fisher is zero.
+        head: The classifier's weight `(C, d)` and bias `(C,)`.
+        rows: The r rows of the classifier whose Fisher is wanted.
 
     Returns:
-        For the weight `(r, d)` and for the bias `(r,)`.
+        The Fisher of the weight, `(r, d)`, and of the bias, `(r,)`.
     """
     weight, bias = head
     if len(features) == 0:

@@ -23,9 +23,9 @@ class Mixture:
     """A mixture of K Gaussians with diagonal covariance in d dimensions.
 
     Attributes:
-        weights: `(K,)`, sums to 1.
-        means: `(K, d)`.
-        variances: `(K, d)`.
+        weights: The weights of the Gaussians, `(K,)`; they sum to 1.
+        means: The means of the Gaussians, `(K, d)`.
+        variances: The diagonals of their covariances, `(K, d)`.
     """
 
     weights: Tensor
@@ -40,7 +40,7 @@ class Mixture:
         return torch.logsumexp(self.weights.log() - 0.5 * (squares + log_norm), dim=1)
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """Draw `(n, d)` features."""
+        """Draw n features from the mixture, `(n, d)`."""
         components = torch.multinomial(self.weights, n, replacement=True, generator=generator)
         noise = torch.randn(n, self.means.shape[1], generator=generator, dtype=self.means.dtype)
         return self.means[components] + self.variances[components].sqrt() * noise

@@ -34,7 +34,7 @@ def linear_probe(
         draw_features: Called once per epoch; yields features `(b, d)` and labels `(b,)` relative to the task.
 
     Returns:
-        The trained rows.
+        The trained rows, `(c, d)` and `(c,)`.
     """
     weight, bias = (part.clone().requires_grad_() for part in head)
     optimizer = torch.optim.SGD([weight, bias], lr=lr)
@@ -52,11 +52,11 @@ def alignment_gradient(logits: Tensor, labels: Tensor) -> Tensor:
     With z = l / (0.1 |l|) and g = softmax(z) - y, it is (g - (g . l) l / |l|^2) / (0.1 |l| b).
 
     Args:
-        logits: l `(b, C)`, of all classes.
-        labels: `(b,)`.
+        logits: The logits l of all classes, `(b, C)`.
+        labels: The labels, `(b,)`.
 
     Returns:
-        `(b, C)`.
+        The gradient, `(b, C)`.
 
     Source: the loss is of Zhang et al. 2023 (SLCA), https://arxiv.org/abs/2303.05118, as the authors' code has it: the
     norm is taken over the logits of all classes, plus 1e-7, and the logits are used unnormalised afterwards.
@@ -78,15 +78,15 @@ def align(
 
     Args:
         head: All rows, `(C, d)` and `(C,)`; row c belongs to `mixtures[c]`.
-        mixtures: One per class.
-        task: The index t; the number of epochs is 10 + 5 (t - 1), each with fresh draws, and the step size follows half
+        mixtures: The mixtures of features, one per class.
+        task: The task's index t; there are 10 + 5 (t - 1) epochs, each with fresh draws, and the step size follows half
             a cosine.
-        per_class: N draws per class and epoch.
+        per_class: Number of features drawn per class and epoch, N.
         device: The device to compute on.
         generator: Source of draws and order.
 
     Returns:
-        The aligned rows.
+        The aligned rows, `(C, d)` and `(C,)`.
     """
     epochs = ALIGNMENT_EPOCHS[0] + ALIGNMENT_EPOCHS[1] * (task - 1)
     weight, bias = (part.clone().to(device) for part in head)

@@ -40,9 +40,9 @@ class Entry:
 
     Attributes:
         path: The entry's file.
-        bytes: Size on disk.
+        bytes: The size of the file, bytes.
         used: When it was last read or written, seconds since the epoch.
-        about: What it is, for people: what was passed to `Store.get`.
+        about: What the entry is, for people: what was passed to `Store.get`.
     """
 
     path: Path
@@ -124,10 +124,10 @@ class Store:
         """Remove least recently used entries until the rest fits, never one in use.
 
         Args:
-            max_bytes: By default the store's own bound; 0 removes all that can be.
+            max_bytes: Bound on the store's size; by default the store's own. 0 removes all that can be.
 
         Returns:
-            What was removed.
+            The entries that were removed.
         """
         bound = self.max_bytes if max_bytes is None else max_bytes
         if bound is None:

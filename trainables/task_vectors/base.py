@@ -78,8 +78,8 @@ class DenseTauLinear(nn.Module):
     """A linear layer that builds its weight from base and tau in every forward pass; the bias is frozen.
 
     Attributes:
-        base: `(out, in)`; a copy, so that theta_0 stays as it is.
-        bias: `(out,)` or None.
+        base: The pre-trained weight, `(out, in)`; a copy, so that theta_0 stays as it is.
+        bias: The frozen bias, `(out,)`, or None.
         scale: Factor of tau in the forward pass; at 0 tau is not even built.
     """
 

@@ -77,11 +77,11 @@ class _Stack(nn.Module):
     about the factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
 
     Attributes:
-        base: `(L, out, in)`.
-        a: `(L, r, in)`.
-        b: `(L, out, r)`.
+        base: The frozen weights of the layers, `(L, out, in)`.
+        a: The factors A, `(L, r, in)`.
+        b: The factors B, `(L, out, r)`.
         scale: Factor of tau in the forward pass; at 0 tau is not even built.
-        given: What the layers read.
+        given: The holder from which the layers read their weights and factors.
     """
 
     base: Tensor
@@ -115,7 +115,7 @@ class LoRATaskVectors:
 
     Args:
         model: The backbone; its tuned layers are replaced.
-        rank: r.
+        rank: The rank r of the factors.
         init: How A starts. "gaussian": standard deviation 1/r, as the paper says and peft does; "uniform": within
             +-1/sqrt(r * in), as the authors' code does.
     """

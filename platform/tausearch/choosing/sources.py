@@ -34,9 +34,9 @@ class OptunaSource:
     handed to the study in order, so that every algorithm leaves the same kind of history.
 
     Args:
-        spec: Space, algorithm, scheduler, seed, number of trials.
-        history: What is known already, when a search is continued. Trials that have not ended are handed out first,
-            under their own numbers.
+        spec: The specification of the search: its space, algorithm, scheduler, seed and number of trials.
+        history: The trials that are known already, when a search is continued. Those that have not ended are handed out
+            first, under their own numbers.
     """
 
     def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
@@ -54,7 +54,7 @@ class OptunaSource:
                 self.study.enqueue(point)
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """See `TrialSource`."""
+        """Return number and hyperparameters of the next trial; see `TrialSource`."""
         if self.unfinished:
             trial = self.unfinished.pop(0)
             hyperparameters = self.study.ask(trial.number)
@@ -64,11 +64,11 @@ class OptunaSource:
         return None if number is None else (number, self.study.ask(number))
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """See `TrialSource`."""
+        """Take note of a running trial's accuracy; see `TrialSource`."""
         return self.study.report(number, step, value)
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """See `TrialSource`."""
+        """Take note of how a trial ended; see `TrialSource`."""
         self.study.tell(number, status, value)
 
 
@@ -76,14 +76,14 @@ class FixedSource:
     """Trials that were decided beforehand: the seeds of a final run.
 
     Args:
-        trials: Number and hyperparameters of each.
+        trials: Number and hyperparameters of each trial, in the order in which they are handed out.
     """
 
     def __init__(self, trials: Iterable[tuple[int, Mapping[str, Scalar]]]) -> None:
         self.left = [(number, dict(hyperparameters)) for number, hyperparameters in trials]
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """See `TrialSource`."""
+        """Return number and hyperparameters of the next trial; see `TrialSource`."""
         return self.left.pop(0) if self.left else None
 
     def report(self, number: int, step: int, value: float) -> bool:
@@ -91,7 +91,7 @@ class FixedSource:
         return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """See `TrialSource`."""
+        """Take note of how a trial ended; see `TrialSource`."""
 
 
 def grid_points(space: Mapping[str, Dimension]) -> list[dict[str, Scalar]]:

@@ -39,7 +39,7 @@ class MedianPruner(optuna.pruners.BasePruner):
     """
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """See `BasePruner`."""
+        """Return whether the trial should stop; called by Optuna, see `BasePruner`."""
         step = trial.last_step
         if step is None or step < FIRST_STOP:
             return False
@@ -55,9 +55,9 @@ class SearchStudy:
     """An Optuna study for one search, trials known by their numbers in the search.
 
     Args:
-        spec: Space, algorithm, scheduler, seed.
-        history: Trials that have ended already.
-        started: How many have started in all, when a search is continued.
+        spec: The specification of the search: its space, algorithm, scheduler and seed.
+        history: The trials that have ended already.
+        started: How many trials have started in all, when a search is continued.
     """
 
     def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), started: int = 0) -> None:

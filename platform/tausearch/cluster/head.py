@@ -19,8 +19,8 @@ def head_watched(address: str, say: Callable[[str], None], resume: str) -> Itera
     nothing of ours runs any more.
 
     Args:
-        address: `--address`.
-        say: Shows a line to the person who waits.
+        address: Address of the cluster, as given by `--address`.
+        say: Function that shows a line to the person who waits.
         resume: The command that continues the run.
     """
     ended = threading.Event()

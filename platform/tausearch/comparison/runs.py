@@ -23,9 +23,9 @@ class FinalRun:
     """A final run with at least one finished seed.
 
     Attributes:
-        spec: What was asked for.
-        accuracy: Final accuracy.
-        forgetting: Final forgetting.
+        spec: The specification of the run.
+        accuracy: Final accuracy over its finished seeds.
+        forgetting: Final forgetting over its finished seeds; None where there is none.
     """
 
     spec: RunSpec
@@ -76,8 +76,8 @@ def standing(runs: Iterable[FinalRun], key: Callable[[FinalRun], Any]) -> list[F
     """Return the run that stands for each key: the one with the most finished seeds, of equals the newest.
 
     Args:
-        runs: Oldest first.
-        key: What is equal for runs of the very same thing.
+        runs: The final runs, oldest first.
+        key: Function of a run whose value is equal for runs of the very same thing.
 
     Returns:
         One run per key, in the order in which the keys appear first.

@@ -25,10 +25,10 @@ def run_on_tune(job: Job, listeners: Iterable[Listener], on_step: Callable[[], N
     """Run every trial that the job's source hands out, on the Ray that this process is connected to.
 
     Args:
-        job: The run.
-        listeners: Told of every change, in this order.
-        on_step: Called whenever Tune goes round its event loop.
-        watch: Is told of what could not be written.
+        job: The run to drive, with its source of trials.
+        listeners: The listeners that are told of every change, in this order.
+        on_step: Function that is called whenever Tune goes round its event loop.
+        watch: The watch that is told of what could not be written.
     """
     spec, directory = job.spec, job.directory
 
@@ -76,7 +76,7 @@ def _next_attempt(directory: RunDirectory) -> str:
     find the folders of their trials taken and give them other names, under which no checkpoint is looked for.
 
     Returns:
-        `attempt-<number>-<random>`.
+        The folder's name, `attempt-<number>-<random>`.
     """
     done = len(list(directory.ray.glob("attempt-*"))) if directory.ray.exists() else 0
     return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"

@@ -36,8 +36,8 @@ def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterato
     A run that the cluster cannot take leaves nothing behind: no trial was started.
 
     Args:
-        spec: What was asked for.
-        storage: Its root.
+        spec: The specification of the run.
+        storage: The storage root in which to make the run directory.
         rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
 
     Yields:
@@ -60,8 +60,8 @@ def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[Ru
     """Make the run directory, with what was asked for in it: both or, if the process is killed, neither.
 
     Args:
-        spec: What was asked for.
-        storage: Its root.
+        spec: The specification of the run.
+        storage: The storage root in which to make the run directory.
         rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
 
     Returns:

@@ -114,12 +114,12 @@ class RunDirectory:
 
     @property
     def name(self) -> str:
-        """Name of the run."""
+        """Name of the run, which is the folder's name."""
         return self.path.name
 
     @property
     def spec_file(self) -> Path:
-        """What was asked for."""
+        """The specification of the run."""
         return self.path / "run.yaml"
 
     @property
@@ -129,12 +129,12 @@ class RunDirectory:
 
     @property
     def best_file(self) -> Path:
-        """The best configuration so far."""
+        """The file with the best configuration so far."""
         return self.path / "best.yaml"
 
     @property
     def figures(self) -> Path:
-        """Figures of a finished search."""
+        """The folder of a finished search's figures."""
         return self.path / "figures"
 
     @property
@@ -144,12 +144,12 @@ class RunDirectory:
 
     @property
     def log_file(self) -> Path:
-        """What Ray, Optuna and MLflow have to say."""
+        """The file with what Ray, Optuna and MLflow printed."""
         return self.path / "log.txt"
 
     @property
     def lock_file(self) -> Path:
-        """Held by the driver as long as it lives."""
+        """The lock file that the driver holds as long as it lives."""
         return self.path / "driver.lock"
 
     @property
@@ -163,17 +163,17 @@ class RunDirectory:
 
     @property
     def artifacts(self) -> Path:
-        """Task vectors and adapters of a final run."""
+        """The folder of a final run's task vectors and adapters."""
         return self.path / "task_vectors"
 
     @property
     def results_file(self) -> Path:
-        """Test results of a final run."""
+        """The file with the test results of a final run."""
         return self.path / "results.json"
 
 
 def open_storage(root: str | Path, *, write: bool) -> Storage:
-    """Resolve the storage root.
+    """Resolve the path of the storage root, and check it.
 
     Args:
         root: Path of the storage root.
@@ -183,7 +183,7 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
         The storage root; made if `write` is set.
 
     Raises:
-        InputError: If it is not a local path, or cannot be created or written.
+        InputError: If the root is not a local path, or cannot be created or written.
     """
     if "://" in str(root):
         raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")

@@ -24,8 +24,8 @@ class ProgressDisplay:
     """Shows trials done of how many, tasks done in each running trial, the best so far, and the time left.
 
     Args:
-        spec: The run.
-        trials: All of its trials; those that an earlier process ran say nothing of how fast this one is.
+        spec: The specification of the run.
+        trials: All trials of the run; those that an earlier process ran say nothing of how fast this one is.
         screen: The stream that a person looks at.
     """
 

@@ -20,7 +20,7 @@ def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]
     Ray's C++ parts write to the file descriptors themselves, so those are redirected, not only Python's streams.
 
     Args:
-        log_file: Appended to.
+        log_file: The file that the output is appended to.
         screen_is: The one of the two that a person looks at.
 
     Yields:

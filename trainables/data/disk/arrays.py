@@ -43,7 +43,7 @@ def unpickle(content: bytes, name: str) -> Any:
         What the pickle holds; texts of Python 2 as bytes.
 
     Raises:
-        InputError: If it is no pickle, or holds anything else.
+        InputError: If the content is no pickle, or holds anything else.
     """
     try:
         return _HarmlessUnpickler(io.BytesIO(content), encoding="bytes").load()
@@ -55,10 +55,10 @@ def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
     """Read one array of an npz file; of an array of objects, arrays alone are allowed.
 
     Returns:
-        The array.
+        The array that the member holds.
 
     Raises:
-        InputError: If it is not there or cannot be read.
+        InputError: If the member is not in the file or cannot be read.
     """
     try:
         source = entry.path if isinstance(entry, DiskFile) else io.BytesIO(entry.read())
@@ -117,7 +117,7 @@ class NpzImages:
         return None
 
     def image(self, row: int) -> Tensor:
-        """See `StoredImages`."""
+        """Read one image; see `StoredImages`."""
         pixels = np.asarray(self._arrays[row])
         if (
             pixels.dtype != np.uint8
@@ -130,5 +130,5 @@ class NpzImages:
         return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
 
     def take(self, rows: Tensor) -> NpzImages:
-        """See `StoredImages`."""
+        """Return the images of some rows alone; see `StoredImages`."""
         return replace(self, rows=self.rows[rows.numpy()])

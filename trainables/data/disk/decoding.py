@@ -16,20 +16,20 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", 
 
 
 def decode(content: bytes, name: str) -> Tensor:
-    """Decode an image file.
+    """Decode the content of an image file to RGB pixels.
 
     Transparent pixels are laid over white, 16-bit values scaled to 8 bits, the rotation of EXIF applied; of an
     animation the first frame is taken.
 
     Args:
-        content: The file's bytes.
+        content: The bytes of the image file.
         name: What to call the file in an error.
 
     Returns:
-        uint8 `(3, h, w)`.
+        The image, uint8 `(3, h, w)`.
 
     Raises:
-        InputError: If it is no image, broken, or of a kind whose brightness is not defined.
+        InputError: If the content is no image, broken, or of a kind whose brightness is not defined.
     """
     try:
         with warnings.catch_warnings():
@@ -48,7 +48,7 @@ def size(content: bytes, name: str) -> tuple[int, int]:
         Height and width of the stored image, before any rotation of EXIF.
 
     Raises:
-        InputError: If it is no image.
+        InputError: If the content is no image.
     """
     try:
         with warnings.catch_warnings():

@@ -41,13 +41,13 @@ class ImageFiles:
         return self.names[row]
 
     def encoded(self, row: int) -> bytes:
-        """Read an image file.
+        """Read an image file without decoding it.
 
         Returns:
-            Its content.
+            The file's content.
 
         Raises:
-            InputError: If it cannot be read.
+            InputError: If the file cannot be read.
         """
         try:
             return self.entries[row].read()
@@ -55,10 +55,10 @@ class ImageFiles:
             raise InputError(f"image {self.names[row]}: cannot be read ({error})") from error
 
     def image(self, row: int) -> Tensor:
-        """See `StoredImages`."""
+        """Read one image; see `StoredImages`."""
         return decode(self.encoded(row), self.names[row])
 
     def take(self, rows: Tensor) -> ImageFiles:
-        """See `StoredImages`."""
+        """Return the images of some rows alone; see `StoredImages`."""
         chosen = rows.tolist()
         return ImageFiles(tuple(self.names[row] for row in chosen), tuple(self.entries[row] for row in chosen))

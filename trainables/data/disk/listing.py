@@ -66,8 +66,8 @@ def seeded_split(labels: Tensor, per_class: int | None = None) -> dict[Part, Ten
     """Split the rows of a dataset that has no split of its own, per class, always the same way.
 
     Args:
-        labels: int64 `(n,)`.
-        per_class: How many of each class to train on; by default 80 %, rounded down.
+        labels: The label of each row, int64 `(n,)`.
+        per_class: How many examples of each class to train on; by default 80 %, rounded down.
 
     Returns:
         Row numbers of each part, ascending.

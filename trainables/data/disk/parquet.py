@@ -31,7 +31,7 @@ class ParquetFile:
     Attributes:
         path: Path of the file.
         size: Size of the file, bytes.
-        modified: Time of change, seconds.
+        modified: Time of the file's last change, seconds since the epoch.
         groups: Number of the first row of each row group, and the number of rows at the end.
     """
 
@@ -43,7 +43,7 @@ class ParquetFile:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are read.
+    """The columns of a Parquet file that are read.
 
     Attributes:
         image: Column of images: structs with `bytes` (and `path`), or bytes.
@@ -63,7 +63,7 @@ class ParquetImages:
     Attributes:
         files: The files whose rows are counted, one after the other.
         column: Name of the column of images.
-        rows: int64 `(n,)`, row numbers over all the files; other rows are out of reach.
+        rows: Row numbers over all the files, int64 `(n,)`; other rows are out of reach.
     """
 
     files: tuple[ParquetFile, ...]
@@ -94,10 +94,10 @@ class ParquetImages:
         return f"{file.path} row {inner}"
 
     def encoded(self, row: int) -> bytes:
-        """Read an image file.
+        """Read the bytes of an image file from its row.
 
         Returns:
-            Its content.
+            The image file's content.
 
         Raises:
             InputError: If the Parquet file cannot be read, or the row holds no image.
@@ -114,11 +114,11 @@ class ParquetImages:
         return bytes(content)
 
     def image(self, row: int) -> Tensor:
-        """See `StoredImages`."""
+        """Read one image; see `StoredImages`."""
         return decode(self.encoded(row), self.name(row))
 
     def take(self, rows: Tensor) -> ParquetImages:
-        """See `StoredImages`."""
+        """Return the images of some rows alone; see `StoredImages`."""
         return replace(self, rows=self.rows[rows.numpy()])
 
 
@@ -146,10 +146,10 @@ def parquet_file(path: str) -> ParquetFile:
     """Look at a Parquet file.
 
     Returns:
-        Its size and its row groups.
+        The file with its size, its time of change and its row groups.
 
     Raises:
-        InputError: If it is not one.
+        InputError: If the file cannot be read as Parquet.
     """
     try:
         stat = Path(path).stat()
@@ -166,10 +166,10 @@ def find_columns(path: str) -> Columns:
     """Find the columns of images and labels.
 
     Returns:
-        Their names.
+        The names of the columns.
 
     Raises:
-        InputError: If it is no Parquet file, or has no column of image bytes.
+        InputError: If the file is no Parquet file, or has no column of image bytes.
     """
     try:
         schema = pq.read_schema(path)
@@ -199,7 +199,7 @@ def read_labels(paths: Sequence[str], column: str) -> list[Any]:
     """Read the label column of several files, one after the other.
 
     Returns:
-        A label per row.
+        The labels, one per row.
 
     Raises:
         InputError: If a file has no such column, or a label is missing.

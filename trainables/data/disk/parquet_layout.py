@@ -66,7 +66,7 @@ def find_in(
     named after none, are split per class, 80/20, always the same way.
 
     Args:
-        files: Paths of the files.
+        files: Paths of the Parquet files.
         root: Folder below which the names of the files tell their split.
         label: Column of labels; found by its name if None.
         validation_trains: Whether a validation split beside a test split is used at all.
@@ -74,10 +74,10 @@ def find_in(
         drop: Given all class names, the one whose images are left out, if any; only of files without a split.
 
     Returns:
-        Their classes and the images of each part.
+        The classes and the images of each part.
 
     Raises:
-        InputError: If the columns are not understood.
+        InputError: If the columns of the files are not understood.
     """
     columns = find_columns(files[0])
     column = label or columns.label

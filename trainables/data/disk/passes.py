@@ -27,7 +27,7 @@ class TensorImages:
     """Images in memory as `StoredImages`, RGB.
 
     Attributes:
-        images: uint8 `(n, c, h, w)`, c 1 or 3.
+        images: The images, uint8 `(n, c, h, w)`, with c 1 or 3.
     """
 
     images: Tensor
@@ -37,7 +37,7 @@ class TensorImages:
 
     @property
     def digest(self) -> str:
-        """Digest of all pixels."""
+        """Digest of all pixels of all images."""
         return hashlib.sha256(self.images.numpy().tobytes()).hexdigest()
 
     def name(self, row: int) -> str:
@@ -49,11 +49,11 @@ class TensorImages:
         return None
 
     def image(self, row: int) -> Tensor:
-        """See `StoredImages`."""
+        """Read one image; see `StoredImages`."""
         return self.images[row].expand(3, -1, -1)
 
     def take(self, rows: Tensor) -> TensorImages:
-        """See `StoredImages`."""
+        """Return the images of some rows alone; see `StoredImages`."""
         return TensorImages(self.images[rows])
 
 

@@ -39,10 +39,10 @@ def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folde
         tick: Function that is told of progress; see `Tick`.
 
     Returns:
-        The form.
+        The form to write, "array" or "parquet".
 
     Raises:
-        InputError: If the disk has no room for it, or an image cannot be read.
+        InputError: If the disk has no room for the form, or an image cannot be read.
     """
     free = int(shutil.disk_usage(folder).free * _SPARE)
     needed: dict[Form, int] = {"array": sum(decoded_bytes(images, tick) for images in parts)}
@@ -84,12 +84,12 @@ def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
 
     Args:
         listing: The dataset as it was published.
-        form: "array" or "parquet".
+        form: The form to write, "array" or "parquet".
         folder: An empty folder to write into.
         tick: Function that is told of progress; see `Tick`.
 
     Returns:
-        What was written; it is in the folder too.
+        The manifest of what was written; it is in the folder too.
 
     Raises:
         InputError: If an image cannot be read.

@@ -51,7 +51,7 @@ class PreparedPart:
 
     Attributes:
         images: Number of images.
-        source: Digest of the images that it was made from.
+        source: Digest of the images that the part was made from.
         files: For each file, by name and in order, its size and digest.
     """
 
@@ -66,10 +66,10 @@ class Manifest:
 
     Attributes:
         version: Version of the layout of prepared folders.
-        form: "array" or "parquet".
+        form: The form of its files: "array" or "parquet".
         classes: Names of the classes, in label order.
-        layout: The layout that it was made from, in a few words.
-        parts: For each part, what was written of it.
+        layout: The layout of the dataset that it was made from, in a few words.
+        parts: What was written of each part.
     """
 
     version: int
@@ -161,9 +161,9 @@ class ArrayImages:
     """Decoded images in one memory-mapped array; reading an image copies its bytes and touches no others.
 
     Attributes:
-        pixels: uint8 `(bytes,)`, memory-mapped.
+        pixels: The pixels of all images, uint8 `(bytes,)`, memory-mapped.
         places: int64 `(n, 3)`: offset, height and width of each image, `(h, w, 3)` in memory.
-        file: Path of the array.
+        file: Path of the array's file.
         digest: Digest of the part's files, as they were written.
     """
 
@@ -184,7 +184,7 @@ class ArrayImages:
         return None
 
     def image(self, row: int) -> Tensor:
-        """See `StoredImages`."""
+        """Read one image; see `StoredImages`."""
         offset, height, width = (int(value) for value in self.places[row])
         pixels = np.array(self.pixels[offset : offset + 3 * height * width])
         return torch.from_numpy(pixels).view(height, width, 3).permute(2, 0, 1)

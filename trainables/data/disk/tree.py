@@ -24,14 +24,14 @@ _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
 
 @dataclass(frozen=True, slots=True)
 class DiskFile:
-    """A file on disk."""
+    """A file that lies on disk by itself, not in an archive."""
 
     path: str
     size: int
     modified: int
 
     def read(self) -> bytes:
-        """Return its content."""
+        """Return the file's content."""
         return Path(self.path).read_bytes()
 
 
@@ -45,7 +45,7 @@ class TarMember:
     modified: int
 
     def read(self) -> bytes:
-        """Return its content."""
+        """Return the file's content."""
         with open(self.archive, "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
@@ -63,10 +63,10 @@ class ZipMember:
     modified: int
 
     def read(self) -> bytes:
-        """Return its content.
+        """Return the member's content.
 
         Raises:
-            OSError: If the archive is broken there.
+            OSError: If the archive is broken where the member lies.
         """
         with open(self.archive, "rb") as file:
             file.seek(self.offset)
@@ -97,13 +97,13 @@ class Tree:
     closed: dict[str, str] = field(default_factory=dict)
 
     def text(self, path: str) -> str:
-        """Read a text file.
+        """Read a text file of the tree.
 
         Returns:
-            Its content.
+            The file's content as text.
 
         Raises:
-            InputError: If it is not UTF-8.
+            InputError: If the file is not UTF-8.
         """
         try:
             return self.entries[path].read().decode("utf-8")

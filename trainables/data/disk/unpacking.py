@@ -30,7 +30,7 @@ def unpacked(tree: Tree, scratch: Path, started: Callable[[str, int], Tick]) -> 
         The tree with what was in the archives.
 
     Raises:
-        InputError: If one is broken.
+        InputError: If an archive is broken.
     """
     scratch.mkdir()
     for path in filter(is_unpackable, tree.closed):

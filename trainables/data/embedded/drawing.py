@@ -68,7 +68,7 @@ def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor
     Args:
         rendered: Output of `render`, `(c, f, 64, 64)`.
         labels: `(n,)` int64, rows of `rendered`.
-        generator: Source of all randomness.
+        generator: The source of all randomness.
 
     Returns:
         uint8 tensor `(n, 1, 32, 32)`.

@@ -19,7 +19,7 @@ _SEED = 0  # fixed: the images are part of the benchmark
 
 
 def load(part: Part) -> tuple[Tensor, Tensor]:
-    """Draw one part.
+    """Draw the images of one part of the benchmark.
 
     Returns:
         uint8 images `(n, 1, 32, 32)` and int64 labels `(n,)`: 40 images of a class for training, 20 for testing.

@@ -26,10 +26,10 @@ def split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
     """Read a split file with the lists `data` and `targets`.
 
     Returns:
-        Paths and labels.
+        The paths of the images and their labels.
 
     Raises:
-        InputError: If it is no such file.
+        InputError: If the file cannot be read as YAML with these two lists.
     """
     where = tree.root / path
     try:
@@ -43,10 +43,10 @@ def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[l
     """Take paths and labels from a split file's content.
 
     Returns:
-        Paths and labels.
+        The paths of the images and their labels.
 
     Raises:
-        InputError: If they are not lists of texts and of whole numbers.
+        InputError: If the keys are missing, or their values are not lists of paths and of whole numbers.
     """
     if not isinstance(content, Mapping) or any(key not in content for key in keys):
         raise InputError(f"{where}: must have the keys {' and '.join(keys)}")

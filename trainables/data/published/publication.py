@@ -16,12 +16,12 @@ PAPER_BATCH = 128
 
 @dataclass(frozen=True)
 class Expected:
-    """What a whole copy has.
+    """What a whole copy of a published dataset has.
 
     Attributes:
         classes: Number of classes.
-        images: Images of each part, where the publication fixes them.
-        total: Images of both parts together, where only that is fixed.
+        images: Number of images of each part, where the publication fixes it.
+        total: Number of images of both parts together, where only that is fixed.
     """
 
     classes: int
@@ -37,9 +37,10 @@ class Publication:
         name: Name of the benchmark, and of the dataset's folder under the data root.
         tasks: Number of tasks, T.
         epochs: Passes over a task's images in fine-tuning (the paper's).
-        recipe: Transforms (those of the authors' code).
-        expected: Variant to what a whole copy has; the first variant is the default.
-        find: Given what lies in the folder and a variant, lists the dataset; None if nothing of it is recognised.
+        recipe: The transforms of its images (those of the authors' code).
+        expected: For each variant, what a whole copy has; the first variant is the default.
+        find: Function that lists the dataset, given what lies in the folder and a variant; None if nothing of it
+            is recognised.
         looks_for: The layouts that it recognises.
         source: Address where the dataset can be had.
     """

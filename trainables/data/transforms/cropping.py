@@ -25,7 +25,7 @@ class RandomShift:
     normalise: Normalise = Normalise()
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """See `Transform`.
+        """Transform a batch of stored images; see `Transform`.
 
         Returns:
             float32 `(b, c, h, w)`.
@@ -54,7 +54,7 @@ class RandomResizedCrop:
     normalise: Normalise
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """See `Transform`.
+        """Transform a batch of stored images; see `Transform`.
 
         Returns:
             float32 `(b, c', size, size)`.
@@ -86,7 +86,7 @@ class ResizeRandomCrop:
     keep_ratio: bool = False
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """See `Transform`.
+        """Transform a batch of stored images; see `Transform`.
 
         Returns:
             float32 `(b, c', size, size)`.
@@ -120,7 +120,7 @@ class ResizeCenterCrop:
     interpolation: Interpolation = "bicubic"
 
     def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
-        """See `Transform`."""
+        """Transform a batch of stored images; see `Transform`."""
         if isinstance(images, Tensor):
             return self.normalise(self._cut(images))
         return self.normalise(torch.stack([self._cut(image) for image in images]))
@@ -154,13 +154,13 @@ def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
     """Cut a part of one size out of every image, at a place of its own; beyond the border, the border is read.
 
     Args:
-        images: `(b, c, h, w)`.
+        images: The images, `(b, c, h, w)`.
         corners: Row and column of the first pixel, int64 `(b, 2)`, where the images lie.
-        height: Rows to cut out.
-        width: Columns to cut out.
+        height: Number of rows to cut out.
+        width: Number of columns to cut out.
 
     Returns:
-        `(b, c, height, width)`.
+        The parts that were cut out, `(b, c, height, width)`.
     """
     b, c, h, w = images.shape
     rows = (corners[:, :1] + torch.arange(height, device=images.device)).clamp_(0, h - 1)  # [b, height]

@@ -30,7 +30,7 @@ class Normalise:
     std: tuple[float, ...] = (0.5,)
 
     def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
-        """See `Transform`."""
+        """Transform a batch of stored images; see `Transform`."""
         images = of_one_size(images)
         mean, std = (_per_channel(values, images.device) for values in (self.mean, self.std))
         return images.float().div_(255).sub_(mean).div_(std)
@@ -45,7 +45,7 @@ def of_one_size(images: Images) -> Tensor:
     """Return images as one tensor.
 
     Raises:
-        ValueError: If they have several sizes.
+        ValueError: If the images have several sizes.
     """
     if not isinstance(images, Tensor):
         raise ValueError("needs images of one size, got several sizes")

@@ -23,12 +23,12 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     Pillow does; a value may lie a level apart, because the former works with 16-bit weights.
 
     Args:
-        images: uint8 `(b, c, h, w)`.
-        boxes: One box per image.
-        size: Pixels of a side.
+        images: The images, uint8 `(b, c, h, w)`.
+        boxes: The boxes, one per image.
+        size: Number of pixels of each side of the result.
 
     Returns:
-        `(b, c, size, size)`: whole numbers from 0 to 255, uint8 or float32.
+        The resized crops, `(b, c, size, size)`: whole numbers from 0 to 255, uint8 or float32.
     """
     if images.device.type != "cpu":
         return resized_by_products(images, torch.tensor(boxes), size)
@@ -48,12 +48,12 @@ def resized_by_products(images: Tensor, boxes: Tensor, size: int) -> Tensor:
     """Do what `resized_crops` does, for a whole batch in two matrix products.
 
     Args:
-        images: uint8 `(b, c, h, w)`.
-        boxes: int64 `(b, 4)`, on the CPU.
-        size: Pixels of a side.
+        images: The images, uint8 `(b, c, h, w)`.
+        boxes: The boxes, one per image, int64 `(b, 4)`, on the CPU.
+        size: Number of pixels of each side of the result.
 
     Returns:
-        float32 `(b, c, size, size)`.
+        The resized crops, float32 `(b, c, size, size)`.
     """
     top, left, height, width = moved(boxes, images.device).unbind(1)
     rows = _weights(top, height, images.shape[2], size)  # [b, size, h]
@@ -68,7 +68,7 @@ def _weights(start: Tensor, length: Tensor, total: int, size: int) -> Tensor:
     Args:
         start: First input pixel of the part that is resized, `(b,)`.
         length: Its number of pixels, `(b,)`.
-        total: Pixels along the side.
+        total: Number of input pixels along the side.
         size: Pixels that the part is resized to.
     """
     scale = (length / size)[:, None, None]

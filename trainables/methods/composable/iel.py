@@ -70,5 +70,5 @@ class IELRule:
         )
 
     def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
-        """Return all classes seen."""
+        """Return how many classes have been seen: the Fisher of the head is taken over all of them."""
         return task.classes.stop

@@ -61,7 +61,7 @@ class ITARule:
         )
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return F and alpha."""
+        """Return the Fisher F and the coefficient alpha for the tuned layers."""
         coefficients = Coefficients(own=self.config.alpha)
         if not self.official:
             return mean_fisher(consolidation), coefficients

@@ -40,9 +40,9 @@ class LayerPenalty:
     """The regulariser of the tuned weights during one task.
 
     Args:
-        fisher: F, tuned weight name to `(out, in)`.
-        coefficients: own and others.
-        past: Sum of past task vectors; read once, not kept.
+        fisher: The Fisher F: tuned weight name to `(out, in)`.
+        coefficients: The factors `own` and `others`.
+        past: The sum of past task vectors, by weight name; read once, not kept.
         stacks: The names of both, grouped as the task vectors are.
     """
 

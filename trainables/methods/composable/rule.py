@@ -28,7 +28,7 @@ class Rule(Protocol):
 
     @property
     def config(self) -> ComposableConfig:
-        """Hyperparameters that both share."""
+        """The hyperparameters that ITA and IEL share."""
         ...
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
