@@ -37,7 +37,7 @@ class MetricNames:
 
     @property
     def final_accuracy(self) -> str:
-        """The same after the last task; in its row alone."""
+        """Average accuracy after the last task; in the row of that task alone."""
         return f"{self.prefix}/final_accuracy"
 
     @property
@@ -46,7 +46,7 @@ class MetricNames:
         return f"{self.prefix}/forgetting"
 
     def accuracy(self, task: int) -> str:
-        """Accuracy on one task (1-based)."""
+        """Return the name of the accuracy on one task (1-based)."""
         return f"{self.prefix}/accuracy/task_{task}"
 
 

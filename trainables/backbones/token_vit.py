@@ -23,10 +23,10 @@ class TokenViT(nn.Module):
     """The stages of a timm `VisionTransformer`, one by one and together.
 
     Args:
-        vit: Loaded with `tokens="all"`, in eval mode; not copied.
+        vit: The ViT, loaded with `tokens="all"` and in eval mode; it is not copied.
 
     Raises:
-        InputError: If it is of another kind, or its blocks do more than this can follow.
+        InputError: If the ViT is of another kind, or its blocks do more than this can follow.
     """
 
     def __init__(self, vit: VisionTransformer) -> None:

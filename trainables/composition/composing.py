@@ -22,7 +22,7 @@ def composed(theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights
     Args:
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
         vectors: The task vectors in the order of their tasks; read one by one, if it is a generator that reads them.
-        weights: w_t, one for each of them; may be negative or 0.
+        weights: The weights w_t, one for each task vector; may be negative or 0.
 
     Returns:
         Tuned weight name to its value `(out, in)`, on the device of theta_0.

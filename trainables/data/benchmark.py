@@ -30,11 +30,11 @@ class BenchmarkSpec:
 
     Attributes:
         name: What the command line calls the benchmark.
-        class_names: One name per class, in label order.
+        class_names: The names of the classes, in label order.
         num_tasks: Number of tasks, T.
         epochs: Passes over a task's training images in fine-tuning.
         batch_size: Examples per optimiser step.
-        backbone: The backbone it is run with unless another is named.
+        backbone: The backbone that the benchmark is run with unless another is named.
     """
 
     name: str
@@ -50,8 +50,8 @@ class BenchmarkSource(BenchmarkSpec):
     """A benchmark with the means to read it. What is built from it keeps only the specification.
 
     Attributes:
-        load: Reads one part: uint8 images `(n, c, h, w)` or images on disk, and int64 labels `(n,)`.
-        transforms: Given what the backbone reads, the transform of training and that of evaluation batches.
+        load: Function that reads one part: uint8 images `(n, c, h, w)` or images on disk, and int64 labels `(n,)`.
+        transforms: Function of what the backbone reads; returns the transforms of training and of evaluation batches.
     """
 
     load: Callable[[Part], tuple[Tensor | StoredImages, Tensor]] = field(repr=False)

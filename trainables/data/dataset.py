@@ -35,7 +35,7 @@ def data_root(option: str | Path | None = None) -> Path:
 
 
 class NotFoundError(InputError):
-    """A dataset is not on disk."""
+    """Raised where a dataset is not on disk."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Dataset:
     Attributes:
         ref: Reference of the benchmark, without what concerns tasks and training alone.
         home: The folder that holds the dataset and its prepared form.
-        key: Name of the prepared form within that folder.
-        find: Lists the dataset as it was published.
+        key: Name of the prepared form within the folder `home`.
+        find: Function that lists the dataset as it was published.
         expected: What a whole copy has, if the dataset is a published one.
     """
 
@@ -121,7 +121,7 @@ class Dataset:
         """Convert it to the tool's own form, in place of an earlier one; whole or not at all.
 
         Args:
-            form: "array", "parquet", or None to choose by size.
+            form: The form to write, "array" or "parquet"; None chooses by size.
             started: Function that is told each long step's name and number of images; returns whom to tell of progress.
 
         Returns:
@@ -186,7 +186,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     """Return the dataset of a benchmark that lies on disk; nothing is read yet.
 
     Args:
-        ref: A published name, `folder:PATH` or `parquet:PATH`.
+        ref: The reference of a published dataset, `folder:PATH` or `parquet:PATH`.
         root: The data root, for a published name.
 
     Raises:

@@ -107,7 +107,7 @@ class ImageSet:
     """Images with labels and the transform that prepares them.
 
     Attributes:
-        images: uint8 `(n, c, h, w)`, or rows of images on disk.
+        images: The images, uint8 `(n, c, h, w)`, or rows of images on disk.
         labels: Labels, int64 `(n,)`: the class's position in the benchmark's class order, so task 1 has 0, 1, ...
         transform: What `prepare`, and so every batch, puts images through.
     """

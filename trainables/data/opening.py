@@ -27,10 +27,10 @@ def reference(text: str) -> BenchmarkRef:
     """Read what a benchmark is called and make sure that there is one; nothing on disk is looked at.
 
     Returns:
-        The reference, paths made absolute.
+        The reference to the benchmark, with paths made absolute.
 
     Raises:
-        InputError: If there is none of that name, or an option is wrong.
+        InputError: If there is no benchmark of that name, or an option is wrong.
     """
     ref = BenchmarkRef.parse(text)
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.is_module):
@@ -48,7 +48,7 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
     """Look a benchmark up by what it is called.
 
     Args:
-        text: What the benchmark is called; see `BenchmarkRef`.
+        text: What the benchmark is called, as `BenchmarkRef` reads it.
         data_root: Folder of the published datasets; see `dataset.data_root`.
 
     Returns:

@@ -44,10 +44,10 @@ class BenchmarkRef:
         """Read the text form; nothing is looked up.
 
         Returns:
-            The reference, paths made absolute.
+            The reference to the benchmark, with paths made absolute.
 
         Raises:
-            InputError: If an option is not known or its value is wrong.
+            InputError: If an option is unknown, or its value is wrong.
         """
         name, _, query = text.partition("?")
         options: dict[str, Any] = {}

@@ -27,8 +27,8 @@ def require_usable(
     Args:
         text: What the benchmark is called.
         data_root: Folder of the published datasets.
-        parts: What the run will read.
-        started: Told each long step's name and its number of images; returns whom to tell of progress.
+        parts: The parts that the run will read.
+        started: Function that is told each long step's name and number of images; returns whom to tell of progress.
 
     Raises:
         InputError: If an image cannot be read, the prepared form was made from other files, or images are missing.

@@ -24,11 +24,12 @@ class Capabilities:
     """What a method declares about itself, so that nobody asks for its name.
 
     Attributes:
-        composable: It learns one task vector per task and evaluates their composition.
-        needs_preconsolidation: `begin_task` is given the task's pre-consolidation; its config has `preconsolidation`.
-        joint: It sees all tasks at once: its sequence has one step.
-        writes_artifacts: `save_artifacts` writes something after every task.
-        rehearsal: It keeps examples of past tasks and trains on them again.
+        composable: Whether it learns one task vector per task and evaluates their composition.
+        needs_preconsolidation: Whether `begin_task` is given the task's pre-consolidation; its config then has
+            `preconsolidation`.
+        joint: Whether it sees all tasks at once, so that its sequence has one step.
+        writes_artifacts: Whether `save_artifacts` writes something after every task.
+        rehearsal: Whether it keeps examples of past tasks and trains on them again.
         tasks_to_peak: How many tasks a pilot must run until the memory that it takes has peaked.
     """
 
@@ -140,7 +141,7 @@ class Method(Protocol):
         ...
 
     def end_task(self, task: Task) -> None:
-        """Do what follows training: compose, consolidate."""
+        """Do what follows the training of a task: compose, consolidate."""
         ...
 
     def predict(self, images: Tensor) -> Tensor:

@@ -17,10 +17,10 @@ class MethodEntry:
     """A method that runs, and everything that it declares about itself.
 
     Attributes:
-        name: The name on the command line.
-        config: The class of its hyperparameters, a frozen dataclass.
-        capabilities: What it needs and what it leaves behind.
-        build: Makes the method of a context and a config.
+        name: The method's name on the command line.
+        config: The class of the method's hyperparameters, a frozen dataclass.
+        capabilities: What the method needs and what it leaves behind.
+        build: Function that makes the method from a context and a config.
         metrics: What its rows hold beside the metrics of every method; a row may lack them.
         usual: Hyperparameters whose other values make it another experiment, with the value that does not.
     """

@@ -30,7 +30,7 @@ def guessing_square(classes: int, target: float = 1.0) -> float:
     """Return the square loss of outputs that are all zero, `target`^2 / C.
 
     Args:
-        classes: C, over which the squares are averaged.
+        classes: Number of classes, C, over which the squares are averaged.
         target: What the output of the true class shall be; that of the others is 0.
     """
     return target**2 / classes
@@ -49,10 +49,10 @@ def shuffled_batches(task: Task, context: Context) -> Batches:
 
     Args:
         task: The task; its index names the generator of order and augmentation.
-        context: Gives batch size, seed and device.
+        context: The method's context, which gives batch size, seed and device.
 
     Returns:
-        To be called once per epoch, in order.
+        The function that returns an epoch's batches; to be called once per epoch, in order.
     """
     generator = make_generator(context.seed, "finetune", task.index)
     return lambda epoch: task.train.batches(context.batch_size, generator, shuffle=True, device=context.device)
@@ -72,7 +72,7 @@ def fit(
     Args:
         task: The task; any divergence is told with its index.
         context: The method's context, which gives epochs, batch size, seed and device.
-        step: Given a batch and c_e, does one optimiser step and returns the detached loss.
+        step: Function that, given a batch and c_e, does one optimiser step and returns the detached loss.
         batches: What an epoch passes over, at least one batch; by default `shuffled_batches`.
         guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
             classes.
@@ -130,7 +130,7 @@ def require_finite(parameters: list[torch.nn.Parameter], context: Context, task:
     """Raise if training left a weight that is NaN or infinite; the last step may do so without any loss showing it.
 
     Raises:
-        DivergedError: With the last step of the task, counted over `shuffled_batches`.
+        DivergedError: If a weight is not finite; its step is the task's last, counted over `shuffled_batches`.
     """
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):
         raise DivergedError(task.index, context.epochs * math.ceil(len(task.train) / context.batch_size))

@@ -56,7 +56,7 @@ class Consolidation:
         head: The head h0 with all rows seen so far: weight `(C, d)` and bias `(C,)`.
         mixtures: The mixtures of features, one per class seen so far.
         fisher: Tuned weight name to the Fisher summed over the examples of tasks 1 to t, `(out, in)`.
-        examples: Number of examples in that sum.
+        examples: Number of examples that the Fisher is summed over.
         previous: The result for task t - 1 (without its own previous); None for t = 1.
     """
 

@@ -48,9 +48,9 @@ def split(ordered: Tensor, mass: Tensor, passes: int) -> int:
     The variance of the random part is about the squared trace of the remainder over S, summed over examples.
 
     Args:
-        ordered: p with the likeliest class first, `(b, C)`.
-        mass: Sum of each class and all after it, `(b, C)`.
-        passes: P < C - 1.
+        ordered: The probabilities p with the likeliest class first, `(b, C)`.
+        mass: The sum of each class's probability and all after it, `(b, C)`.
+        passes: Number of vectors per example, P, less than C - 1.
     """
     after = (ordered**2).flip(1).cumsum(1).flip(1)
     traces = (mass - after / mass.clamp_min(_tiny(mass)))[:, :passes]  # [b, P], after k = 0 ... P - 1 columns

@@ -55,7 +55,7 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
         seed: The seed of the k-means start.
 
     Returns:
-        float32 mixture of min(K, n) components.
+        The mixture of min(K, n) components, in float32.
     """
     if len(features) == 1:  # scikit-learn wants two; one point has no spread to estimate
         return Mixture(torch.ones(1), features.float(), torch.full_like(features.float(), VARIANCE_FLOOR))

@@ -29,9 +29,9 @@ def linear_probe(
 
     Args:
         head: The rows to start from, `(c, d)` and `(c,)`.
-        epochs: Passes over the features; `epochs_pre`.
-        lr: Step size; `lr_pre`. No momentum, decay or schedule.
-        draw_features: Called once per epoch; yields features `(b, d)` and labels `(b,)` relative to the task.
+        epochs: Number of passes over the features, `epochs_pre`.
+        lr: The step size, `lr_pre`, without momentum, decay or schedule.
+        draw_features: Function, called once per epoch, that yields features `(b, d)` and labels `(b,)` within the task.
 
     Returns:
         The trained rows, `(c, d)` and `(c,)`.
@@ -83,7 +83,7 @@ def align(
             a cosine.
         per_class: Number of features drawn per class and epoch, N.
         device: The device to compute on.
-        generator: Source of draws and order.
+        generator: The source of the draws and of their order.
 
     Returns:
         The aligned rows, `(C, d)` and `(C,)`.

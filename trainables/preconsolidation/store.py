@@ -52,7 +52,7 @@ class Entry:
 
     @property
     def in_use(self) -> bool:
-        """Whether a living trial has read it."""
+        """Whether a living trial has read the entry."""
         with suppress(FileNotFoundError), self.path.open("rb") as file, _exclusive(file) as free:
             return not free
         return False
@@ -70,7 +70,7 @@ class Store:
     """A content-addressed directory of tensors.
 
     Args:
-        folder: Where entries lie; made if missing. Every process that names it shares it.
+        folder: Folder of the entries; made if missing. Every process that names it shares it.
         max_bytes: Least recently used entries are removed to stay below it; None for no bound.
     """
 
@@ -87,7 +87,7 @@ class Store:
 
         Args:
             key: The entry's key, made by `digest`.
-            compute: Makes the tensors; called at most once at a time per key, over all processes.
+            compute: Function that makes the tensors; called at most once at a time per key, over all processes.
             about: What the entry is, for people who list the store.
 
         Returns:

@@ -26,7 +26,7 @@ class TaskVectors(Protocol):
     """A ViT whose tuned weights are `base + scale * tau`, with tau parametrised in one way.
 
     Attributes:
-        parametrisation: Its name, which says what `parameters_of` returns.
+        parametrisation: The name of the parametrisation, which says what `parameters_of` returns.
         model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All that is not tuned is frozen.
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
         stacks: Names of the tuned weights, those together whose parameters lie together; all of a stack have one shape.
@@ -172,5 +172,5 @@ class DenseTaskVectors:
         raise NotImplementedError
 
     def parameters_of(self, name: str) -> dict[str, Tensor]:
-        """See `TaskVectors`."""
+        """Return the part of tau on one tuned weight; see `TaskVectors`."""
         return {self.part: self._parameter(name)}

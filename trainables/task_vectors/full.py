@@ -16,7 +16,7 @@ class FullLinear(DenseTauLinear):
         self.delta = nn.Parameter(torch.zeros_like(self.base))
 
     def tau(self) -> Tensor:
-        """Return delta itself."""
+        """Return the dense tau, which is delta itself."""
         return self.delta
 
 
@@ -29,5 +29,5 @@ class FullTaskVectors(DenseTaskVectors):
     initial = 0.0
 
     def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
-        """Return the gradient itself."""
+        """Return the gradient of delta, which is that of tau itself."""
         return gradient

@@ -38,7 +38,7 @@ class _Given:
     """What the layers of a stack are given for one forward pass.
 
     Attributes:
-        weights: `(out, in)` each; None outside a forward pass.
+        weights: The weights of the layers, `(out, in)` each; None outside a forward pass.
         factors: A and scale * B of each; None where they are part of the weights, or tau is left out.
     """
 

@@ -25,14 +25,14 @@ class DataState:
 
     Attributes:
         name: The benchmark's name.
-        state: "embedded", "whole", "not found", or what is wrong.
+        state: How the data stands: "embedded", "whole", "not found", or what is wrong with it.
         whole: Whether the data is complete, so that it can be used.
-        home: Folder in which it is looked for.
+        home: Folder in which the data is looked for.
         layout: The layout in which the data was found.
-        prepared: Folder of its prepared form, if there is one.
+        prepared: Folder of the data's prepared form, if there is one.
         classes: Class to its number of images in each part, in label order.
-        looks_for: The layouts that are recognised.
-        source: Address from which to get it.
+        looks_for: The layouts of the data that are recognised.
+        source: Address from which to get the data.
     """
 
     name: str
@@ -70,9 +70,9 @@ class CheckResult:
 
     Attributes:
         name: The benchmark's name.
-        home: Folder that holds its data.
+        home: Folder that holds the benchmark's data.
         layout: The layout from which the images were read.
-        images: Number of images read.
+        images: Number of images that were read.
         faults: One line for each image that cannot be read and each prepared file that has changed.
     """
 

@@ -21,8 +21,8 @@ class OpenBenchmark:
     """A benchmark that is there.
 
     Attributes:
-        ref: The reference that names it, with its options.
-        source: The means to read it.
+        ref: The reference that names the benchmark, with its options.
+        source: The benchmark's specification with the means to read it.
         data_root: Folder of the published datasets, if it is one of them; absolute, for a worker.
     """
 

@@ -51,7 +51,7 @@ class NewRunRequest(DriveRequest):
     Attributes:
         name: The run's name; by default made of benchmark and method, with the next free number.
         overrides: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
-        cpus_per_trial: CPU threads of a trial.
+        cpus_per_trial: Number of CPU threads of a trial.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
     """
 
@@ -69,17 +69,17 @@ class SearchRequest(NewRunRequest):
         benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
             `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
         method: Name of the method.
-        trials: How many configurations; by default 12, or the whole grid.
-        algorithm: "tpe", "gp", "random" or "grid".
+        trials: How many configurations to try; by default 12, or the whole grid.
+        algorithm: The search algorithm: "tpe", "gp", "random" or "grid".
         scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
-        gpus_per_trial: Share of a GPU; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
+        gpus_per_trial: Share of a GPU per trial; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: The seed of the algorithm, of every trial, and of the validation split.
         space: A search-space file whose entries go over the method's own.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
-        precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
+        precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
         tasks: Number of tasks; by default the benchmark's.
-        classes_per_task: Classes of a task, in place of `tasks`.
+        classes_per_task: Number of classes of a task, in place of `tasks`.
         class_order: Seed of a random class order; by default the order of the labels.
         epochs: Epochs of fine-tuning per task; by default the benchmark's.
         variant: Variant of a published dataset; see docs/data.md.
@@ -132,7 +132,7 @@ class TrainRequest(NewRunRequest):
         best: The chosen configuration, from `load_best`.
         seeds: The seeds to train with, one trial for each.
         benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
-        gpus_per_trial: Share of a GPU; 0 trains on the CPU.
+        gpus_per_trial: Share of a GPU that a trial gets; 0 trains on the CPU.
     """
 
     best: BestFile

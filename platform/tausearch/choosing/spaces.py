@@ -43,7 +43,7 @@ def space_of(method: str, benchmark: str, file: Path | None, overrides: Mapping[
         The space, every value of which the method understands.
 
     Raises:
-        InputError: Naming file or option, key, value and what is allowed, if the method cannot take a value.
+        InputError: If the method cannot take a value; names file or option, key, value and what is allowed.
     """
     entry = METHODS.get(method)
     known = None if entry is None else [each.name for each in fields(entry.config)]

@@ -26,8 +26,8 @@ class StudyMirror:
     Args:
         file: Path of the study file to write.
         name: The name of the study in the file.
-        as_optuna: Turns a trial that ended into Optuna's form of it.
-        history: Trials that are known already.
+        as_optuna: Function that turns a trial that ended into Optuna's form of it.
+        history: The trials that are known already, when a search is continued.
     """
 
     def __init__(

@@ -18,10 +18,10 @@ def probe_node(
     Args:
         folder: The run directory.
         token: Name of the driver's file in the run directory, and its content.
-        mine: Name of the file to write, and its content.
+        mine: Name of the file to write to the run directory, and its content.
         packages: Names of the packages whose versions to report, "" where one is not installed.
         modules: Names of the modules that trials must be able to import.
-        needed: Files and folders that must be there.
+        needed: Files and folders that must be there because trials read them.
 
     Returns:
         Package to version, "python" among them; "import" and "storage": what went wrong, "" if nothing; "missing": the

@@ -27,7 +27,7 @@ def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -
         cpus_per_trial: Number of CPUs that each trial needs.
 
     Returns:
-        At least 1; bounded by memory and by CPUs.
+        The number of trials, at least 1, as far as memory and CPUs suffice.
     """
     by_memory = int(total_bytes / (HEADROOM * peak_bytes + CONTEXT_BYTES))
     return max(1, min(by_memory, cpus // cpus_per_trial, MOST))

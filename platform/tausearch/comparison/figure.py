@@ -24,7 +24,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
         path: The file to write; its folder must exist.
 
     Returns:
-        How many runs were left out.
+        The number of runs that were left out.
 
     Raises:
         InputError: If the picture cannot be written.

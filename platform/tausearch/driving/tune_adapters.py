@@ -31,10 +31,10 @@ class TuneSearcher(Searcher):
     """Lets Tune take its trials from a `TrialSource`, and tells it how they end.
 
     Args:
-        source: Says which trial comes next.
+        source: The source that says which trial comes next and is told how trials end.
         make_config: Turns a trial's number and hyperparameters into the config that Tune passes to the worker.
         names: The names of the accuracies that the trials report; larger is better.
-        at_once: Says how many trials there may be at a time; asked again and again, because a cluster grows.
+        at_once: Function that says how many trials there may be at a time; asked repeatedly, because a cluster grows.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Panel:
     Attributes:
         title: The text above the panel.
         lines: The panel's lines, from top to bottom.
-        group: Panels of one group stand together.
+        group: The number of the panel's group; panels of one group stand together.
     """
 
     title: str

@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def mlflow_artifacts(self) -> Path:
-        """Where that tracking store keeps files."""
+        """The folder in which the default tracking store keeps files."""
         return self.root / "mlflow-artifacts"
 
     @property
@@ -85,7 +85,7 @@ class Storage:
         """Read something of every run, oldest first; a run that cannot be read keeps no other from being read.
 
         Args:
-            read: Raises an `InputError` for a run that cannot be read.
+            read: Function that reads something of a run; raises an `InputError` for one that cannot be read.
 
         Returns:
             What was read, and why the rest was not.

@@ -43,7 +43,7 @@ class RunSpec(Strict):
         protocol: What its numbers depend on besides hyperparameters and seed.
         resources: What one trial gets, and how many were asked to run at a time.
         trials: How many trials a search runs; the number of seeds of a final run.
-        steps: Tasks per trial: T, or 1 for a joint method.
+        steps: Number of tasks per trial: T, or 1 for a joint method.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
         algorithm: The search algorithm; without meaning in a final run.
         scheduler: The rule by which a search stops trials early.
@@ -105,7 +105,7 @@ class RunSpec(Strict):
 
         Args:
             number: The number of the trial.
-            hyperparameters: Those that the trial was given; the fixed ones are added.
+            hyperparameters: The hyperparameters that the trial was given; the fixed ones are added.
             store: The pre-consolidation store; not used if its size is 0.
             directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
                 None for a trial that leaves nothing.

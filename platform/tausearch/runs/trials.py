@@ -22,7 +22,7 @@ class TrialSummary:
         seed: The seed of the trial.
         status: Where the trial stands, one of `STATUSES`.
         hyperparameters: All its hyperparameters, searched and fixed.
-        rows: Metrics row of each finished task, in order.
+        rows: The metrics row of each finished task, in order.
         value: Final accuracy in percent; None unless the last task was finished.
         error: Why the trial diverged or failed; None if it did not.
     """

@@ -47,7 +47,7 @@ class LongWork:
             total: Number of images or files; 0 if it is not known.
 
         Returns:
-            Whom to tell how many are done since the last call.
+            The function to tell how many are done since the last call.
         """
         if not self.console.is_terminal:
             return _PlainPiece(self.console, name, total)

@@ -21,7 +21,7 @@ def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]
 
     Args:
         log_file: The file that the output is appended to.
-        screen_is: The one of the two that a person looks at.
+        screen_is: The stream that a person looks at, "stdout" or "stderr".
 
     Yields:
         A stream to the real stdout or stderr, for what a person shall see.

@@ -20,10 +20,10 @@ def find(root: Path) -> Listing:
     """List the classes and images of a folder.
 
     Args:
-        root: Holds class folders, or `train` and `test`, each of which does. Classes are in order of their names.
+        root: Folder of class folders, or of `train` and `test` with class folders each. Classes are in order of names.
 
     Returns:
-        Its classes and the images of each part.
+        The folder's classes and the images of each part.
 
     Raises:
         InputError: If there is no such folder, or something in it is neither a class folder nor an image, a class

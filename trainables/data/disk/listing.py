@@ -29,7 +29,7 @@ class Listing:
 
     Attributes:
         class_names: Names of the classes, in label order.
-        parts: For each part, the function that lists it: its images, not read yet, and their labels.
+        parts: For each part, the function that lists its images, not read yet, and their labels.
         layout: The layout that was found, in a few words.
     """
 
@@ -45,7 +45,7 @@ class LabelledFiles:
     Attributes:
         names: Path of each image file.
         entries: File or member of an archive that each is read from.
-        labels: Label of each image.
+        labels: The label of each image.
     """
 
     names: tuple[str, ...]
@@ -100,7 +100,7 @@ def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, 
     Args:
         files: Files by their path below the folder that holds the class folders.
         class_names: Names of the class folders, in label order.
-        where: What errors put before paths.
+        where: The text that error messages put before paths.
 
     Returns:
         The images with their labels.

@@ -34,10 +34,10 @@ def find(path: Path) -> Listing:
     """List the classes and images of a Parquet file or a folder of them.
 
     Returns:
-        Its classes and the images of each part.
+        The classes and the images of each part.
 
     Raises:
-        InputError: If there is none, or their columns are not understood.
+        InputError: If there is no Parquet file, or the columns are not understood.
     """
     if path.is_file():
         files = [str(path)]
@@ -71,7 +71,7 @@ def find_in(
         label: Column of labels; found by its name if None.
         validation_trains: Whether a validation split beside a test split is used at all.
         split: Rule that takes the place of all splits that the files have.
-        drop: Given all class names, the one whose images are left out, if any; only of files without a split.
+        drop: Function of all class names; returns the one to leave out, if any. Only for files without a split.
 
     Returns:
         The classes and the images of each part.

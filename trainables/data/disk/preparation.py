@@ -185,10 +185,10 @@ def _short(path: str) -> str:
 
 
 def _sound(found: Iterator[Any]) -> Iterator[Any]:
-    """Pass on what could be read.
+    """Pass on what was read of each image.
 
     Raises:
-        InputError: At the first image that could not.
+        InputError: At the first image that could not be read.
     """
     for each in found:
         if isinstance(each, InputError):

@@ -50,9 +50,9 @@ class PreparedPart:
     """One part of a prepared dataset.
 
     Attributes:
-        images: Number of images.
+        images: Number of images in the part.
         source: Digest of the images that the part was made from.
-        files: For each file, by name and in order, its size and digest.
+        files: The size and digest of each file, by name and in order.
     """
 
     images: int
@@ -79,7 +79,7 @@ class Manifest:
     parts: dict[Part, PreparedPart]
 
     def write(self, folder: Path) -> None:
-        """Write it into a folder."""
+        """Write the manifest into a prepared folder."""
         (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
@@ -92,10 +92,10 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Read what a prepared folder holds.
 
     Returns:
-        None if there is no such folder.
+        The manifest of the folder; None if there is no such folder.
 
     Raises:
-        InputError: If it cannot be understood, or a file is missing or has another size.
+        InputError: If the manifest cannot be understood, or a file is missing or has another size.
     """
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

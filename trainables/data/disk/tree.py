@@ -89,7 +89,7 @@ class Tree:
     Attributes:
         root: The folder that paths are relative to.
         entries: Files by path, with `/` between folders; members of an archive as if it had been extracted there.
-        closed: Archives whose members cannot be read one by one, to why.
+        closed: Archives whose members cannot be read one by one, each with the reason.
     """
 
     root: Path
@@ -111,10 +111,10 @@ class Tree:
             raise InputError(f"{self.root / path}: is not a text file") from error
 
     def path_on_disk(self, path: str) -> str:
-        """Return where a file lies by itself.
+        """Return the path at which a file lies by itself, not in an archive.
 
         Raises:
-            InputError: If it lies in an archive.
+            InputError: If the file lies in an archive.
         """
         entry = self.entries[path]
         if not isinstance(entry, DiskFile):
@@ -148,10 +148,10 @@ def open_tree(root: Path) -> Tree:
     same file in an archive.
 
     Args:
-        root: The folder.
+        root: The folder whose files to list.
 
     Returns:
-        All files that can be read one by one.
+        The tree of all files that can be read one by one.
 
     Raises:
         InputError: If the folder cannot be listed or an archive cannot be opened.

@@ -22,8 +22,8 @@ def unpacked(tree: Tree, scratch: Path, started: Callable[[str, int], Tick]) -> 
     """Unpack the compressed archives of a tree.
 
     Args:
-        tree: What lies in a dataset's folder.
-        scratch: Folder that is made and filled.
+        tree: The tree of files in a dataset's folder.
+        scratch: Folder that is made and filled with the content of the archives.
         started: Function that is told each archive's name and returns whom to tell of each file.
 
     Returns:

@@ -41,7 +41,7 @@ def scans() -> tuple[Tensor, Tensor]:
     """Read all images as they were published.
 
     Returns:
-        Ink, float32 `(1797, 1, 8, 8)` from 0 to 16, and int64 labels `(1797,)`.
+        The ink, float32 `(1797, 1, 8, 8)` from 0 to 16, and int64 labels `(1797,)`.
     """
     package = find_spec("sklearn")  # imports nothing
     assert package is not None and package.submodule_search_locations is not None, "scikit-learn is a dependency"

@@ -41,7 +41,7 @@ def render(characters: str, faces: tuple[str, ...]) -> Tensor:
         faces: Names of matplotlib's font files, without `.ttf`.
 
     Returns:
-        uint8 tensor `(len(characters), len(faces), 64, 64)`, ink 255 on 0.
+        The images, uint8 `(len(characters), len(faces), 64, 64)`, ink 255 on 0.
 
     Raises:
         ValueError: If a face has no ink for a character.
@@ -67,11 +67,11 @@ def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor
 
     Args:
         rendered: Output of `render`, `(c, f, 64, 64)`.
-        labels: `(n,)` int64, rows of `rendered`.
+        labels: The labels, int64 `(n,)`: rows of `rendered`.
         generator: The source of all randomness.
 
     Returns:
-        uint8 tensor `(n, 1, 32, 32)`.
+        The images, uint8 `(n, 1, 32, 32)`.
     """
     n = len(labels)
     faces = torch.randint(rendered.shape[1], (n,), generator=generator)

@@ -41,7 +41,7 @@ class Publication:
         expected: For each variant, what a whole copy has; the first variant is the default.
         find: Function that lists the dataset, given what lies in the folder and a variant; None if nothing of it
             is recognised.
-        looks_for: The layouts that it recognises.
+        looks_for: The layouts that `find` recognises, in words.
         source: Address where the dataset can be had.
     """
 

@@ -28,7 +28,7 @@ class RandomShift:
         """Transform a batch of stored images; see `Transform`.
 
         Returns:
-            float32 `(b, c, h, w)`.
+            The transformed images, float32 `(b, c, h, w)`.
 
         Raises:
             ValueError: If `generator` is None; an augmentation never draws from the global random state.
@@ -57,7 +57,7 @@ class RandomResizedCrop:
         """Transform a batch of stored images; see `Transform`.
 
         Returns:
-            float32 `(b, c', size, size)`.
+            The transformed images, float32 `(b, c', size, size)`.
 
         Raises:
             ValueError: If `generator` is None.
@@ -89,7 +89,7 @@ class ResizeRandomCrop:
         """Transform a batch of stored images; see `Transform`.
 
         Returns:
-            float32 `(b, c', size, size)`.
+            The transformed images, float32 `(b, c', size, size)`.
 
         Raises:
             ValueError: If `generator` is None.

@@ -67,9 +67,9 @@ def _weights(start: Tensor, length: Tensor, total: int, size: int) -> Tensor:
 
     Args:
         start: First input pixel of the part that is resized, `(b,)`.
-        length: Its number of pixels, `(b,)`.
+        length: Number of input pixels of that part, `(b,)`.
         total: Number of input pixels along the side.
-        size: Pixels that the part is resized to.
+        size: Number of pixels that the part is resized to.
     """
     scale = (length / size)[:, None, None]
     centres = scale * (torch.arange(size, device=start.device) + 0.5)[:, None]  # [b, size, 1], from the part's start
@@ -83,10 +83,10 @@ def _bicubic(x: Tensor) -> Tensor:
     """Keys' cubic convolution with a = -1/2, zero beyond `SUPPORT`.
 
     Args:
-        x: Distances in pixels, any shape.
+        x: Distances in pixels, in any shape.
 
     Returns:
-        Weights of the same shape.
+        The weights, in the shape of the distances.
 
     Source: Keys 1981, https://doi.org/10.1109/TASSP.1981.1163711; the a is Pillow's, and torch's with antialiasing.
     """

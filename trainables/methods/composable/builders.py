@@ -16,7 +16,7 @@ from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVec
 
 
 def full(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> Method:
-    """Make a learner whose tau is dense."""
+    """Make a learner whose tau is dense: full fine-tuning."""
     # The paper couples the regulariser with the optimiser for full fine-tuning alone; the authors' code never does.
     return ComposableLearner(context, rule(config), FullTaskVectors, coupled=config.formulation == "paper")
 

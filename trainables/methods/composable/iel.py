@@ -40,7 +40,7 @@ class IELLoRAConfig(IELConfig):
     """Hyperparameters of IEL with LoRA; see `IELConfig` for the rest.
 
     Attributes:
-        rank: r of proj, fc1 and fc2; qkv has 3 r.
+        rank: The rank r of proj, fc1 and fc2; qkv has 3 r.
     """
 
     rank: PositiveCount = 16
@@ -59,7 +59,7 @@ class IELRule:
         )
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return F and the two coefficients."""
+        """Return the Fisher F and the two coefficients of the tuned layers' penalty."""
         t, beta = consolidation.task, self.config.beta
         fisher = mean_fisher(consolidation)
         if not self.official:

@@ -42,7 +42,7 @@ class ITALoRAConfig(ITAConfig):
     """Hyperparameters of ITA with LoRA; see `ITAConfig` for the rest.
 
     Attributes:
-        rank: r of proj, fc1 and fc2; qkv has 3 r.
+        rank: The rank r of proj, fc1 and fc2; qkv has 3 r.
     """
 
     rank: PositiveCount = 16
@@ -61,7 +61,7 @@ class ITARule:
         )
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the Fisher F and the coefficient alpha for the tuned layers."""
+        """Return the Fisher F and the coefficient alpha of the tuned layers' penalty."""
         coefficients = Coefficients(own=self.config.alpha)
         if not self.official:
             return mean_fisher(consolidation), coefficients

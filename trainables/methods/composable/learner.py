@@ -44,8 +44,8 @@ class ComposableLearner:
 
     Args:
         context: The backbone, the protocol's numbers, seed and device.
-        rule: What tells ITA from IEL.
-        parametrise: Makes the task vectors over a loaded backbone.
+        rule: The rule that tells ITA from IEL.
+        parametrise: Function that makes the task vectors over a loaded backbone.
         coupled: Whether the regulariser's gradient goes through the optimiser (the paper, for full fine-tuning).
     """
 

@@ -43,7 +43,7 @@ class LayerPenalty:
         fisher: The Fisher F: tuned weight name to `(out, in)`.
         coefficients: The factors `own` and `others`.
         past: The sum of past task vectors, by weight name; read once, not kept.
-        stacks: The names of both, grouped as the task vectors are.
+        stacks: The names of the tuned weights, grouped as the task vectors are.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class HeadPenalty:
 
     Args:
         anchor: h0_t, the rows of the pre-training head as they were at task t.
-        fisher: Mean Fisher of those rows.
+        fisher: The mean Fisher of the rows in `anchor`.
         alpha_cls: Strength of the Fisher term.
         alpha_cls_prior: Strength of the identity term.
     """
