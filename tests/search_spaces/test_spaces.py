@@ -34,8 +34,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_all_seventeen_have_a_file() -> None:
-    assert set(METHODS_WITH_SPACE) == set(SEVENTEEN)
-    assert set(paper_benchmarks()) == set(PAPER) and set(METHODS) <= set(SEVENTEEN)
+    assert set(SEVENTEEN) <= set(METHODS_WITH_SPACE)
+    assert set(paper_benchmarks()) == set(PAPER) and set(METHODS) <= set(METHODS_WITH_SPACE)
 
 
 @pytest.mark.parametrize("benchmark", [*dict.fromkeys([*BENCHMARKS, *PAPER])])
@@ -51,7 +51,7 @@ def test_every_file_fits_its_method(method: str, benchmark: str) -> None:
             assert dimension.log, f"{method}: {name} spans {dimension.low} to {dimension.high}"
 
 
-@pytest.mark.parametrize("method", METHODS_WITH_SPACE)
+@pytest.mark.parametrize("method", SEVENTEEN)
 def test_the_papers_values_come_first_and_leave_room(method: str) -> None:
     for benchmark in PAPER:
         space = load_space(method, benchmark)
@@ -77,7 +77,7 @@ def test_the_papers_values_are_those_of_its_text() -> None:
     }
     found = {
         (method, benchmark): {name: float(value) for name, value in values.items()}
-        for method in METHODS_WITH_SPACE
+        for method in SEVENTEEN
         for benchmark in PAPER
         if (values := load_space(method, benchmark).paper)
     }

