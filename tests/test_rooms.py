@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.imports import SOURCES, circle, imports
+from tests.support.imports import ROOT, SOURCES, circle, imports
 
 FLOORS = [
     {"cli"},
@@ -99,11 +99,17 @@ def test_a_door_opens_to_everything_that_its_stub_names(room: str) -> None:
 
 
 def test_no_folder_is_crowded() -> None:
-    folders = {path.parent for source in SOURCES.values() for path in source.rglob("*.py")}
-    assert len(folders) > 20
+    sources = [*SOURCES.values(), ROOT / "tests", ROOT / "benchmarks"]
+    folders = {path.parent for source in sources for path in source.rglob("*.py")}
+    assert len(folders) > 30 and {ROOT / "tests" / "support", ROOT / "benchmarks" / "authors"} <= folders
     for folder in folders:
         modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(modules) <= MOST_MODULES, f"{folder} has {len(modules)} modules"
+
+
+def test_no_room_has_a_room_inside() -> None:
+    """`faults` looks at the modules of a room, not below them."""
+    assert {path.parent.parent for path in PLATFORM.rglob("*.py")} <= {PLATFORM, PLATFORM.parent}
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.support.small_digits import run, small_digits
-from tests.support.tiny_methods import ENTRIES, TARGET
+from tests.support.methods.small_digits import run, small_digits
+from tests.support.methods.tiny_methods import ENTRIES, TARGET
 from trainables.backbones import Backbone
 from trainables.data import Batch
 from trainables.errors import DivergedError

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.support.linear_probe import LinearProbe, LinearProbeConfig
+from tests.support.methods.linear_probe import LinearProbe, LinearProbeConfig
 from trainables.backbones.token_vit import TokenViT
 from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head

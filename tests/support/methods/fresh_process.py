@@ -7,8 +7,8 @@ import sys
 
 import torch
 
-from tests.support.linear_probe import LINEAR_PROBE
-from tests.support.small_digits import run, small_digits
+from tests.support.methods.linear_probe import LINEAR_PROBE
+from tests.support.methods.small_digits import run, small_digits
 from trainables.backbones import Backbone
 from trainables.methods import register
 from trainables.sequence import IncrementalSequence
