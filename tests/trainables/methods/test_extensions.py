@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
-from tests.support.methods.small_digits import run, small_digits
-from tests.support.methods.tiny_methods import ENTRIES, TARGET
+from tausearch.cluster.pilot import run_to_peak
+from tests.support.methods.small_digits import SOURCE, run, small_digits
+from tests.support.methods.tiny_methods import ENTRIES, KEEPING, TARGET
 from trainables.backbones import Backbone
-from trainables.data import Batch
+from trainables.backbones.token_vit import TokenViT
+from trainables.data import Batch, build_benchmark
 from trainables.errors import DivergedError
 from trainables.methods import METHODS, Context, register
 from trainables.methods.training import BLOWN_UP, GUESSING_BINARY, fit, guessing_cross_entropy, guessing_square
@@ -23,8 +26,14 @@ from trainables.sequence import IncrementalSequence
 from trainables.state import read_state, write_state
 
 Make = Callable[..., IncrementalSequence]
-LR = {"mean-token": 0.03, "prefix": 0.1, "wide": 0.1, "rehearsal": 0.1, "square": 0.003}
-FLOORS = {"mean-token": 58, "prefix": 62, "wide": 50, "rehearsal": 75, "square": 83}  # the lowest of four seeds less 8
+LR = {
+    **{"mean-token": 0.03, "prefix": 0.1, "prompt": 0.03, "tangent": 0.03, "moment": 0.1},
+    **{"wide": 0.1, "grown": 0.1, "rehearsal": 0.1, "square": 0.003},
+}
+FLOORS = {  # the lowest of four seeds less 8
+    **{"mean-token": 58, "prefix": 62, "prompt": 79, "tangent": 75, "moment": 62},
+    **{"wide": 50, "grown": 75, "rehearsal": 79, "square": 83},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +47,9 @@ def _registered() -> Iterator[None]:
 
 @pytest.fixture
 def make() -> Make:
-    def make(method: str, **options: Any) -> IncrementalSequence:
-        return IncrementalSequence(small_digits(), method, {"lr": LR[method], **options}, backbone=Backbone())
+    def make(method: str, artifacts: Path | None = None, **options: Any) -> IncrementalSequence:
+        hyperparameters = {"lr": LR[method], **options}
+        return IncrementalSequence(small_digits(), method, hyperparameters, backbone=Backbone(), artifacts=artifacts)
 
     return make
 
@@ -79,13 +89,120 @@ def test_all_tokens_are_read(make: Make) -> None:
     torch.testing.assert_close(method.model(x), tokens[:, 0] + tokens.mean(1), rtol=1e-4, atol=1e-5)
 
 
-def test_a_prefix_is_trained_and_nothing_else_of_the_network(make: Make) -> None:
-    sequence = make("prefix")
-    method: Any = sequence.method
-    before = {name: value.clone() for name, value in method.model.state_dict().items()}
+@pytest.mark.parametrize(("method", "name"), [("prefix", "rows"), ("prompt", "prompt"), ("tangent", "tau")])
+def test_what_is_added_is_trained_and_nothing_else_of_the_network(method: str, name: str, make: Make) -> None:
+    sequence = make(method)
+    learner: Any = sequence.method
+    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
     run(sequence)
-    moved = {name for name, value in method.model.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved == {"rows"}
+    moved = {name for name, value in learner.model.state_dict().items() if not torch.equal(value, before[name])}
+    assert moved == {name}
+
+
+def test_prompts_are_read_and_seen_by_no_other_token(make: Make) -> None:
+    sequence = make("prompt")
+    model: Any = sequence.method.model  # type: ignore[attr-defined]
+    sequence.run_next_task()
+    x = images(sequence)
+    with torch.inference_mode():
+        tokens, own = model.tokens(x), model.vit.vit.forward_features(x)
+        assert tokens.shape == (4, 19, 64)
+        torch.testing.assert_close(tokens[:, [0, *range(3, 19)]], own, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(model(x), (tokens[:, 1] + tokens[:, 2]) / 2)
+        seen = model.vit(x, insert=model.prompt)  # without the mask they would be
+        assert (seen[:, 0] - own[:, 0]).abs().max() > 0.01
+
+
+def test_a_linearised_network_is_its_own_derivative(make: Make) -> None:
+    sequence = make("tangent")
+    model: Any = sequence.method.model  # type: ignore[attr-defined]
+    sequence.run_next_task()
+    x, tau = images(sequence), model.tau.detach().clone()
+    with torch.no_grad():
+        read, weight, value = model(x), model.vit.blocks[0].norm1.weight, model.vit(x)
+        theta_0 = weight.clone()
+        step = 1e-2 / tau.norm()
+        weight.copy_(theta_0 + step * tau)
+        more = model.vit(x)
+        weight.copy_(theta_0 - step * tau)
+        along = (more - model.vit(x)) / (2 * step)
+        weight.copy_(theta_0)
+    assert along.norm() > 0
+    assert (read - value - along).norm() < 0.02 * along.norm()
+
+
+def test_fused_attention_has_no_forward_mode_where_plain_has(make: Make) -> None:
+    model: Any = make("tangent").method.model  # type: ignore[attr-defined]
+    x = images(make("tangent"))
+    assert model(x).shape == (4, 64)
+    model.vit = Backbone().load(attention="fused").requires_grad_(False)
+    with pytest.raises(NotImplementedError, match="forward AD"):
+        model(x)
+
+
+def second_moment(sequence: IncrementalSequence) -> Tensor:
+    """Of what the last block's qkv reads of all training images, from the stages of an opened ViT."""
+    vit, total = TokenViT(Backbone().load(tokens="all")), torch.zeros(64, 64)
+    with torch.no_grad():
+        for task in sequence.tasks[: sequence.tasks_done]:
+            tokens = vit.embed(next(task.unaugmented.batches(len(task.unaugmented), None, shuffle=False)).x)
+            for k in range(vit.depth - 1):
+                tokens = vit.block(k, tokens)
+            read = vit.vit.blocks[vit.depth - 1].norm1(tokens).flatten(0, 1)
+            total += read.T @ read
+    return total
+
+
+def test_the_second_moment_of_what_a_layer_reads_is_accumulated_over_tasks(make: Make) -> None:
+    sequence = make("moment")
+    rows = run(sequence)
+    method: Any = sequence.method
+    torch.testing.assert_close(method.moment, second_moment(sequence), rtol=1e-3, atol=1e-2)
+    traces = [row["train/moment"] for row in rows]
+    assert traces[0] == 0 < traces[1] < traces[2] < float(method.moment.trace())
+
+
+def test_its_file_is_written_after_every_task_where_artifacts_are_asked_for(make: Make, tmp_path: Path) -> None:
+    sequence = make("moment", artifacts=tmp_path)
+    for task in sequence.tasks:
+        sequence.run_next_task()
+        written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+        assert written == {f"task_{t}/moment.safetensors" for t in range(1, task.index + 1)}
+        saved = load_file(tmp_path / f"task_{task.index}" / "moment.safetensors")
+        torch.testing.assert_close(saved["moment"], second_moment(sequence), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("method", ENTRIES)
+def test_artifacts_are_written_where_declared_and_asked_for(
+    method: str, asked: bool, make: Make, tmp_path: Path
+) -> None:
+    make(method, artifacts=tmp_path if asked else None).run_next_task()
+    assert any(tmp_path.iterdir()) == (asked and ENTRIES[method].capabilities.writes_artifacts)
+
+
+@pytest.mark.parametrize(("method", "tasks"), [("moment", 2), ("wide", 1)])
+def test_a_pilot_runs_as_many_tasks_as_its_entry_declares(method: str, tasks: int, make: Make) -> None:
+    sequence = make(method)
+    run_to_peak(sequence)
+    assert sequence.tasks_done == tasks
+
+
+def test_a_head_grows_with_the_classes_seen(make: Make) -> None:
+    sequence = make("grown")
+    method: Any = sequence.method
+    past = torch.empty(0, 64)
+    for task in sequence.tasks:
+        sequence.run_next_task()
+        assert method.head.weight.shape == (task.classes.stop, 64)
+        assert torch.equal(method.head.weight[: len(past)], past)
+        past = method.head.weight.detach().clone()
+
+
+def test_a_binary_cross_entropy_diverges_by_its_own_scale() -> None:
+    threes = build_benchmark(dataclasses.replace(SOURCE, num_tasks=2), "final")  # guessing among three is ln 3
+    with pytest.raises(DivergedError, match=r"\(guessing has 0.69\)"):
+        run(IncrementalSequence(threes, "grown", {"lr": 1e4}, backbone=Backbone()))
 
 
 def test_a_wide_head_trains_the_rows_of_the_current_task_alone(make: Make) -> None:
@@ -98,16 +215,53 @@ def test_a_wide_head_trains_the_rows_of_the_current_task_alone(make: Make) -> No
         assert moved == list(task.classes)
 
 
-def test_rehearsal_trains_on_examples_that_it_finds_again_by_their_rows(make: Make) -> None:
+def test_rehearsal_keeps_pixels_labels_and_logits(make: Make) -> None:
     sequence, without = make("rehearsal"), make("wide")
-    rows, forgetful = run(sequence), run(without)
     method: Any = sequence.method
-    assert [len(batch.y) for batch in method.kept] == [2, 2, 2]
-    for task, batch in zip(sequence.tasks, method.kept, strict=True):
-        assert torch.equal(batch.y, task.train.labels[batch.rows])
-        whole = next(task.unaugmented.batches(len(task.unaugmented), None, shuffle=False))
-        assert torch.equal(batch.x, whole.x[batch.rows])
-    assert rows[0]["train/loss"] == forgetful[0]["train/loss"] and rows[-1]["train/loss"] != forgetful[-1]["train/loss"]
+    for task in sequence.tasks:
+        row = sequence.run_next_task()
+        assert len(method.kept) == task.index
+        kept, train = method.kept[-1], task.train
+        assert kept.pixels.dtype == torch.uint8 and kept.labels.tolist() == list(task.classes)
+        first = torch.stack([train.images[train.labels == label][0] for label in task.classes])
+        assert torch.equal(kept.pixels, first)
+        x = task.unaugmented.prepare(first, None)
+        assert torch.equal(kept.logits, method.predict(x)) and kept.logits.shape == (2, task.classes.stop)
+        assert (row["train/loss"] == without.run_next_task()["train/loss"]) == (task.index == 1)
+    state = sequence.method.state()
+    assert len(state.constant) == 9 and not any(name.startswith("kept") for name in state.tensors)
+
+
+def test_kept_examples_are_augmented_anew_in_every_batch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    sequence = make("rehearsal")
+    method: Any = sequence.method
+    sequence.run_next_task()
+    (kept,), seen, loss = method.kept, [], method.loss
+
+    def recording_loss(task: Any, batch: Batch) -> Tensor:
+        seen.append(batch)
+        return loss(task, batch)
+
+    monkeypatch.setattr(method, "loss", recording_loss)
+    sequence.run_next_task()
+    assert len(seen) == 6 and all((batch.rows >= 0).sum() == len(batch.y) - 2 for batch in seen)
+    assert all(torch.equal(batch.y[-2:], kept.labels) for batch in seen)
+    plain = sequence.tasks[0].unaugmented.prepare(kept.pixels, None)
+    again = [batch.x[-2:] for batch in seen]
+    assert len({tuple(x.flatten().tolist()) for x in again}) > 1
+    assert any(not torch.equal(x, plain) for x in again)
+
+
+def test_the_loss_of_rehearsal_holds_kept_logits(make: Make) -> None:
+    sequence = make("rehearsal")
+    method: Any = sequence.method
+    sequence.run_next_task()
+    (kept,) = method.kept
+    x = sequence.tasks[0].unaugmented.prepare(kept.pixels, None)
+    batch = Batch(x, kept.labels, torch.full((2,), -1))
+    at_them = float(method.loss(sequence.tasks[0], batch).detach())
+    method.kept = [kept._replace(logits=kept.logits + 1)]
+    assert float(method.loss(sequence.tasks[0], batch).detach()) == pytest.approx(at_them + KEEPING, rel=1e-4)
 
 
 def context(epochs: int = 2) -> Context:
