@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.imports import ROOT, SOURCES, files, imports
+from tests.support.imports import ROOT, SOURCES, circle, files, imports
 
 
 def modules_of(path: Path) -> set[str]:
@@ -56,6 +56,21 @@ def test_imports_only_go_down() -> None:
             if name.startswith("trainables."):
                 other = name.split(".")[1]
                 assert other == parts[0] or floor[other] > floor[parts[0]] or _leaf(other), f"{path} imports {name}"
+
+
+def test_no_module_imports_itself_on_a_way_round() -> None:
+    modules = {_name(package, path): path for package in SOURCES for path in files(package)}
+    arrows = {}
+    for name, path in modules.items():
+        named = [f"{each.module}.{each.name}" if each.name else each.module for each in imports(path)]
+        reached = (each if each in modules else each.rpartition(".")[0] for each in named)
+        arrows[name] = [each for each in reached if each in modules and each != name]
+    assert sum(map(len, arrows.values())) > 300 and circle(arrows) == []
+
+
+def _name(package: str, path: Path) -> str:
+    parts = (package, *path.relative_to(SOURCES[package]).with_suffix("").parts)
+    return ".".join(part for part in parts if part != "__init__")
 
 
 def _leaf(room: str) -> bool:

@@ -10,14 +10,14 @@ import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
 from trainables.backbones import glyph_vit
-from trainables.backbones.inputs import InputSpec
+from trainables.backbones.inputs import EMBEDDED, AttentionKind, InputSpec, Tokens
 from trainables.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMBEDDED", "AttentionKind", "Backbone", "InputSpec", "Tokens", "tuned_layers"]
 
-Tokens = Literal["class", "all"]
-AttentionKind = Literal["fused", "plain"]
 
-EMBEDDED = "glyph_vit"
 _TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
 
 

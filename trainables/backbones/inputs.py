@@ -1,8 +1,13 @@
-"""The images that a backbone reads: their shape and scale."""
+"""What a backbone reads and what is read of it, and the name of the one that is embedded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+EMBEDDED = "glyph_vit"
+Tokens = Literal["class", "all"]  # the class token alone, or all tokens
+AttentionKind = Literal["fused", "plain"]  # torch's kernel, or products written out
 
 
 @dataclass(frozen=True)

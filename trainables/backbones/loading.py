@@ -12,10 +12,11 @@ from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
-from trainables.backbones import EMBEDDED, AttentionKind, Tokens, glyph_vit
+from trainables.backbones import glyph_vit
 from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.few_tokens import attend_among_few
+from trainables.backbones.inputs import EMBEDDED, AttentionKind, Tokens
 from trainables.errors import InputError
 
 
