@@ -22,9 +22,9 @@ from trainables.state import (
     files,
     places_of,
     read_state,
-    save_tensors,
     write_state,
 )
+from trainables.tensor_files import save_tensors
 
 VALUES: dict[str, JSON] = {"count": 3, "rows": [[0.1, 1 / 3], [1e-300, None]], "text": "ü", "nested": {"a": [True]}}
 
@@ -259,7 +259,7 @@ class TestDamage:
             path.write_bytes(b"half")
             raise OSError("No space left on device")
 
-        monkeypatch.setattr("trainables.state.kept.save_file", disk_is_full)
+        monkeypatch.setattr("trainables.tensor_files.save_file", disk_is_full)
         with pytest.raises(OSError, match="No space"):
             write_state(tmp_path, State(values={"task": 2}))
         assert read_state(tmp_path).values == {"task": 1}

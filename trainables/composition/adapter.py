@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from trainables.state import save_tensors
+from trainables.tensor_files import save_tensors
 
 
 def write_adapter(folder: Path, parameters: dict[str, dict[str, Tensor]]) -> None:

@@ -21,8 +21,8 @@ from trainables.composition.adapter import write_adapter
 from trainables.composition.saved import PARTS, Origin, SavedVector
 from trainables.errors import InputError
 from trainables.heads import Head
-from trainables.state import save_tensors
 from trainables.task_vectors import Parametrisation
+from trainables.tensor_files import save_tensors
 
 FORMAT_VERSION = 1
 VECTOR_FILE = "task_vector.safetensors"

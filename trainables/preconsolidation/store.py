@@ -20,8 +20,9 @@ from typing import IO
 
 from filelock import FileLock
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
+
+from trainables.tensor_files import replace_file
 
 FORMAT_VERSION = 5  # also goes up when the same key would give other numbers
 _SUFFIX = ".safetensors"
@@ -103,7 +104,7 @@ class Store:
                 return entry
             tensors = {name: tensor.contiguous() for name, tensor in compute().items()}
             try:
-                _write(path, tensors, dict(about or {}))
+                replace_file(path, tensors, about or {})
             except (OSError, SafetensorError) as error:
                 _log.warning("store entry %s cannot be written (%s); going on without it", path, error)
                 return tensors
@@ -191,12 +192,3 @@ def _about(path: Path) -> dict[str, str]:
             return dict(entry.metadata() or {})
     except (OSError, SafetensorError):
         return {}
-
-
-def _write(path: Path, tensors: dict[str, Tensor], about: dict[str, str]) -> None:
-    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
-    try:
-        save_file(tensors, unfinished, metadata=about)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainables.state.contents import JSON, State
 from trainables.state.files import STATE_FILE, check_state, places_of, read_state, write_state
-from trainables.state.kept import Places, save_tensors
+from trainables.state.kept import Places
 
 __all__ = [
     "JSON",
@@ -14,6 +14,5 @@ __all__ = [
     "check_state",
     "places_of",
     "read_state",
-    "save_tensors",
     "write_state",
 ]

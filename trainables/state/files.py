@@ -18,7 +18,8 @@ from safetensors import SafetensorError, safe_open
 from trainables.errors import InputError
 from trainables.state import old
 from trainables.state.contents import JSON, State
-from trainables.state.kept import KeptFile, Places, keep, on_cpu, read_kept, replace_file
+from trainables.state.kept import KeptFile, Places, keep, on_cpu, read_kept
+from trainables.tensor_files import replace_file
 
 STATE_FILE = "state.safetensors"
 _VERSION = "1"

@@ -7,9 +7,6 @@ finds its file there already, or writes another where the numbers are not the sa
 from __future__ import annotations
 
 import hashlib
-import os
-import re
-import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,10 +14,9 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
-_OS_ERROR = re.compile(r"os error (\d+)")  # how safetensors names what the operating system said
+from trainables.tensor_files import replace_file
 
 
 @dataclass(frozen=True)
@@ -100,37 +96,6 @@ def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         found[name] = there.clone() if memory in seen else there
         seen.add(memory)
     return found
-
-
-def replace_file(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:
-    """Write a safetensors file whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        save_tensors(unfinished, tensors, header)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
-    """Write a safetensors file.
-
-    Args:
-        path: The file.
-        tensors: Name to tensor, on the CPU and contiguous.
-        header: Names and texts for its header.
-
-    Raises:
-        OSError: If the storage fails; safetensors has an error of its own for that, which nobody would know for one.
-        SafetensorError: If it cannot be written for another reason.
-    """
-    try:
-        save_file(dict(tensors), path, metadata=dict(header))
-    except SafetensorError as error:
-        number = _OS_ERROR.search(str(error))
-        if number is None:
-            raise
-        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _write(folder: Path, tensors: dict[str, Tensor]) -> KeptFile:

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.preconsolidation import store as store_module
 from trainables.preconsolidation.store import Store, digest
 
 
@@ -122,6 +121,6 @@ def test_a_full_disk_costs_the_entry_and_not_the_trial(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store_module, "save_file", full)
+    monkeypatch.setattr("trainables.tensor_files.save_file", full)
     assert torch.equal(Store(tmp_path).get("key", lambda: {"x": torch.ones(2)})["x"], torch.ones(2))
     assert "No space left" in caplog.text and not Store(tmp_path).entries()
