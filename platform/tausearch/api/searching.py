@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ray.tune import Trainable
@@ -112,11 +113,9 @@ def run_search(
         mirror.conclude()
         return conclude(spec, directory, trials)
 
-    def identify_search(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
-        identify(spec, directory, trials, run_ids)
-
+    naming = partial(identify, spec, directory)
     everyone: tuple[Listener, ...] = (BestListener(spec, directory, trials), mirror, *listeners)
-    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, identify_search, trainable)
+    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, naming, trainable)
     run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tausearch.api.concluding import conclude
@@ -10,7 +11,7 @@ from tausearch.api.planning import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.choosing import FixedSource
 from tausearch.driving import Job, drive
-from tausearch.runs import Conclusion, RunResult, TrialSummary, TrialTable, created, summarise
+from tausearch.runs import RunResult, TrialTable, created, summarise
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,7 @@ def train(request: TrainRequest) -> FinalResult:
     """
     plan = plan_training(request)
     with created(plan.spec, plan.storage, rename=not plan.named) as (spec, directory):
-
-        def conclude_training(trials: list[TrialSummary]) -> Conclusion:
-            return conclude(spec, directory, trials)
-
         source = FixedSource((number, {}) for number in range(len(spec.seeds)))
-        job = Job(spec, plan.storage, directory, TrialTable(), source, conclude_training)
+        job = Job(spec, plan.storage, directory, TrialTable(), source, partial(conclude, spec, directory))
         run = drive(job, address=request.address, progress_to=request.progress_to)
     return FinalResult(**vars(run), summary=summarise(run.trials), results_file=directory.results_file)

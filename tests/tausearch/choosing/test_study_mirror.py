@@ -51,10 +51,12 @@ def test_a_driver_that_died_as_the_last_trial_ended(spec: RunSpec, tmp_path: Pat
     assert sorted(read(spec, file)) == [0, 1]
 
 
-def test_a_failure_stops_nothing(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_failure_stops_nothing(spec: RunSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "study.journal"
     (file / "in the way").mkdir(parents=True)
     broken = mirror(spec, file, [])
     broken.trial_changed(make_trial(0, value=1.0))
     broken.trial_changed(make_trial(1, value=1.0))
     broken.conclude()
+    assert (file / "in the way").is_dir()
+    assert [record.levelname for record in caplog.records if "no longer written" in record.message] == ["WARNING"]

@@ -26,7 +26,9 @@ def test_the_launcher_file_is_valid_as_it_stands() -> None:
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_the_documented_changes_for_a_cloud_are_valid(cloud: str) -> None:
-    validate_config(prepare_config({**BASE, **CLOUDS[cloud]}))
+    config = prepare_config({**BASE, **CLOUDS[cloud]})
+    validate_config(config)
+    assert config["provider"]["type"] == cloud and config["setup_commands"] == BASE["setup_commands"]
 
 
 def test_validation_would_notice() -> None:
