@@ -15,7 +15,8 @@ class TrialConfig:
     """Everything a trial is a function of, and where it runs.
 
     Attributes:
-        trial: Number of the trial in its search, from 0.
+        run: Name of the search or final run that it belongs to.
+        trial: Number of the trial in its run, from 0.
         benchmark: What the benchmark is called, as `BenchmarkRef` reads it.
         purpose: What the trial is for: "search" or "final".
         split_seed: The seed of the validation split.
@@ -35,6 +36,7 @@ class TrialConfig:
         resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.
     """
 
+    run: str = ""
     trial: int
     benchmark: str
     purpose: Purpose

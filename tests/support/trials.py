@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
-from tausearch.runs import ExperimentProtocol, Resources, RunSpec, TrialSummary, TrialTable
+from tausearch.choosing import TrialSource
+from tausearch.driving import Alone, Fleet, Job, Listener, OpenRun
+from tausearch.runs import Conclusion, ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary, TrialTable
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
 
@@ -56,3 +60,23 @@ def tell(told: Told, trial: TrialSummary) -> None:
     """Change a trial as the observer does: the table knows it before anybody is told."""
     told.trials.put(trial)
     told.trial_changed(trial)
+
+
+def job_of(spec: RunSpec, source: TrialSource, root: Path = Path("nowhere")) -> Job:
+    """A run that leaves nothing behind."""
+    storage = Storage(root)
+    return Job(spec, storage, storage.run(spec.name), TrialTable(), source, lambda trials: Conclusion())
+
+
+def fleet_of(
+    spec: RunSpec,
+    source: TrialSource,
+    listeners: Sequence[Listener] = (),
+    capacity: Callable[[], tuple[float, float]] = lambda: (9.0, 0.0),
+    concurrent: int | None = 9,
+) -> Fleet:
+    """A fleet of one run that is open."""
+    spec = spec.model_copy(update={"resources": Resources(concurrent=concurrent)})
+    fleet = Fleet(Alone(OpenRun(job_of(spec, source), listeners)), capacity, concurrent)
+    assert fleet._at(0) is not None
+    return fleet

@@ -12,12 +12,11 @@ import torch
 
 from benchmarks.analytic import AnalyticTrial
 from tausearch.choosing import FixedSource
-from tausearch.cluster import fit_at_once
+from tausearch.cluster import capacity_here, fit_at_once
 from tausearch.cluster.pilot import propose
-from tausearch.driving import Job
+from tausearch.driving import Alone, Fleet, Job, OpenRun, StorageWatch
 from tausearch.driving.observer import RecordListener
 from tausearch.driving.tune_run import run_on_tune
-from tausearch.driving.watch import StorageWatch
 from tausearch.runs import Conclusion, ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialTable
 from trainables.device import CONTEXT_BYTES, claim, fence
 
@@ -68,8 +67,9 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     directory = storage.run("greedy")
     source = FixedSource((number, points) for number in range(4))
     record = Record(directory.record)
-    job = Job(spec, storage, directory, TrialTable(), source, lambda trials: Conclusion(), trainable=GreedyTrial)
-    run_on_tune(job, [RecordListener(record)], lambda: None, StorageWatch(directory))
+    job = Job(spec, storage, directory, TrialTable(), source, lambda trials: Conclusion())
+    fleet = Fleet(Alone(OpenRun(job, [RecordListener(record)])), capacity_here, concurrent=4)
+    run_on_tune(fleet, directory, GreedyTrial, lambda: None, StorageWatch(directory))
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]
     assert "OutOfMemoryError" in (trials[2].error or "")

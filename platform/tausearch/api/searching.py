@@ -104,6 +104,21 @@ def run_search(
     Returns:
         All trials and the best configuration.
     """
+    job = search_job(spec, storage, directory, listeners=listeners, trainable=trainable)
+    run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
+    best = load_best(directory.best_file) if directory.best_file.exists() else None
+    return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)
+
+
+def search_job(
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    *,
+    listeners: Sequence[Listener] = (),
+    trainable: type[Trainable] = Trial,
+) -> Job:
+    """Return a search as it is driven, from wherever its record says that it is; see `run_search`."""
     history = Record(directory.record).trials()
     trials = TrialTable(history)
     source = OptunaSource(spec, history)
@@ -115,7 +130,4 @@ def run_search(
 
     naming = partial(identify, spec, directory)
     everyone: tuple[Listener, ...] = (BestListener(spec, directory, trials), mirror, *listeners)
-    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, naming, trainable)
-    run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
-    best = load_best(directory.best_file) if directory.best_file.exists() else None
-    return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)
+    return Job(spec, storage, directory, trials, source, conclude_search, everyone, naming, trainable)

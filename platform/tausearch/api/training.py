@@ -68,10 +68,16 @@ def run_training(
     Returns:
         Every seed's trial, and mean and standard deviation of the metrics.
     """
+    run = drive(
+        training_job(spec, storage, directory), address=address, time_budget=time_budget, progress_to=progress_to
+    )
+    results = directory.results_file if directory.results_file.exists() else None
+    return FinalResult(**vars(run), summary=summarise(run.trials), results_file=results)
+
+
+def training_job(spec: RunSpec, storage: Storage, directory: RunDirectory) -> Job:
+    """Return a final run as it is driven, from wherever its record says that it is; see `run_training`."""
     trials = TrialTable(Record(directory.record).trials())
     ended = {trial.number for trial in trials if trial.status != "running"}
     source = FixedSource((number, {}) for number in range(len(spec.seeds)) if number not in ended)
-    job = Job(spec, storage, directory, trials, source, partial(conclude, spec, directory))
-    run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
-    results = directory.results_file if directory.results_file.exists() else None
-    return FinalResult(**vars(run), summary=summarise(run.trials), results_file=results)
+    return Job(spec, storage, directory, trials, source, partial(conclude, spec, directory))

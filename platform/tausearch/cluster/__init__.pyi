@@ -1,4 +1,4 @@
-from .capacity import at_once, at_once_here, fit_at_once, local_cpus
+from .capacity import at_once, capacity_here, fit_at_once, local_cpus
 from .head import head_watched
 from .pilot import with_measured_share
 from .preflight import require_fit_nodes
@@ -6,7 +6,7 @@ from .session import ray_session, require_reachable
 
 __all__ = [
     "at_once",
-    "at_once_here",
+    "capacity_here",
     "fit_at_once",
     "head_watched",
     "local_cpus",

@@ -33,9 +33,9 @@ def at_once(spec: RunSpec, cpus: float, gpus: float) -> int:
     return min(fits, max(2, spec.trials // 4)) if learns else fits
 
 
-def at_once_here(spec: RunSpec) -> int:
-    """Return what `at_once` says of the Ray that this process is connected to, as it is now: nodes join and go."""
+def capacity_here() -> tuple[float, float]:
+    """Return how many CPUs and GPUs the Ray has that this process is connected to, now: nodes join and go."""
     import ray  # takes seconds to import
 
     has = ray.cluster_resources()
-    return at_once(spec, has.get("CPU", 1), has.get("GPU", 0))
+    return has.get("CPU", 1), has.get("GPU", 0)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tausearch.runs import RunDirectory, TrialSummary, trial_name
+from tausearch.driving.home import Home
+from tausearch.runs import RunDirectory, Storage, TrialSummary
 from trainables.state import check_state, damaged_files
 
 
@@ -50,6 +51,22 @@ def set_aside_damaged(directory: RunDirectory, trials: Iterable[TrialSummary]) -
     return lines
 
 
+def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
+    """Tidy up what drivers before this one left: checkpoints that nobody continues, and those that are damaged.
+
+    Returns:
+        A line for every file that was put aside.
+
+    Raises:
+        OSError: If the storage fails.
+    """
+    known = list(trials)
+    for trial in known:
+        if trial.status != "running":  # a driver was killed before it could
+            remove_checkpoints(directory, trial.number)
+    return set_aside_damaged(directory, known)
+
+
 def remove_older(newest: Path) -> None:
     """Remove the checkpoints beside a trial's newest one but the last before it: the newest may have been cut short.
 
@@ -70,7 +87,10 @@ def remove_checkpoints(directory: RunDirectory, number: int) -> None:
 
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
-    name = trial_name(number)
-    yield from directory.ray.glob(f"attempt-*/{name}/checkpoint_*")
-    # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
-    yield from directory.ray.glob(f"attempt-*/{name}_*/checkpoint_*")
+    """Yield a trial's checkpoints, whether its run was driven alone or in a campaign."""
+    homes: tuple[Home, ...] = (directory, *Storage(directory.path.parent).campaigns())
+    for home in homes:
+        name = home.trial_folder(directory.name, number)
+        yield from home.ray.glob(f"attempt-*/{name}/checkpoint_*")
+        # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
+        yield from home.ray.glob(f"attempt-*/{name}_*/checkpoint_*")

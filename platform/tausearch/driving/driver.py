@@ -1,30 +1,53 @@
-"""Drive a run from its specification to its end: what searches and final runs share around the trials."""
+"""Drive runs from their specifications to their ends: what searches, final runs and campaigns share around trials."""
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from functools import partial
 
 import torch
+from ray.tune import Trainable
 
-from tausearch.cluster import at_once, head_watched, local_cpus, ray_session, require_fit_nodes
-from tausearch.driving.checkpoints import set_aside_damaged
+from tausearch.cluster import at_once, capacity_here, head_watched, local_cpus, ray_session, require_fit_nodes
+from tausearch.driving.books import Books
+from tausearch.driving.checkpoints import ready
+from tausearch.driving.fleet import Alone, Fleet, Line, OpenRun
+from tausearch.driving.home import Home
 from tausearch.driving.interrupt import Interrupt, interruptible
 from tausearch.driving.job import Job
-from tausearch.driving.observer import RecordListener
 from tausearch.driving.tune_run import run_on_tune
 from tausearch.driving.watch import StorageWatch
-from tausearch.runs import Conclusion, Record, RunResult, RunSpec, StorageError, all_ended, at_rest
+from tausearch.runs import Resources, RunResult, RunSpec, StorageError
 from tausearch.screen import ProgressDisplay, Stream, chatter_to, command_on
-from tausearch.tracking import Tracker
 from trainables.data import BenchmarkRef
-from trainables.methods import get_method
+from trainables.trial import Trial
 
-URGENT_SECONDS = 8.0  # that each of two waits for MLflow may take after SIGTERM; what it lacks then, `sync` adds
+
+@dataclass(frozen=True)
+class Drive:
+    """How runs are driven together.
+
+    Attributes:
+        home: Where the driver keeps what is its own.
+        resources: The most that any trial gets.
+        read: Files and folders outside the storage that trials read.
+        go_on: The command that continues them.
+        address: Of a running Ray cluster, or None.
+        concurrent: Trials at a time, of all runs together; None for as many as fit.
+        trainable: What a trial runs; another one measures the platform alone.
+    """
+
+    home: Home
+    resources: Resources
+    read: Sequence[str]
+    go_on: str
+    address: str | None = None
+    concurrent: int | None = None
+    trainable: type[Trainable] = Trial
 
 
 def drive(
@@ -49,92 +72,73 @@ def drive(
         OSError: If something else could not be read or written.
     """
     spec, directory = job.spec, job.directory
-    record = _record(job)
     with ExitStack() as stack:
         interrupt = stack.enter_context(interruptible(time_budget))
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen))
         progress.say(_headline(job, on_cluster=address is not None))
-        for line in set_aside_damaged(directory, job.trials):
+        for line in ready(directory, job.trials):
             progress.say(line)
-        tracker = Tracker(spec, job.trials, job.storage, spec.tracking_uri)
+        books = Books(job)
+        how = Drive(
+            home=directory,
+            resources=spec.resources,
+            read=read_by_trials(spec),
+            go_on=command_on("resume", spec.name, job.storage.root),
+            address=address,
+            concurrent=spec.resources.concurrent,
+            trainable=job.trainable,
+        )
         watch = StorageWatch(directory)
-        resume = command_on("resume", spec.name, job.storage.root)
-        listeners = [RecordListener(record), *job.listeners, tracker, progress]
-
-        def run(on_step: Callable[[], None]) -> None:
-            run_on_tune(job, listeners, on_step, watch)
-
-        with (
-            head_watched(address, progress.say, resume) if address else nullcontext(),
-            interrupt.not_stuck(partial(_leave_at_once, progress.say, resume)),
-        ):
-            _run_on_ray(job, address, interrupt, watch, run)
-        interrupt.protected = True
+        drive_together(Alone(OpenRun(job, [*books.listeners, progress])), how, interrupt, watch, progress.say)
         if watch.problem is not None:
-            tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
-            raise StorageError(f"{watch.problem}; mend that, then: {resume}")
-        trials = record.trials()
-        ended = all_ended(trials, spec.trials)
-        interrupted = interrupt.requested and not ended
-        out_of_time = interrupt.out_of_time and not ended and not interrupted
-        for trial in trials:
-            tracker.trial_changed(trial)  # also those that an earlier driver could not write
-        conclusion = job.conclude(trials)  # before MLflow, which may keep us waiting
-        longest = URGENT_SECONDS if interrupt.urgent else math.inf
-        job.identify(trials, tracker.settle(longest))
-        tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion, longest)
-    return RunResult(
-        name=directory.name,
-        path=directory.path,
-        trials=at_rest(trials),
-        signal=interrupt.signal if interrupted else None,
-        out_of_time=out_of_time,
-        log_file=directory.log_file,
-        tracking_uri=tracker.uri,
-        tracking_error=tracker.error,
-    )
+            books.abandon()
+            raise StorageError(f"{watch.problem}; mend that, then: {how.go_on}")
+        return books.conclude(interrupt)
 
 
-def _record(job: Job) -> Record:
-    spec = job.spec
-    constants = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
-    extra = [metric.name for metric in get_method(spec.method).metrics]
-    texts = [name for name, dimension in spec.space.items() if not dimension.numbers]
-    return Record(
-        job.directory.record, constants, tasks=spec.protocol.tasks, names=spec.metrics, extra=extra, texts=texts
-    )
-
-
-def _run_on_ray(
-    job: Job,
-    address: str | None,
-    interrupt: Interrupt,
-    watch: StorageWatch,
-    run: Callable[[Callable[[], None]], None],
+def drive_together(
+    line: Line, how: Drive, interrupt: Interrupt, watch: StorageWatch, say: Callable[[str], None]
 ) -> None:
-    """Start or join Ray and call `run`, until it ends or a person, the time budget or the storage stops it.
+    """Start or join Ray and run all trials of some runs on it, until they end or something stops them.
 
-    Afterwards `interrupt` and `watch` know which. `run` is given what to call whenever Tune goes round its event loop.
+    Afterwards `interrupt` and `watch` know what did, and no signal ends this process any more.
+
+    Args:
+        line: The runs.
+        how: How they are driven.
+        interrupt: Listens to signals, and knows the time budget.
+        watch: Looks after the storage.
+        say: Prints a line for a person.
 
     Raises:
-        InputError: If the cluster cannot run it.
+        InputError: If the cluster cannot run them.
         OSError: If something could not be read or written and the storage is not why.
     """
+    fleet = Fleet(line, capacity_here, how.concurrent)
+    address = how.address
+    with (
+        head_watched(address, say, how.go_on) if address else nullcontext(),
+        interrupt.not_stuck(partial(_leave_at_once, say, how.go_on)),
+    ):
+        _run_on_ray(fleet, how, interrupt, watch)
+    interrupt.protected = True
 
+
+def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWatch) -> None:
     def on_step() -> None:
         if watch.look():
             interrupt.stop()
         interrupt.stop_tune()
 
     try:
-        with ray_session(job.spec.resources, address):
+        with ray_session(how.resources, how.address):
             interrupt.listen()
             interrupt.check()
-            if address is not None:
-                require_fit_nodes(job.spec.resources, job.directory.path, _read_by_trials(job.spec))
+            if how.address is not None:
+                require_fit_nodes(how.resources, how.home.path, how.read)
                 interrupt.check()
-            run(on_step)
+            run_on_tune(fleet, how.home, how.trainable, on_step, watch)
     except KeyboardInterrupt:
         if not interrupt.must_stop:
             interrupt.note(signal.SIGINT)
@@ -145,13 +149,13 @@ def _run_on_ray(
             raise
 
 
-def _leave_at_once(say: Callable[[str], None], resume: str) -> None:
+def _leave_at_once(say: Callable[[str], None], go_on: str) -> None:
     """End this process where Ray keeps it from ending in order; the record has all that was finished."""
-    say(f"stopped by SIGTERM; Ray did not answer, but nothing that was finished is lost; continue with: {resume}")
+    say(f"stopped by SIGTERM; Ray did not answer, but nothing that was finished is lost; continue with: {go_on}")
     os._exit(128 + signal.SIGTERM)
 
 
-def _read_by_trials(spec: RunSpec) -> list[str]:
+def read_by_trials(spec: RunSpec) -> list[str]:
     """Return the files and folders outside the storage that trials read, where there are any."""
     paths = (spec.protocol.weights, spec.data_root, BenchmarkRef.parse(spec.benchmark).path)
     return [path for path in paths if path is not None]

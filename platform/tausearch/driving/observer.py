@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,44 +10,37 @@ from typing import Any
 from ray import tune
 from ray.exceptions import RayActorError
 
-from tausearch.driving.job import Listener
+from tausearch.driving.fleet import Fleet, OpenRun
 from tausearch.driving.tune_adapters import latest_error, status_of
 from tausearch.driving.watch import StorageWatch
-from tausearch.runs import Record, TrialSummary, TrialTable, final_value, metrics_of
-from trainables.metrics import MetricNames
+from tausearch.runs import Record, TrialSummary, final_value, metrics_of
 
 
 class Observer(tune.Callback):
-    """The one Tune callback of a run.
+    """The one Tune callback of a driver. A run's table of trials is kept up to date here, before anybody is told.
 
     Args:
-        listeners: Told of every change, in this order; the record is the first.
-        trials: All trials of the run; kept up to date here, before anybody is told.
-        names: Of the accuracies.
+        fleet: The runs; each one's listeners are told of what happens to its trials.
         on_step: Called whenever Tune goes round its event loop.
         watch: Is told of what could not be written.
         on_saved: Called with the folder of a checkpoint that a trial has left.
-        on_end: Called with the number of a trial that has ended, once Tune is done with it.
+        on_end: Called with run and number of a trial that has ended, once Tune is done with it.
     """
 
     def __init__(
         self,
-        listeners: Iterable[Listener],
-        trials: TrialTable,
-        names: MetricNames,
+        fleet: Fleet,
         on_step: Callable[[], None],
         watch: StorageWatch,
         on_saved: Callable[[Path], None] = lambda checkpoint: None,
-        on_end: Callable[[int], None] = lambda number: None,
+        on_end: Callable[[OpenRun, int], None] = lambda run, number: None,
     ) -> None:
-        self.listeners = list(listeners)
-        self.trials = trials
-        self.names = names
+        self.fleet = fleet
         self.on_step = on_step
         self.watch = watch
         self.on_saved = on_saved
         self.on_end = on_end
-        self._ended: list[int] = []  # since Tune last looked for an event
+        self._ended: list[tuple[OpenRun, int]] = []  # since Tune last looked for an event
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""
@@ -65,7 +58,7 @@ class Observer(tune.Callback):
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial starts, or starts again after its process died."""
         if not self._has_ended(trial):
-            self._tell(self._summary(trial))
+            self._tell(self._run(trial), self._summary(trial))
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -85,8 +78,8 @@ class Observer(tune.Callback):
             rows = [other for other in summary.rows if other["task"] < row["task"]] + [row]
             summary = replace(summary, rows=rows, value=final_value(row))
         if result.get("done"):  # Tune sets it for trials that are stopped early, too
-            summary = replace(summary, status=status_of(result, False, self.names.final_accuracy))
-        self._tell(summary)
+            summary = replace(summary, status=status_of(result, False, self._run(trial).names.final_accuracy))
+        self._tell(self._run(trial), summary)
 
     def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any) -> None:
         """A checkpoint of a trial lies in the run directory."""
@@ -95,33 +88,35 @@ class Observer(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial is over and its last checkpoint saved."""
         if self._has_ended(trial):
-            self._ended.append(trial.config["trial"])
+            self._ended.append((self._run(trial), trial.config["trial"]))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time; one that could not write is to be continued."""
         if self.watch.failed(latest_error(trial)) or self._has_ended(trial):
             return
         summary = replace(self._summary(trial), status="failed", error=_reason(trial))
-        self._tell(summary)
-        self._ended.append(summary.number)
+        self._tell(self._run(trial), summary)
+        self._ended.append((self._run(trial), summary.number))
 
     def _let_go(self) -> None:
         while self._ended:
-            self.on_end(self._ended.pop())
+            self.on_end(*self._ended.pop())
 
     def _has_ended(self, trial: Any) -> bool:
         """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""
         return self._summary(trial).status != "running"
 
+    def _run(self, trial: Any) -> OpenRun:
+        return self.fleet[trial.config["run"]]
+
     def _summary(self, trial: Any) -> TrialSummary:
         config = trial.config
-        new = TrialSummary(config["trial"], config["seed"], "running", dict(config["hyperparameters"]))
-        return self.trials.get(new.number) or new
+        return self._run(trial).summary(config["trial"], config["seed"], config["hyperparameters"])
 
-    def _tell(self, summary: TrialSummary) -> None:
-        self.trials.put(summary)
+    def _tell(self, run: OpenRun, summary: TrialSummary) -> None:
+        run.job.trials.put(summary)
         # Once the storage has failed, the record may lack what the table has: nobody is told but the record itself.
-        told = self.listeners if self.watch.problem is None else self.listeners[:1]
+        told = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:
             for listener in told:
                 listener.trial_changed(summary)

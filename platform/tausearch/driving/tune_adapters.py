@@ -1,4 +1,4 @@
-"""What Tune asks for, answered by a `TrialSource`: which trial comes next, and whether one should stop.
+"""What Tune asks for, answered by a `Fleet`: which trial comes next, and whether one should stop.
 
 Tune's own OptunaSearch is not used because it tells Optuna that a trial stopped early is complete, and leaves one that
 reported NaN running for ever. Tune's own schedulers are not used because their state does not survive a resume.
@@ -6,9 +6,7 @@ reported NaN running for ever. Tune's own schedulers are not used because their 
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,59 +17,38 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from search_spaces import Scalar
-from tausearch.choosing import TrialSource
+from tausearch.driving.fleet import Fleet, OpenRun
 from tausearch.runs import Status
-from trainables.metrics import MetricNames
-
-LIMIT_SECONDS = 1.0  # for which an answer to "how many at a time" holds
 
 
 class TuneSearcher(Searcher):
-    """Lets Tune take its trials from a `TrialSource`, and tells it how they end.
+    """Lets Tune take its trials from a `Fleet`, and tells their runs how they end.
 
     Args:
-        source: The source that says which trial comes next and is told how trials end.
-        make_config: Turns a trial's number and hyperparameters into the config that Tune passes to the worker.
-        names: The names of the accuracies that the trials report; larger is better.
-        at_once: Function that says how many trials there may be at a time; asked repeatedly, because a cluster grows.
+        fleet: The runs, whose sources say which trial comes next and are told how trials end.
     """
 
-    def __init__(
-        self,
-        source: TrialSource,
-        make_config: Callable[[int, dict[str, Scalar]], dict[str, Any]],
-        names: MetricNames,
-        at_once: Callable[[], int],
-    ) -> None:
-        super().__init__(metric=names.average_accuracy, mode="max")
-        self.source = source
-        self.make_config = make_config
-        self.final_metric = names.final_accuracy
-        self.at_once = at_once
-        self.numbers: dict[str, int] = {}  # of trials that have not ended
-        self._limit, self._asked = 0, -math.inf
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__()
+        self.fleet = fleet
+        self.trials: dict[str, tuple[OpenRun, int]] = {}  # that have not ended: of which run, and their numbers
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Return the config of the next trial, None for "not now", or that there are no more."""
-        if time.monotonic() - self._asked > LIMIT_SECONDS:
-            self._limit, self._asked = self.at_once(), time.monotonic()
-        if len(self.numbers) >= self._limit:
-            return None
-        suggestion = self.source.next()
-        if suggestion is None:
-            return Searcher.FINISHED
-        self.numbers[trial_id] = suggestion[0]
-        return self.make_config(*suggestion)
+        found = self.fleet.next()
+        if found is None:
+            return Searcher.FINISHED if self.fleet.finished else None
+        run, number, hyperparameters = found
+        self.trials[trial_id] = run, number
+        return run.job.config(number, hyperparameters).as_dict()
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Pass the end of a trial on; its last result, which no scheduler sees, counts as a report too."""
-        number = self.numbers.pop(trial_id)
+        run, number = self.trials.pop(trial_id)
+        final = run.names.final_accuracy
         if result and "task" in result and not error:
-            self.source.report(number, int(result["task"]), float(result[self.metric]))
-        self.source.finish(
-            number, status_of(result, error, self.final_metric), result.get(self.final_metric) if result else None
-        )
+            run.job.source.report(number, int(result["task"]), float(result[run.names.average_accuracy]))
+        run.finish(number, status_of(result, error, final), result.get(final) if result else None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""
@@ -85,17 +62,15 @@ class TuneSearcher(Searcher):
 
 
 class TuneScheduler(FIFOScheduler):
-    """Runs trials in the order in which they come and stops those that the source wants stopped.
+    """Runs trials in the order in which they come and stops those that their run's source wants stopped.
 
     Args:
-        source: The source that is told of every task's result and says whether to stop.
-        metric: The name of the metric that is reported to the source after every task.
+        fleet: The runs, whose sources are told of every task's result and say whether to stop.
     """
 
-    def __init__(self, source: TrialSource, metric: str) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         super().__init__()
-        self.source = source
-        self.value_name = metric
+        self.fleet = fleet
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
         """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
@@ -112,7 +87,9 @@ class TuneScheduler(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Pass a task's result on and return the decision."""
-        stop = self.source.report(trial.config["trial"], int(result["task"]), float(result[self.value_name]))
+        run = self.fleet[trial.config["run"]]
+        value = float(result[run.names.average_accuracy])
+        stop = run.job.source.report(trial.config["trial"], int(result["task"]), value)
         return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,62 +1,56 @@
-"""Run the trials of a run on Ray Tune."""
+"""Run the trials of a fleet on Ray Tune."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from ray import tune
-from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
+from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, Trainable, TuneConfig
 
-from search_spaces import Scalar
-from tausearch.cluster import at_once_here
 from tausearch.driving.checkpoints import remove_checkpoints, remove_older
-from tausearch.driving.job import Job, Listener
+from tausearch.driving.fleet import Fleet, OpenRun
+from tausearch.driving.home import Home
 from tausearch.driving.observer import Observer
 from tausearch.driving.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.driving.watch import StorageWatch
-from tausearch.runs import RunDirectory, trial_name
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
 
-def run_on_tune(job: Job, listeners: Iterable[Listener], on_step: Callable[[], None], watch: StorageWatch) -> None:
-    """Run every trial that the job's source hands out, on the Ray that this process is connected to.
+def run_on_tune(
+    fleet: Fleet, home: Home, trainable: type[Trainable], on_step: Callable[[], None], watch: StorageWatch
+) -> None:
+    """Run every trial that a fleet hands out, on the Ray that this process is connected to.
 
     Args:
-        job: The run to drive, with its source of trials.
-        listeners: The listeners that are told of every change, in this order.
+        fleet: The runs to drive, with their sources of trials.
+        home: Where Tune writes.
+        trainable: What a trial runs.
         on_step: Function that is called whenever Tune goes round its event loop.
         watch: The watch that is told of what could not be written.
     """
-    spec, directory = job.spec, job.directory
 
-    def make_config(number: int, hyperparameters: dict[str, Scalar]) -> dict[str, Any]:
-        return job.config(number, hyperparameters).as_dict()
+    def forget(run: OpenRun, number: int) -> None:
+        remove_checkpoints(run.job.directory, number)
 
-    def forget(number: int) -> None:
-        remove_checkpoints(directory, number)
+    def folder_name(trial: Any) -> str:
+        return home.trial_folder(trial.config["run"], trial.config["trial"])
 
-    for trial in job.trials:
-        if trial.status != "running":  # a driver was killed before it could
-            forget(trial.number)
-    searcher = TuneSearcher(job.source, make_config, spec.metrics, lambda: at_once_here(spec))
-    observer = Observer(listeners, job.trials, spec.metrics, on_step, watch, remove_older, forget)
-    resources = {"cpu": spec.resources.cpus_per_trial, "gpu": spec.resources.gpus_per_trial}
     tuner = tune.Tuner(
-        tune.with_resources(job.trainable, resources),
+        tune.with_resources(trainable, _resources),
         tune_config=TuneConfig(
-            search_alg=searcher,
-            scheduler=TuneScheduler(job.source, spec.metrics.average_accuracy),
-            num_samples=spec.trials,  # at most: the source says when there are no more
+            search_alg=TuneSearcher(fleet),
+            scheduler=TuneScheduler(fleet),
+            num_samples=-1,  # the fleet says when there are no more
             reuse_actors=True,
-            trial_dirname_creator=_folder_name,
+            trial_dirname_creator=folder_name,
         ),
         run_config=RunConfig(
-            name=_next_attempt(directory),
-            storage_path=str(directory.ray),
-            callbacks=[observer],
+            name=_next_attempt(home),
+            storage_path=str(home.ray),
+            callbacks=[Observer(fleet, on_step, watch, remove_older, forget)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `remove_older` says which are kept
             verbose=0,
@@ -65,11 +59,12 @@ def run_on_tune(job: Job, listeners: Iterable[Listener], on_step: Callable[[], N
     tuner.fit()
 
 
-def _folder_name(trial: Any) -> str:
-    return trial_name(trial.config["trial"])
+def _resources(config: dict[str, Any]) -> PlacementGroupFactory:
+    """Return what a trial gets."""
+    return PlacementGroupFactory([{"CPU": config["threads"], "GPU": config["gpu_share"]}])
 
 
-def _next_attempt(directory: RunDirectory) -> str:
+def _next_attempt(home: Home) -> str:
     """Name a driver's own folder, differently from all others' on the same cluster.
 
     Ray keeps a working copy of it under its name and the second in which it was made. Two drivers that shared one would
@@ -78,5 +73,5 @@ def _next_attempt(directory: RunDirectory) -> str:
     Returns:
         The folder's name, `attempt-<number>-<random>`.
     """
-    done = len(list(directory.ray.glob("attempt-*"))) if directory.ray.exists() else 0
+    done = len(list(home.ray.glob("attempt-*"))) if home.ray.exists() else 0
     return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"

@@ -8,21 +8,22 @@ from pathlib import Path
 
 from ray.exceptions import RayTaskError
 
-from tausearch.runs import RunDirectory, shortage
+from tausearch.driving.home import Home
+from tausearch.runs import shortage
 
 _EVERY = 2.0  # seconds
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ENOTCONN}
 
 
 class StorageWatch:
-    """Looks after the storage of one run, at most every two seconds.
+    """Looks after the storage of what is driven, at most every two seconds.
 
     Args:
-        directory: The run directory, which exists.
+        home: Its folder, which exists.
     """
 
-    def __init__(self, directory: RunDirectory) -> None:
-        self.directory = directory
+    def __init__(self, home: Home) -> None:
+        self.home = home
         self.problem: str | None = None
         self._next = 0.0
 
@@ -30,7 +31,7 @@ class StorageWatch:
         """Say whether there is a problem; once found it stays."""
         if self.problem is None and time.monotonic() > self._next:
             self._next = time.monotonic() + _EVERY
-            self.problem = find_problem(self.directory)
+            self.problem = find_problem(self.home)
         return self.problem is not None
 
     def failed(self, error: BaseException | None) -> bool:
@@ -38,21 +39,21 @@ class StorageWatch:
         cause = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(cause, OSError):
             return False
-        self.problem = self.problem or find_problem(self.directory)
+        self.problem = self.problem or find_problem(self.home)
         if self.problem is None and cause.errno in _STORAGE_ERRORS:
-            self.problem = _line(self.directory.path, str(cause))
+            self.problem = _line(self.home.path, str(cause))
         return self.problem is not None
 
 
-def find_problem(directory: RunDirectory) -> str | None:
-    """Return what is wrong with the storage of a run, in one line; None if nothing is."""
+def find_problem(home: Home) -> str | None:
+    """Return what is wrong with the storage of what is driven, in one line; None if nothing is."""
     try:
-        if not directory.spec_file.is_file():
-            return _line(directory.path, "is gone")
-        problem = shortage(directory.path)
+        if not home.spec_file.is_file():
+            return _line(home.path, "is gone")
+        problem = shortage(home.path)
     except OSError as error:
         problem = error.strerror or str(error)
-    return None if problem is None else _line(directory.path, problem)
+    return None if problem is None else _line(home.path, problem)
 
 
 def _line(path: Path, problem: str) -> str:

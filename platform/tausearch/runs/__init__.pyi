@@ -4,6 +4,7 @@ from .disk import StorageError, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
+    CampaignDirectory,
     RunDirectory,
     Storage,
     open_storage,
@@ -22,6 +23,7 @@ from .trials import Status, TrialSummary, TrialTable, all_ended, at_rest, best_t
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "CampaignDirectory",
     "Conclusion",
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 DEFAULT_STORAGE = "./tausearch-runs"
 DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
-_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png")
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "campaigns")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -55,6 +55,24 @@ class Storage:
         return self.root / "mlflow-artifacts"
 
     @property
+    def campaigns_folder(self) -> Path:
+        """The folder of what campaigns have beside their runs, one folder each."""
+        return self.root / "campaigns"
+
+    def campaign(self, name: str) -> CampaignDirectory:
+        """Return the folder of the campaign of that name, which need not exist.
+
+        Raises:
+            InputError: If the name is not allowed.
+        """
+        return CampaignDirectory(self.campaigns_folder / _checked(name))
+
+    def campaigns(self) -> list[CampaignDirectory]:
+        """Return the folders of all campaigns, oldest first."""
+        found = [each for each in map(CampaignDirectory, self.campaigns_folder.glob("[!.]*")) if each.exists()]
+        return sorted(found, key=lambda each: (each.spec_file.stat().st_mtime, each.name))
+
+    @property
     def comparison_figure(self) -> Path:
         """The picture that `tausearch compare` draws."""
         return self.root / "compare.png"
@@ -65,11 +83,7 @@ class Storage:
         Raises:
             InputError: If the name is not allowed, or is reserved for what all runs share.
         """
-        if not _NAME.fullmatch(name):
-            raise InputError(
-                f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit"
-            )
-        if name in _RESERVED:
+        if _checked(name) in _RESERVED:
             raise InputError(f"name {name!r}: is taken by what all runs share; choose another")
         return RunDirectory(self.root / name)
 
@@ -161,6 +175,10 @@ class RunDirectory:
         """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
         return self.path / "ray"
 
+    def trial_folder(self, run: str, number: int) -> str:
+        """Return the name that the folder of a trial has in an attempt's; the run is this one."""
+        return trial_name(number)
+
     def kept(self, number: int) -> Path:
         """What the checkpoints of a trial share, whichever attempt they are of; see `trainables.state`."""
         return self.path / "state" / trial_name(number)
@@ -179,6 +197,57 @@ class RunDirectory:
     def results_file(self) -> Path:
         """The file with the test results of a final run."""
         return self.path / "results.json"
+
+
+@dataclass(frozen=True)
+class CampaignDirectory:
+    """The folder of what a campaign has beside its runs, which lie in the storage root like all others."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Name of the campaign, which is the folder's name."""
+        return self.path.name
+
+    def exists(self) -> bool:
+        """Whether there is such a campaign."""
+        return self.spec_file.is_file()
+
+    @property
+    def spec_file(self) -> Path:
+        """The cells, and the names of their runs."""
+        return self.path / "campaign.yaml"
+
+    @property
+    def log_file(self) -> Path:
+        """The file with what Ray, Optuna and MLflow printed."""
+        return self.path / "log.txt"
+
+    @property
+    def lock_file(self) -> Path:
+        """The lock file that the driver holds as long as it lives."""
+        return self.path / "driver.lock"
+
+    @property
+    def ray(self) -> Path:
+        """Ray Tune's own files: checkpoints and logs of the trials of all cells, one folder per attempt."""
+        return self.path / "ray"
+
+    def trial_folder(self, run: str, number: int) -> str:
+        """Return the name that the folder of a run's trial has in an attempt's."""
+        return f"{run}.{trial_name(number)}"
+
+
+def _checked(name: str) -> str:
+    """Return a name that can be that of a folder.
+
+    Raises:
+        InputError: If it cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit")
+    return name
 
 
 def open_storage(root: str | Path, *, write: bool) -> Storage:

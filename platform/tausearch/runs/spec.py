@@ -114,6 +114,7 @@ class RunSpec(Strict):
         seed = self.seeds[number] if self.seeds else self.seed
         artifacts = None if directory is None or self.purpose == "search" else directory.artifacts / f"seed_{seed}"
         return TrialConfig(
+            run=self.name,
             trial=number,
             benchmark=self.benchmark,
             purpose=self.purpose,

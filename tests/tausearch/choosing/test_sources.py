@@ -11,10 +11,10 @@ from search_spaces.schema import Choices, Range
 from tausearch.choosing import FixedSource, OptunaSource, SearchStudy
 from tausearch.choosing.sources import grid_points
 from tausearch.cluster import at_once
-from tausearch.driving import tune_adapters
+from tausearch.driving import fleet as fleet_module
 from tausearch.driving.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import Resources, RunSpec, Status, best_trial
-from tests.support.trials import make_trial
+from tests.support.trials import fleet_of, make_trial
 from trainables.metrics import VALIDATION
 
 FINAL, AVERAGE = VALIDATION.final_accuracy, VALIDATION.average_accuracy
@@ -82,14 +82,13 @@ def test_what_optuna_is_told(spec: RunSpec, status: Status, state: str) -> None:
 
 def test_a_trial_stopped_early_never_wins(spec: RunSpec) -> None:
     source = OptunaSource(spec)
-    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, VALIDATION, lambda: 9)
+    fleet = fleet_of(spec, source)
+    searcher = TuneSearcher(fleet)
     for trial_id in ("early", "whole", "diverged"):
         assert searcher.suggest(trial_id)
     searcher.on_trial_complete("early", {"task": 1, AVERAGE: 99.0})
-    result = {"task": 1, AVERAGE: 80.0}
-    assert (
-        TuneScheduler(source, AVERAGE).on_trial_result(None, SimpleNamespace(config={"trial": 1}), result) == "CONTINUE"
-    )
+    trial = SimpleNamespace(config={"run": spec.name, "trial": 1})
+    assert TuneScheduler(fleet).on_trial_result(None, trial, {"task": 1, AVERAGE: 80.0}) == "CONTINUE"
     searcher.on_trial_complete("whole", {"task": 3, AVERAGE: 60.0, FINAL: 60.0})
     searcher.on_trial_complete("diverged", {"task": 2, AVERAGE: 0.0, "diverged": "loss is not finite"})
     assert source.study.optuna.best_trial.number == 1
@@ -170,8 +169,8 @@ def with_tasks(spec: RunSpec, scheduler: str, **changes: object) -> RunSpec:
 
 def run_trial(source: OptunaSource, accuracies: list[float]) -> int:
     """Run the next trial through Tune's adapters as far as it may go; returns the number of tasks that it did."""
-    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, VALIDATION, lambda: 9)
-    scheduler = TuneScheduler(source, AVERAGE)
+    fleet = fleet_of(source.study.spec, source)
+    searcher, scheduler = TuneSearcher(fleet), TuneScheduler(fleet)
     config = searcher.suggest("id")
     assert isinstance(config, dict)
     for task, value in enumerate(accuracies, start=1):
@@ -276,15 +275,19 @@ def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunS
 
 
 def test_a_cluster_that_grows_is_asked_again(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune_adapters, "LIMIT_SECONDS", 0.0)
+    monkeypatch.setattr(fleet_module, "HOLDS_SECONDS", 0.0)
     room = [1]
-    source = OptunaSource(spec)
-    searcher = TuneSearcher(source, lambda number, point: {"trial": number}, VALIDATION, lambda: room[0])
-    assert searcher.suggest("a") == {"trial": 0} and searcher.suggest("b") is None
+    searcher = TuneSearcher(fleet_of(spec, OptunaSource(spec), capacity=lambda: (float(room[0]), 0.0), concurrent=None))
+
+    def trial_of(trial_id: str) -> object:
+        suggested = searcher.suggest(trial_id)
+        return suggested["trial"] if isinstance(suggested, dict) else suggested
+
+    assert trial_of("a") == 0 and trial_of("b") is None
     room[0] = 2
-    assert searcher.suggest("b") == {"trial": 1} and searcher.suggest("c") is None
+    assert trial_of("b") == 1 and trial_of("c") is None
     searcher.on_trial_complete("a", {"task": 3, AVERAGE: 50.0, FINAL: 50.0})
-    assert searcher.suggest("c") == {"trial": 2}
+    assert trial_of("c") == 2
 
 
 def test_a_trial_that_was_to_stop_is_told_so_again(spec: RunSpec) -> None:

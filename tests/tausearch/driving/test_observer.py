@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tausearch.choosing import FixedSource
+from tausearch.driving import StorageWatch
 from tausearch.driving.observer import Observer
-from tausearch.driving.watch import StorageWatch
-from tausearch.runs import RunDirectory, TrialSummary, TrialTable
-from trainables.metrics import VALIDATION
+from tausearch.runs import RunDirectory, TrialSummary
+from tests.support.trials import fleet_of, search_spec
 
 TRIAL = SimpleNamespace(
-    config={"trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
+    config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
     error_file=None,
     pickled_error_file=None,
 )
@@ -38,6 +39,12 @@ def result(task: int, *, done: bool = False, **more: Any) -> dict[str, Any]:
 LAST = result(2, done=True, **{"val/final_accuracy": 50.0})
 
 
+def observing(*listeners: Heard, home: Path) -> Observer:
+    """An observer of one run, which is called `s`."""
+    fleet = fleet_of(search_spec().model_copy(update={"name": "s"}), FixedSource([]), listeners)
+    return Observer(fleet, lambda: None, StorageWatch(RunDirectory(home)))
+
+
 @pytest.fixture
 def heard() -> Heard:
     return Heard()
@@ -46,7 +53,7 @@ def heard() -> Heard:
 @pytest.fixture
 def observer(heard: Heard, tmp_path: Path) -> Observer:
     (tmp_path / "run.yaml").touch()
-    return Observer([heard], TrialTable(), VALIDATION, lambda: None, StorageWatch(RunDirectory(tmp_path)))
+    return observing(heard, home=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_p
             raise OSError(errno.ENOSPC, "no space")
 
     record = Full()
-    observer = Observer([record, heard], TrialTable(), VALIDATION, lambda: None, StorageWatch(RunDirectory(tmp_path)))
+    observer = observing(record, heard, home=tmp_path)
     observer.on_trial_result(0, [], TRIAL, result(1))
     observer.on_trial_result(0, [], TRIAL, LAST)
     assert [trial.tasks_done for trial in record.trials] == [1, 2] and heard.trials == []

@@ -14,6 +14,7 @@ from ray.tune.experiment import Trial
 
 from tausearch.choosing import FixedSource
 from tausearch.driving.tune_adapters import TuneScheduler, latest_error
+from tests.support.trials import fleet_of, search_spec
 
 
 @pytest.fixture
@@ -34,7 +35,9 @@ def fail(trial: Trial, cause: Exception) -> tuple[TuneScheduler, Any]:
     """What Tune does when it will try a trial again; returns the scheduler that is told, and Tune."""
     trial.status = Trial.RUNNING
     trial.handle_error(RayTaskError("train", "traceback", cause))
-    return TuneScheduler(FixedSource([]), "x"), SimpleNamespace(_cleanup_cached_actors=lambda force_all: None)
+    return TuneScheduler(fleet_of(search_spec(), FixedSource([]))), SimpleNamespace(
+        _cleanup_cached_actors=lambda force_all: None
+    )
 
 
 def test_an_error_is_known_before_it_reaches_the_storage(trial: Trial) -> None:

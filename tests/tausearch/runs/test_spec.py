@@ -28,6 +28,7 @@ def asked(spec: RunSpec) -> RunSpec:
 def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -> None:
     config = asked.trial(7, {"alpha": 2.0, "lr": 0.03}, store=tmp_path / "store", directory=RunDirectory(tmp_path))
     assert asdict(config) == {
+        "run": "digits-ita-lora-1",
         "trial": 7,
         "benchmark": "digits",
         "purpose": "search",
