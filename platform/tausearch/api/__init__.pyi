@@ -2,12 +2,13 @@ from .composing import Composed, Edited, compose, edit
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .drawing import Drawn, draw
 from .exporting import export_adapters, export_best
+from .opening import OpenBenchmark, open_benchmark
 from .planning import plan_search, plan_training
 from .requests import ComposeRequest, EditRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
 from .resuming import resume
-from .searching import SearchResult, run_search, search
+from .searching import SearchResult, run_search, search, search_job
 from .syncing import sync_run
-from .training import FinalResult, train
+from .training import FinalResult, train, training_job
 
 __all__ = [
     "CheckResult",
@@ -19,6 +20,7 @@ __all__ = [
     "Edited",
     "FiguresRequest",
     "FinalResult",
+    "OpenBenchmark",
     "ResumeRequest",
     "SearchRequest",
     "SearchResult",
@@ -30,12 +32,15 @@ __all__ = [
     "edit",
     "export_adapters",
     "export_best",
+    "open_benchmark",
     "plan_search",
     "plan_training",
     "prepare_dataset",
     "resume",
     "run_search",
     "search",
+    "search_job",
     "sync_run",
     "train",
+    "training_job",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.screen import LongWork
@@ -29,17 +30,25 @@ class OpenBenchmark:
     ref: BenchmarkRef
     source: BenchmarkSource
     data_root: str | None
+    _required: set[tuple[object, ...]] = field(default_factory=set, compare=False)
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> None:
-        """Make sure that a run can use it: every image that it will read is readable, every class large enough.
+        """Make sure, once, that a run can use it: every image that it reads is readable, every class large enough.
 
         Raises:
             InputError: If an image cannot be read, or a class has too few images.
         """
+        if (asked := (purpose, split_seed, reads)) in self._required:
+            return
         parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
         with LongWork() as work:
             require_usable(str(self.ref), self.data_root, parts, work.start)
         build_benchmark(self.source, purpose, split_seed, reads)
+        self._required.add(asked)
+
+
+Opening = Callable[[str, str | Path | None], OpenBenchmark]
+"""`open_benchmark`, or the same with a memory."""
 
 
 def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:

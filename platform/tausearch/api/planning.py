@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import torch
-
-from tausearch.api.opening import OpenBenchmark, open_benchmark
+from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.choosing import FIRST_STOP, require_runs, running_method, space_of
-from tausearch.cluster import fit_at_once, local_cpus, require_reachable
+from tausearch.cluster import plan_resources, require_gpu
 from tausearch.runs import (
     ALGORITHMS,
     SCHEDULERS,
     Algorithm,
     ExperimentProtocol,
-    Resources,
+    Plan,
     RunSpec,
     Scheduler,
     Storage,
@@ -37,23 +35,12 @@ DEFAULT_TRIALS = 12
 _Name = TypeVar("_Name", bound=str)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What will be done.
-
-    Attributes:
-        spec: The run, in full.
-        storage: The storage root, in which it is not created yet.
-        named: Whether somebody chose its name.
-    """
-
-    spec: RunSpec
-    storage: Storage
-    named: bool
-
-
-def plan_search(request: SearchRequest) -> Plan:
+def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan:
     """Check a request for a search, and say exactly what it will do; starts nothing.
+
+    Args:
+        request: What is asked for.
+        opening: Opens the benchmark; with a memory where many searches are planned.
 
     Returns:
         The plan; a share of a GPU that is to be measured is 1 in it.
@@ -65,7 +52,7 @@ def plan_search(request: SearchRequest) -> Plan:
     entry = running_method(request.method)  # first: who names a method that does not run need not fetch a dataset
     if request.gpus_per_trial == "auto" and request.address is None:
         require_gpu("--gpus-per-trial auto")
-    opened = open_benchmark(_text_of(request), request.data_root)
+    opened = opening(_text_of(request), request.data_root)
     file = None if request.space is None else Path(request.space)
     space = space_of(request.method, opened.ref.name, file, request.overrides or {})
     algorithm = _one_of("algorithm", request.algorithm, ALGORITHMS)
@@ -91,11 +78,15 @@ def plan_search(request: SearchRequest) -> Plan:
         start=space.start,
         fixed=space.fixed,
     )
-    return Plan(spec, storage, named=request.name is not None)
+    return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
 
-def plan_training(request: TrainRequest) -> Plan:
+def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan:
     """Check a request for a final run, and say exactly what it will do; starts nothing.
+
+    Args:
+        request: What is asked for.
+        opening: Opens the benchmark; with a memory where many runs are planned.
 
     Returns:
         The plan.
@@ -110,7 +101,7 @@ def plan_training(request: TrainRequest) -> Plan:
     if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
         raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
     entry = running_method(best.method)
-    opened = open_benchmark(request.benchmark or best.benchmark, request.data_root)
+    opened = opening(request.benchmark or best.benchmark, request.data_root)
     overrides = dict(request.overrides or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
@@ -130,7 +121,7 @@ def plan_training(request: TrainRequest) -> Plan:
         tuned_on=best.benchmark,
         overrides=overrides,
     )
-    return Plan(spec, storage, named=request.name is not None)
+    return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
 
 def _given(
@@ -143,7 +134,9 @@ def _given(
         raise InputError(f"--store-size must be at least 0 (gigabytes), got {request.store_gigabytes:g}")
     uri = checked_uri(request.tracking_uri)
     stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
-    storage, name = new_run(request.storage, request.name, stem)
+    if request.go_on and request.name is None:
+        raise InputError("--continue goes with --name: without one every run is a new one")
+    storage, name = new_run(request.storage, request.name, stem, go_on=request.go_on)
     given = {
         "name": name,
         "id": uuid4().hex,
@@ -221,47 +214,3 @@ def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *,
         was, is_ = getattr(then, key), getattr(now, key)
         if was != is_:
             raise InputError(f"best file: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")
-
-
-def require_gpu(wish: str) -> None:
-    """Make sure that this machine has a GPU.
-
-    Raises:
-        InputError: If not; begins with `wish`.
-    """
-    if not torch.cuda.is_available():
-        raise InputError(f"{wish}: this machine has no GPU")
-
-
-def plan_resources(
-    cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
-) -> Resources:
-    """Check what a trial is to get and work out how many fit.
-
-    Returns:
-        What each trial gets and how many run at a time.
-
-    Raises:
-        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
-            no cluster answers at the address.
-    """
-    if cpus_per_trial < 1:
-        raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
-    if concurrent is not None and concurrent < 1:
-        raise InputError(f"--concurrent must be at least 1, got {concurrent}")
-    if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
-        raise InputError(
-            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
-        )
-    if address is not None:
-        require_reachable(address)
-    else:  # of a cluster, Ray knows once it is joined
-        if gpus_per_trial:
-            require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
-        if cpus_per_trial > local_cpus():
-            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
-    resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
-    if address is None and concurrent is not None:
-        fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
-        resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
-    return resources

@@ -53,12 +53,14 @@ class NewRunRequest(DriveRequest):
         overrides: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
         cpus_per_trial: Number of CPU threads of a trial.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+        go_on: Whether to go on with the run of that name if there is one, provided that it is what is asked for.
     """
 
     name: str | None = None
     overrides: Mapping[str, Scalar] | None = None
     cpus_per_trial: int = 1
     store_gigabytes: float = DEFAULT_STORE_GIGABYTES
+    go_on: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ import math
 from pathlib import Path
 
 from tausearch.api.opening import open_benchmark
-from tausearch.api.planning import plan_resources, require_enough
+from tausearch.api.planning import require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searching import SearchResult, run_search
 from tausearch.api.training import FinalResult, run_training
+from tausearch.cluster import plan_resources
 from tausearch.runs import RunSpec, driver_lock, open_storage, protocol_of, read_spec, require_space
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from ray.tune import Trainable
 
 from tausearch.api.concluding import conclude, identify
-from tausearch.api.planning import Plan, plan_search
+from tausearch.api.planning import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best
 from tausearch.cluster import with_measured_share
 from tausearch.driving import Job, Listener, drive
 from tausearch.runs import (
     Conclusion,
+    Plan,
     Record,
     RunDirectory,
     RunResult,
@@ -25,7 +26,7 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
-    created,
+    read_spec,
 )
 from tausearch.screen import Stream
 from trainables.trial import Trial
@@ -58,8 +59,9 @@ def search(request: SearchRequest) -> SearchResult:
         SpaceError: Before any work, if the search space is wrong.
     """
     plan = plan_search(request)
-    spec = _measured(request, plan) if request.gpus_per_trial == "auto" else plan.spec
-    with created(spec, plan.storage, rename=not plan.named) as (spec, directory):
+    if request.gpus_per_trial == "auto":
+        plan = _measured(request, plan)
+    with plan.entered() as (spec, directory):
         return run_search(
             spec,
             plan.storage,
@@ -70,12 +72,14 @@ def search(request: SearchRequest) -> SearchResult:
         )
 
 
-def _measured(request: SearchRequest, plan: Plan) -> RunSpec:
-    """Run a pilot trial, and give every trial the share of a GPU that it needs."""
+def _measured(request: SearchRequest, plan: Plan) -> Plan:
+    """Run a pilot trial, and give every trial the share of a GPU that it needs; a run that goes on keeps its share."""
+    if plan.exists:
+        return replace(plan, spec=plan.spec.model_copy(update={"resources": read_spec(plan.directory).resources}))
     pilot = plan.spec.trial(0, dict(plan.spec.start), store=plan.storage.store)
     spec, line = with_measured_share(plan.spec, pilot, request.address)
     print(line, file=sys.stdout if request.progress_to == "stdout" else sys.stderr, flush=True)
-    return spec
+    return replace(plan, spec=spec)
 
 
 def run_search(

@@ -11,7 +11,7 @@ from tausearch.api.planning import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.choosing import FixedSource
 from tausearch.driving import Job, drive
-from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Storage, TrialTable, created, summarise
+from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Storage, TrialTable, summarise
 from tausearch.screen import Stream
 
 
@@ -42,7 +42,7 @@ def train(request: TrainRequest) -> FinalResult:
         InputError: Before any work, if something in the request, or the best file's protocol, is wrong.
     """
     plan = plan_training(request)
-    with created(plan.spec, plan.storage, rename=not plan.named) as (spec, directory):
+    with plan.entered() as (spec, directory):
         return run_training(spec, plan.storage, directory, address=request.address, progress_to=request.progress_to)
 
 

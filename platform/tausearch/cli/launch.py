@@ -16,6 +16,7 @@ from tausearch.api import SearchRequest
 from tausearch.cli.options import (
     AddressOption,
     ConcurrentOption,
+    ContinueOption,
     CpusOption,
     DataRootOption,
     GpusOption,
@@ -64,6 +65,7 @@ def search(
         int, typer.Option(help="Of the algorithm, the trials and the validation split.")
     ] = SearchRequest.seed,
     name: NameOption = None,
+    continue_: ContinueOption = False,
     space: SpaceOption = None,
     set_: SetOption = None,
     backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
@@ -136,6 +138,7 @@ def train(
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
     no_store: NoStoreOption = False,
     name: NameOption = None,
+    continue_: ContinueOption = False,
     data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
@@ -159,6 +162,7 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
         given["store_size"] = 0.0
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "set_": ("overrides", _assignments),
+        "continue_": ("go_on", bool),
         "store_size": ("store_gigabytes", float),
         "gpus_per_trial": ("gpus_per_trial", _share),
         "time_budget": ("time_budget", _seconds),

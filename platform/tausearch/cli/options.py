@@ -28,6 +28,10 @@ CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 GpusOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
 GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
 NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
+ContinueOption = Annotated[
+    bool,
+    typer.Option("--continue", help="Go on with the run of that --name if there is one; start it if there is none."),
+]
 TrackingOption = Annotated[
     str | None,
     typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow tracking URI [default: SQLite in the storage folder]."),

@@ -1,6 +1,7 @@
 from .capacity import at_once, capacity_here, fit_at_once, local_cpus
 from .head import head_watched
 from .pilot import with_measured_share
+from .planning import plan_resources, require_gpu
 from .preflight import require_fit_nodes
 from .session import ray_session, require_reachable
 
@@ -10,8 +11,10 @@ __all__ = [
     "fit_at_once",
     "head_watched",
     "local_cpus",
+    "plan_resources",
     "ray_session",
     "require_fit_nodes",
+    "require_gpu",
     "require_reachable",
     "with_measured_share",
 ]

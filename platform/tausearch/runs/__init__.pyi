@@ -1,5 +1,5 @@
 from .conclusion import Conclusion, RunResult
-from .creating import created, new_run
+from .creating import Plan, created, new_run
 from .disk import StorageError, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
@@ -16,7 +16,7 @@ from .lock import driver_lock, is_driven
 from .protocol import ExperimentProtocol, protocol_of
 from .record import Record
 from .results import Score, read_scores, summarise, write_results
-from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, read_spec
+from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, differences, read_spec
 from .status import RunStatus, all_statuses, read_status
 from .trials import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, final_value, metrics_of
 
@@ -29,6 +29,7 @@ __all__ = [
     "DEFAULT_STORE_GIGABYTES",
     "ENOUGH",
     "ExperimentProtocol",
+    "Plan",
     "Record",
     "Resources",
     "RunDirectory",
@@ -48,6 +49,7 @@ __all__ = [
     "at_rest",
     "best_trial",
     "created",
+    "differences",
     "driver_lock",
     "final_value",
     "importances",

@@ -6,17 +6,24 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tausearch.runs.disk import require_space
 from tausearch.runs.files import RunDirectory, Storage, open_storage
 from tausearch.runs.lock import driver_lock
-from tausearch.runs.spec import RunSpec
+from tausearch.runs.spec import RunSpec, differences, read_spec
 from trainables.errors import InputError
 
 
-def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, str]:
+def new_run(storage: str | Path, name: str | None, stem: str, *, go_on: bool = False) -> tuple[Storage, str]:
     """Return the storage and the name of a new run: the one asked for, or the first of `stem-1`, `stem-2`, ... free.
+
+    Args:
+        storage: The storage root.
+        name: The name that was asked for, if any.
+        stem: What a name is made of where none was.
+        go_on: Whether a run of that name may exist.
 
     Raises:
         InputError: If the storage cannot be written or is full, or the name is taken or no name for a folder.
@@ -24,7 +31,7 @@ def new_run(storage: str | Path, name: str | None, stem: str) -> tuple[Storage, 
     root = open_storage(storage, write=True)
     require_space(root.root)
     directory = root.run(name or root.free_name(stem))
-    if directory.path.exists():
+    if directory.path.exists() and not (go_on and directory.spec_file.is_file()):
         raise InputError(_taken(directory))
     return root, directory.name
 
@@ -82,6 +89,64 @@ def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[Ru
             return spec, directory
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What will be done.
+
+    Attributes:
+        spec: The run, in full.
+        storage: The storage root.
+        named: Whether somebody chose its name.
+        go_on: Whether to go on with the run of its name, if there is one.
+    """
+
+    spec: RunSpec
+    storage: Storage
+    named: bool
+    go_on: bool = False
+
+    @property
+    def directory(self) -> RunDirectory:
+        """Its run directory, unless another process takes the name first."""
+        return self.storage.run(self.spec.name)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it has been started already."""
+        return self.go_on and self.directory.spec_file.is_file()
+
+    def continued(self) -> RunSpec:
+        """Return the specification of the run that exists, with what it is given to run with from now on.
+
+        Raises:
+            InputError: If it is not what is asked for.
+        """
+        then = read_spec(self.directory)
+        if found := differences(then, self.spec):
+            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
+        changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "store_gigabytes")}
+        return then.model_copy(update={**changed, "tracking_uri": self.spec.tracking_uri or then.tracking_uri})
+
+    @contextmanager
+    def entered(self) -> Iterator[tuple[RunSpec, RunDirectory]]:
+        """Make the run, or go on with it, and hold it while it is driven.
+
+        Yields:
+            The specification, under the name that it got, and the run directory.
+
+        Raises:
+            InputError: If it cannot be made, is not what is asked for, or is driven; or whatever the block raises.
+        """
+        if not self.exists:
+            with created(self.spec, self.storage, rename=not self.named) as made:
+                yield made
+        else:
+            with driver_lock(self.directory):
+                spec = self.continued()
+                spec.save(self.directory)
+                yield spec, self.directory
+
+
 def _make(spec: RunSpec, directory: RunDirectory) -> None:
     unfinished = RunDirectory(directory.path.with_name(f".{directory.name}.{os.getpid()}.tmp"))
     try:
@@ -96,4 +161,5 @@ def _make(spec: RunSpec, directory: RunDirectory) -> None:
 
 
 def _taken(directory: RunDirectory) -> str:
-    return f"a run named {directory.name!r} exists in {directory.path.parent}; choose another --name"
+    where = f"a run named {directory.name!r} exists in {directory.path.parent}"
+    return f"{where}; choose another --name, or go on with it: --continue"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -150,3 +151,31 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         raise InputError(f"no run named {directory.name!r} in {directory.path.parent}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
         raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
+
+
+_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes"}  # how and where, not what
+
+
+def differences(then: RunSpec, now: RunSpec) -> list[str]:
+    """Return in what two specifications ask for different things, such as `trials was 12, is now 24`.
+
+    What a run is given to run with, and where its data and its tracking server lie, makes it no other run.
+    """
+    old, new = (_flat(spec.model_dump(mode="json", exclude=_HOW)) for spec in (then, now))
+    return [
+        f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one, the way to a value joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, each in value.items():
+        flat |= _flat(each, f"{prefix}{key}.") if isinstance(each, Mapping) else {f"{prefix}{key}": each}
+    return flat
+
+
+def _shown(value: object) -> str:
+    return "not there" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -22,7 +22,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     """The searches that came as far as being run."""
     found: list[RunSpec] = []
     monkeypatch.setattr(resuming, "run_search", lambda spec, *_, **__: found.append(spec))
-    monkeypatch.setattr(planning, "local_cpus", lambda: 4)
+    monkeypatch.setattr("tausearch.cluster.planning.local_cpus", lambda: 4)
     return found
 
 

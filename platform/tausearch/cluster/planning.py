@@ -1,0 +1,54 @@
+"""What each trial is to get, checked against what there is to compute with."""
+
+from __future__ import annotations
+
+import torch
+
+from tausearch.cluster.capacity import fit_at_once, local_cpus
+from tausearch.cluster.session import require_reachable
+from tausearch.runs import Resources
+from trainables.errors import InputError
+
+
+def require_gpu(wish: str) -> None:
+    """Make sure that this machine has a GPU.
+
+    Raises:
+        InputError: If not; begins with `wish`.
+    """
+    if not torch.cuda.is_available():
+        raise InputError(f"{wish}: this machine has no GPU")
+
+
+def plan_resources(
+    cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
+) -> Resources:
+    """Check what a trial is to get and work out how many fit.
+
+    Returns:
+        What each trial gets and how many run at a time.
+
+    Raises:
+        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
+            no cluster answers at the address.
+    """
+    if cpus_per_trial < 1:
+        raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
+    if concurrent is not None and concurrent < 1:
+        raise InputError(f"--concurrent must be at least 1, got {concurrent}")
+    if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
+        raise InputError(
+            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
+        )
+    if address is not None:
+        require_reachable(address)
+    else:  # of a cluster, Ray knows once it is joined
+        if gpus_per_trial:
+            require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
+        if cpus_per_trial > local_cpus():
+            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
+    resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
+    if address is None and concurrent is not None:
+        fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
+        resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
+    return resources

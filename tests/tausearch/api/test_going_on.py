@@ -1,0 +1,84 @@
+"""The same command again: it starts a run, or goes on with it if it is the same; another one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.api import SearchRequest, plan_search, search
+from tausearch.runs import Plan, Resources, RunSpec, differences, driver_lock, read_spec
+from trainables.errors import InputError
+
+
+def planned(root: Path, **changes: Any) -> Plan:
+    options: dict[str, Any] = {"name": "s", "trials": 4, "go_on": True, "storage": root, **changes}
+    return plan_search(SearchRequest("digits", "ita-lora", **options))
+
+
+def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path: Path) -> None:
+    first = planned(tmp_path)
+    assert not first.exists
+    with first.entered() as (spec, directory):
+        assert (spec, directory.name) == (first.spec, "s")
+    again = planned(tmp_path, concurrent=1, tracking_uri="http://a:1", store_gigabytes=1)
+    assert again.exists and again.spec.id != spec.id
+    with again.entered() as (continued, directory):
+        assert continued.id == spec.id  # MLflow knows it by that
+        assert continued == spec.model_copy(
+            update={"resources": Resources(concurrent=1), "tracking_uri": "http://a:1", "store_gigabytes": 1}
+        )
+        assert read_spec(directory) == continued
+        with pytest.raises(InputError, match="driven by another process"), planned(tmp_path).entered():
+            pass
+    with planned(tmp_path).entered() as (continued, _):
+        assert continued.tracking_uri == "http://a:1"  # where it was, unless told otherwise
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"trials": 6}, "trials was 4, is now 6"),
+        ({"algorithm": "random"}, "algorithm was tpe, is now random"),
+        ({"seed": 1}, "protocol.split_seed was 0, is now 1; seed was 0, is now 1"),
+        ({"overrides": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),
+        ({"epochs": 2}, r"benchmark was digits, is now digits\?epochs=2; protocol.epochs was 5, is now 2"),
+        ({"precision": "bf16"}, "protocol.precision was fp32, is now bf16"),
+    ],
+)
+def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with planned(tmp_path).entered() as (spec, directory):
+        pass
+    options = {"name": "s", "trials": 4, "go_on": True, "storage": tmp_path, **changes}
+    with pytest.raises(InputError, match=f"run 's' was started otherwise: {said}"):
+        search("digits", "ita-lora", **options)
+    assert read_spec(directory) == spec
+
+
+def test_without_a_name_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--continue goes with --name"):
+        planned(tmp_path, name=None)
+
+
+def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with planned(tmp_path).entered():
+        pass
+    with pytest.raises(InputError, match="choose another --name, or go on with it: --continue"):
+        planned(tmp_path, go_on=False)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="'folder' exists"):  # no run: nothing to go on with
+        planned(tmp_path, name="folder")
+
+
+def test_a_run_that_is_driven_stays_alone(tmp_path: Path) -> None:
+    with planned(tmp_path).entered() as (_, directory):
+        pass
+    with driver_lock(directory), pytest.raises(InputError, match="driven by another process"):
+        search("digits", "ita-lora", name="s", trials=4, go_on=True, storage=tmp_path)
+
+
+def test_how_and_where_a_run_is_driven_makes_it_no_other(spec: RunSpec) -> None:
+    other = {"id": "x", "resources": Resources(cpus_per_trial=2), "tracking_uri": "http://a", "version": "9"}
+    assert differences(spec, spec.model_copy(update=other)) == []
+    assert differences(spec, spec.model_copy(update={"seeds": (0, 1)})) == ["seeds was , is now 0 1"]
