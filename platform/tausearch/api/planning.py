@@ -117,8 +117,8 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         trials=len(seeds),
         fixed=asdict(config),
         seeds=seeds,
-        source=best.selection.search,
-        tuned_on=best.benchmark,
+        source=None if best.selection is None else best.selection.search,
+        tuned_on=None if best.selection is None else best.benchmark,
         overrides=overrides,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)

@@ -1,4 +1,4 @@
-from .best import BestFile, best_of_all, load_best
+from .best import BestFile, best_of_all, load_best, start_of
 from .keeping import BestListener, write_best
 from .sources import FixedSource, OptunaSource, TrialSource
 from .spaces import defaults, require_runs, running_method, space_of
@@ -20,5 +20,6 @@ __all__ = [
     "require_runs",
     "running_method",
     "space_of",
+    "start_of",
     "write_best",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -53,7 +53,7 @@ class BestFile(Strict):
         method: Name.
         hyperparameters: All of them, searched and fixed.
         protocol: See `ExperimentProtocol`.
-        selection: See `Selection`.
+        selection: See `Selection`; None if the configuration was not searched.
         versions: Of tausearch, torch, timm and peft.
     """
 
@@ -62,7 +62,7 @@ class BestFile(Strict):
     method: str
     hyperparameters: dict[str, ScalarField]
     protocol: ExperimentProtocol
-    selection: Selection
+    selection: Selection | None
     versions: dict[str, str]
 
     def save(self, path: Path) -> None:
@@ -74,21 +74,31 @@ class BestFile(Strict):
 def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: str | None = None) -> BestFile:
     """Describe the chosen trial of a search, its hyperparameters with those that were left at their defaults."""
     assert best.value is not None
-    hyperparameters: dict[str, Scalar] = asdict(get_method(spec.method).parse(best.hyperparameters))
+    selection = Selection(
+        metric=spec.metrics.final_accuracy,
+        value=best.value,
+        trials=competitors,
+        trial=best.number,
+        search=spec.name,
+        mlflow_run_id=mlflow_run_id,
+    )
+    return _best(spec, best.hyperparameters, selection)
+
+
+def start_of(spec: RunSpec) -> BestFile:
+    """Describe where a search would start, as the configuration of who does not search."""
+    return _best(spec, {**spec.fixed, **spec.start}, None)
+
+
+def _best(spec: RunSpec, hyperparameters: Mapping[str, Scalar], selection: Selection | None) -> BestFile:
+    whole: dict[str, Scalar] = asdict(get_method(spec.method).parse(hyperparameters))
     return BestFile(
         schema_version=SCHEMA_VERSION,
         benchmark=spec.benchmark,
         method=spec.method,
-        hyperparameters=hyperparameters,
+        hyperparameters=whole,
         protocol=spec.protocol,
-        selection=Selection(
-            metric=spec.metrics.final_accuracy,
-            value=best.value,
-            trials=competitors,
-            trial=best.number,
-            search=spec.name,
-            mlflow_run_id=mlflow_run_id,
-        ),
+        selection=selection,
         versions={name: version(name) for name in ("tausearch", "torch", "timm", "peft")},
     )
 

@@ -84,12 +84,13 @@ def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
 def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:
     """Print what a search found and what to do next."""
     out = console()
-    out.print(trials_table(spec, result.trials, None if result.best is None else result.best.selection.trial))
-    if result.best is None or result.best_file is None:
+    selection = None if result.best is None else result.best.selection
+    out.print(trials_table(spec, result.trials, None if selection is None else selection.trial))
+    if result.best is None or selection is None:
         out.print("No trial finished its last task, so there is no best configuration.", style="yellow")
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
-        out.print(f"best        {result.best.selection.value:.2f} % ({result.best.selection.metric}): {chosen}")
+        out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
         out.print(f"best file   {result.best_file}", soft_wrap=True)
         out.print(
             f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",

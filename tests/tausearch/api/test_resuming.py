@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.api import SearchRequest, plan_search, planning, resume, resuming
+from tausearch.api import SearchRequest, plan_search, resume, resuming
 from tausearch.runs import RunSpec, Storage, read_spec
 from tausearch.runs.creating import create
 from tests.support.layouts import mit67
@@ -63,6 +63,6 @@ def test_a_cluster_is_asked_where_it_is_said_to_be(
 ) -> None:
     begin(tmp_path)
     asked: list[str] = []
-    monkeypatch.setattr(planning, "require_reachable", asked.append)
+    monkeypatch.setattr("tausearch.cluster.planning.require_reachable", asked.append)
     resume("s", storage=tmp_path / "storage", address="host:6379", concurrent=99)
     assert asked == ["host:6379"] and ran[0].resources.concurrent == 99  # more than this machine has room for

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tausearch.choosing import load_best
+from tausearch.choosing import load_best, space_of, start_of
 from tausearch.choosing.best import choose
 from tausearch.runs import RunSpec
 from tests.support.trials import make_trial
 from trainables.errors import InputError
-from trainables.methods import get_method
+from trainables.methods import METHODS, get_method
 
 
 @pytest.fixture
@@ -29,6 +29,15 @@ def test_round_trip(spec: RunSpec, tmp_path: Path) -> None:
     assert best.hyperparameters["alpha"] == 3.0 and best.hyperparameters["formulation"] == "paper"
     assert set(best.versions) == {"tausearch", "torch", "timm", "peft"}
     assert best.selection.metric == "val/final_accuracy"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_start_of_every_method_can_be_written_and_read_again(method: str, spec: RunSpec, tmp_path: Path) -> None:
+    space = space_of(method, "digits", None, {})
+    best = start_of(spec.model_copy(update={"method": method, "start": space.start, "fixed": space.fixed}))
+    best.save(tmp_path / "best.yaml")
+    assert load_best(tmp_path / "best.yaml") == best and best.selection is None
+    assert get_method(method).parse(best.hyperparameters) == get_method(method).parse({**space.fixed, **space.start})
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class CODAConfig:
         lr: Learning rate at the start of a task.
         pool_size: Components of a layer, of which every task gets an equal part, rounded down.
         prompt_length: L_p, rows of a component: half of them for keys, half for values.
-        layers: How many of the first layers are prompted; None for five, or all where there are fewer.
+        layers: How many of the first layers are prompted; "authors" for five, or all where there are fewer.
         ortho_mu: Weight of the orthogonality penalty.
         schedule: "cosine" as for the other methods, or "constant".
         head_start: Where a task's head starts: "normal" as for the other methods, or "linear" as torch's `nn.Linear`.
@@ -67,7 +67,7 @@ class CODAConfig:
     lr: Positive
     pool_size: PositiveCount = 100
     prompt_length: PositiveCount = 8
-    layers: PositiveCount | None = None
+    layers: PositiveCount | Literal["authors"] = "authors"
     ortho_mu: NonNegative = 0.0
     schedule: Schedule = "cosine"
     ortho_start: Literal["rows", "span"] = "rows"
@@ -90,7 +90,7 @@ def requires(config: CODAConfig, setting: Setting) -> None:
         )
     if config.prompt_length % 2:
         raise InputError(f"coda: hyperparameter 'prompt_length': must be even, got {config.prompt_length}")
-    if config.layers is not None and config.layers > shape.depth:
+    if config.layers != "authors" and config.layers > shape.depth:
         raise InputError(
             f"coda: hyperparameter 'layers': must be at most the backbone's blocks ({shape.depth}), got {config.layers}"
         )
@@ -118,7 +118,7 @@ class Components:
         self.config = config
         self.vit = load_frozen(context)
         self.width = self.vit.vit.num_features
-        self.layers = config.layers or min(AUTHORS_LAYERS, self.vit.depth)
+        self.layers = min(AUTHORS_LAYERS, self.vit.depth) if config.layers == "authors" else config.layers
         self.per_task = config.pool_size // context.num_tasks
         self.queries = Queries(context, self.vit)
         self.past = {name: torch.empty(self.layers, 0, *self._row(name), device=context.device) for name in PARTS}

@@ -43,7 +43,8 @@ class DERppConfig(CrossEntropyConfig):
         alpha: Weight of the square distance to the stored logits.
         beta: Weight of the cross-entropy of the stored labels; 0 is DER.
         buffer_size: Number of examples in the buffer, M.
-        minibatch_size: Number of examples in each of the two draws; None takes the batch size.
+        minibatch_size: Number of examples in each of the two draws; "batch" as many as a batch of the
+            task has.
         rehearsal_classes: The classes of the softmax of the stored labels: "all" of the sequence, as the authors' code,
             or those "seen" so far.
     """
@@ -51,7 +52,7 @@ class DERppConfig(CrossEntropyConfig):
     alpha: NonNegative
     beta: NonNegative
     buffer_size: PositiveCount = 1000
-    minibatch_size: PositiveCount | None = None
+    minibatch_size: PositiveCount | Literal["batch"] = "batch"
     rehearsal_classes: Literal["all", "seen"] = "all"
 
 
@@ -86,7 +87,8 @@ class DERpp(CrossEntropyLearner):
 
     def _draw(self, task: Task) -> tuple[Tensor, Rehearsed]:
         """Draw from the buffer and augment what was drawn as the task's own images are."""
-        found = self.buffer.draw(self.config.minibatch_size or self.context.batch_size, self.draws)
+        size = self.config.minibatch_size
+        found = self.buffer.draw(self.context.batch_size if size == "batch" else size, self.draws)
         return task.train.prepare(found.images, self.draws, self.context.device), found
 
     def _rehearsal(self, features: Tensor, logits: Tensor, more_features: Tensor, labels: Tensor) -> Tensor:

@@ -247,7 +247,7 @@ def test_the_scale_of_divergence_is_that_of_both_cross_entropies() -> None:
     ("change", "message"),
     [
         ({"buffer_size": 0}, "hyperparameter 'buffer_size': .*greater than or equal to 1, got 0"),
-        ({"minibatch_size": 0}, "hyperparameter 'minibatch_size': .*greater than or equal to 1, got 0"),
+        ({"minibatch_size": 0}, "hyperparameter 'minibatch_size.*greater than or equal to 1, got 0"),
         ({"alpha": -0.1}, "hyperparameter 'alpha': .*greater than or equal to 0, got -0.1"),
         ({"rehearsal_classes": "task"}, "hyperparameter 'rehearsal_classes': .*'all' or 'seen'"),
     ],
