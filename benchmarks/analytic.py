@@ -9,7 +9,7 @@ from typing import Any
 
 from ray import tune
 
-from trainables.metrics import VALIDATION, seconds
+from trainables.metrics import names_of, seconds
 
 
 def accuracy(hyperparameters: dict[str, Any], task: int) -> float:
@@ -29,6 +29,7 @@ class AnalyticTrial(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Start before the first task."""
         self.hyperparameters = config["hyperparameters"]
+        self.names = names_of(config["purpose"])
         self.task = 0
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -40,11 +41,11 @@ class AnalyticTrial(tune.Trainable):
         """Report one task."""
         self.task += 1
         values = [accuracy(self.hyperparameters, self.task)] * self.task
-        row = {VALIDATION.accuracy(k): value for k, value in enumerate(values, start=1)}
-        row |= {"task": float(self.task), VALIDATION.average_accuracy: values[0], seconds("training"): 0.0}
+        row = {self.names.accuracy(k): value for k, value in enumerate(values, start=1)}
+        row |= {"task": float(self.task), self.names.average_accuracy: values[0], seconds("training"): 0.0}
         last = self.task == self.tasks
         if last:
-            row |= {VALIDATION.final_accuracy: values[0], VALIDATION.forgetting: 0.0}
+            row |= {self.names.final_accuracy: values[0], self.names.forgetting: 0.0}
         return {**row, "done": last}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -21,8 +21,14 @@ METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 @cache
 def paper_benchmarks() -> tuple[str, ...]:
     """Return the benchmarks for which the paper chose hyperparameters, in its order."""
-    files = (read_space_file(_FOLDER / f"{method}.yaml") for method in METHODS_WITH_SPACE)
+    files = map(_own_file, METHODS_WITH_SPACE)
     return tuple(dict.fromkeys(benchmark for file in files for benchmark in file.paper))
+
+
+@cache
+def _own_file(method: str) -> SpaceFile:
+    """Return a method's own file; it belongs to the package and does not change."""
+    return read_space_file(_FOLDER / f"{method}.yaml")
 
 
 def load_space(
@@ -50,7 +56,7 @@ def load_space(
     if method not in METHODS_WITH_SPACE:
         raise SpaceError(f"no search space for method {method!r}; allowed: {', '.join(METHODS_WITH_SPACE)}")
     source = f"{method}.yaml"
-    own = read_space_file(_FOLDER / source)
+    own = _own_file(method)
     names = tuple(known or dict.fromkeys(name for _, name in own.places()))
     _require_known(source, own, names, None)
     files = [own]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -52,7 +53,7 @@ class MethodEntry:
         if unknown:
             raise InputError(f"{self.name}: unknown hyperparameter {unknown[0]!r}; allowed: {', '.join(known)}")
         try:
-            return TypeAdapter(self.config).validate_python(dict(hyperparameters))
+            return _adapter(self.config).validate_python(dict(hyperparameters))
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
@@ -63,6 +64,12 @@ class MethodEntry:
         """Return where the method runs on a benchmark: over its tasks, or over all of them as one."""
         everything = (range(len(spec.class_names)),)
         return Setting(backbone, everything if self.capabilities.joint else spec.task_classes)
+
+
+@cache
+def _adapter(config: type) -> TypeAdapter[Any]:
+    """Return what checks a config; it is made once, which takes longer than to use it."""
+    return TypeAdapter(config)
 
 
 METHODS: dict[str, MethodEntry] = {}

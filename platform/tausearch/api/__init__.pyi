@@ -4,7 +4,15 @@ from .drawing import Drawn, draw
 from .exporting import export_adapters, export_best
 from .opening import OpenBenchmark, open_benchmark
 from .planning import plan_search, plan_training
-from .requests import ComposeRequest, EditRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
+from .requests import (
+    ComposeRequest,
+    EditRequest,
+    FiguresRequest,
+    ResumeRequest,
+    SearchRequest,
+    TrainRequest,
+    with_fields_of,
+)
 from .resuming import resume
 from .searching import SearchResult, run_search, search, search_job
 from .syncing import sync_run
@@ -43,4 +51,5 @@ __all__ = [
     "sync_run",
     "train",
     "training_job",
+    "with_fields_of",
 ]

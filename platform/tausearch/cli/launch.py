@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tausearch.api import SearchRequest
+from tausearch.cli.durations import seconds
 from tausearch.cli.options import (
     AddressOption,
     ConcurrentOption,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
     from tausearch.choosing import BestFile
     from tausearch.runs import RunResult, RunSpec
-
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 @app.command()
@@ -165,7 +163,7 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
         "continue_": ("go_on", bool),
         "store_size": ("store_gigabytes", float),
         "gpus_per_trial": ("gpus_per_trial", _share),
-        "time_budget": ("time_budget", _seconds),
+        "time_budget": ("time_budget", seconds),
         "class_order": ("class_order", _class_order),
         "seeds": ("seeds", _whole_numbers),
     }
@@ -189,20 +187,6 @@ def _share(text: str) -> float | str:
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {text!r}") from None
-
-
-def _seconds(text: str | None) -> float | None:
-    """Read a duration such as `90s`, `45m`, `12h` or `2d`."""
-    if text is None:
-        return None
-    number, unit = text[:-1], _UNITS.get(text[-1:])
-    try:
-        seconds = float(number) * (unit or math.nan)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {text!r}")
-    return seconds
 
 
 def _class_order(text: str) -> int | None:

@@ -7,11 +7,13 @@ import sys
 from typing import NoReturn
 
 from tausearch.cli import compose, launch, look  # noqa: F401  # their commands register themselves, in this order
+from tausearch.cli.campaign import campaign_app
 from tausearch.cli.data import data_app
 from tausearch.cli.options import app
 from tausearch.runs import StorageError
 from trainables.errors import InputError
 
+app.add_typer(campaign_app, name="campaign")
 app.add_typer(data_app, name="data")
 
 

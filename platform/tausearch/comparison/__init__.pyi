@@ -1,5 +1,5 @@
 from .ablating import AblationRow, ablations, show_ablations
-from .command import show_comparison, show_transfer
+from .command import as_texts, show_comparison, show_transfer
 from .editing import EditRow, compare_edits, show_edits
 from .printing import FORMS, Form
 from .rows import Comparison, ComparisonRow, compare
@@ -17,6 +17,7 @@ __all__ = [
     "TransferCell",
     "TransferMatrix",
     "ablations",
+    "as_texts",
     "compare",
     "compare_edits",
     "read_final_runs",

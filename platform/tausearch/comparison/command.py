@@ -11,6 +11,7 @@ from tausearch.comparison.cells import POOLED, Sheet, comparison_sheets, transfe
 from tausearch.comparison.figure import draw
 from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
 from tausearch.comparison.rows import Comparison, compare
+from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.terminal import show_sheets
 from tausearch.comparison.transferring import transfer
 from tausearch.paper import paper_results
@@ -49,6 +50,15 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
         _print_comparison(sheets, comparisons, without, drawn)
     else:
         print_text(sheets, form)
+
+
+def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
+    """Return final runs beside the paper's results in the forms that go into a paper: Markdown, LaTeX and CSV."""
+    paper = paper_results()
+    comparisons = compare(runs, paper)
+    sheets = [sheet for each in comparisons for sheet in comparison_sheets(each, paper)]
+    records = formats.comparison_records(comparisons)
+    return {"markdown": formats.as_markdown(sheets), "latex": formats.as_latex(sheets), "csv": formats.as_csv(records)}
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:

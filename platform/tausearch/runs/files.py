@@ -234,6 +234,19 @@ class CampaignDirectory:
         """Ray Tune's own files: checkpoints and logs of the trials of all cells, one folder per attempt."""
         return self.path / "ray"
 
+    def best_file(self, benchmark: str, method: str) -> Path:
+        """The chosen configuration of a cell; the benchmark by its short form."""
+        return self.path / "best" / benchmark / f"{method}.yaml"
+
+    def is_concluded(self, run: str) -> bool:
+        """Whether a driver has seen a run to its end, figures and MLflow included."""
+        return (self.path / "concluded" / run).exists()
+
+    def conclude(self, run: str) -> None:
+        """Note that a driver has seen a run to its end."""
+        (self.path / "concluded").mkdir(exist_ok=True)
+        (self.path / "concluded" / run).touch()
+
     def trial_folder(self, run: str, number: int) -> str:
         """Return the name that the folder of a run's trial has in an attempt's."""
         return f"{run}.{trial_name(number)}"

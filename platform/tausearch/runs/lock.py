@@ -33,7 +33,7 @@ def driver_lock(driven: Driven, kind: str = "run") -> Iterator[None]:
     Raises:
         InputError: If another process drives it.
     """
-    lock = FileLock(driven.lock_file)
+    lock = FileLock(driven.lock_file, thread_local=False)  # a thread of the driver may end a run
     try:
         lock.acquire(timeout=1)  # seconds: whoever asks `is_driven` holds it for a moment
     except Timeout:

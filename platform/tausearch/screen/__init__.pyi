@@ -1,11 +1,13 @@
 from .bars import LongWork
 from .commands import command_on, storage_words, tool
+from .live import LiveDisplay
 from .plain import print_json, say_unreadable
 from .progress import ProgressDisplay
 from .quiet import Stream, chatter_to
 from .text import brief, clock, console, number, percent
 
 __all__ = [
+    "LiveDisplay",
     "LongWork",
     "ProgressDisplay",
     "Stream",

@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tausearch.screen.progress import PLAIN_INTERVAL
+from tausearch.screen.live import PLAIN_INTERVAL
 from tausearch.screen.text import clock
 
 

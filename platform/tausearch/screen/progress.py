@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import statistics
-import threading
-import time
-from types import TracebackType
 from typing import TextIO
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from tausearch.runs import RunSpec, TrialSummary, TrialTable, best_trial
+from tausearch.screen.live import LiveDisplay
 from tausearch.screen.text import brief, clock
 
-PLAIN_INTERVAL = 15.0  # seconds between plain lines while no trial ends
 
-
-class ProgressDisplay:
+class ProgressDisplay(LiveDisplay):
     """Shows trials done of how many, tasks done in each running trial, the best so far, and the time left.
 
     Args:
@@ -30,68 +25,26 @@ class ProgressDisplay:
     """
 
     def __init__(self, spec: RunSpec, trials: TrialTable, screen: TextIO) -> None:
+        super().__init__(screen)
         self.spec = spec
         self.trials = trials
-        self.console = Console(file=screen)
         self._tasks_known = self._tasks_done()
         self._begun = False
-        self.start = time.monotonic()
-        self._last_line = self.start
-        self._ended_event = threading.Event()
-        self._heartbeat = threading.Thread(target=self._beat, name="progress", daemon=True)
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
         self._bar_task = self._bar.add_task("trials", total=spec.trials, completed=trials.ended)
-        self._live = Live(
-            get_renderable=self._render,
-            console=self.console,
-            refresh_per_second=4,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )  # libraries' output belongs in the log
-
-    def __enter__(self) -> ProgressDisplay:
-        if self.console.is_terminal:
-            self._live.start()
-        else:
-            self._heartbeat.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.console.is_terminal:
-            self._live.stop()
-        else:
-            self._ended_event.set()
-            self._heartbeat.join()
-
-    def say(self, line: str) -> None:
-        """Print one line above the display."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show that a trial started, finished a task, or ended."""
         self._begun = True
         self._bar.update(self._bar_task, completed=self.trials.ended)
-        if self.console.is_terminal:
-            return
         if trial.status != "running":
-            self.say(self._ended_line(trial))
-            self._last_line = time.monotonic()
-
-    def _beat(self) -> None:
-        """Print a plain line whenever none has been printed for a while; runs in a thread of its own."""
-        while not self._ended_event.wait(1.0):
-            if time.monotonic() - self._last_line > PLAIN_INTERVAL:
-                self.say(self._running_line())
-                self._last_line = time.monotonic()
+            self.say_plainly(self._ended_line(trial))
 
     def seconds_left(self) -> float | None:
         """Estimate the time left from the tasks that this process has done so far; None before the first."""
         done = self._tasks_done()
         here, left = done - self._tasks_known, self.spec.trials * self.spec.steps - done
-        return None if here <= 0 else (time.monotonic() - self.start) * left / here
+        return None if here <= 0 else self.elapsed * left / here
 
     def _tasks_done(self) -> int:
         return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
@@ -104,7 +57,7 @@ class ProgressDisplay:
 
     def _times(self) -> str:
         left = self.seconds_left()
-        return f"{clock(time.monotonic() - self.start)} elapsed, {'?' if left is None else clock(left)} left"
+        return f"{clock(self.elapsed)} elapsed, {'?' if left is None else clock(left)} left"
 
     def _standing(self) -> str:
         """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
@@ -130,7 +83,8 @@ class ProgressDisplay:
             if part
         )
 
-    def _running_line(self) -> str:
+    def standing_line(self) -> str:
+        """Return the plain line that says which trials run."""
         running = [f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()]
         parts = (
             f"[{self.trials.ended}/{self.spec.trials}] {', '.join(running)}".strip(),
@@ -142,7 +96,8 @@ class ProgressDisplay:
     def _running(self) -> list[TrialSummary]:
         return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
 
-    def _render(self) -> Group:
+    def render(self) -> Group:
+        """Return what a terminal shows."""
         table = Table(box=None, pad_edge=False, show_header=bool(list(self.trials)))
         for column in (self._unit(), "tasks", f"{self.spec.metrics.prefix} accuracy", "hyperparameters"):
             table.add_column(column, style="dim" if column == "hyperparameters" else "")

@@ -1,0 +1,29 @@
+from .cells import CampaignCells, CellRuns, read_cells
+from .estimating import Estimate, estimate
+from .file import CampaignFile, Cell, read_campaign
+from .planning import CampaignPlan, PlannedCell, plan_campaign
+from .requests import CampaignRequest
+from .running import CampaignResult, campaign, run_campaign
+from .standing import CampaignStanding, CellStanding, all_standings, read_standing
+
+__all__ = [
+    "CampaignCells",
+    "CampaignFile",
+    "CampaignPlan",
+    "CampaignRequest",
+    "CampaignResult",
+    "CampaignStanding",
+    "Cell",
+    "CellRuns",
+    "CellStanding",
+    "Estimate",
+    "PlannedCell",
+    "all_standings",
+    "campaign",
+    "estimate",
+    "plan_campaign",
+    "read_campaign",
+    "read_cells",
+    "read_standing",
+    "run_campaign",
+]

@@ -1,0 +1,64 @@
+"""What the folder of a campaign keeps: its cells, and the names of their runs."""
+
+from __future__ import annotations
+
+import yaml
+from pydantic import Field, ValidationError
+
+from search_spaces.schema import Strict
+from search_spaces.yaml_text import one_line, parse_yaml
+from tausearch.runs import CampaignDirectory, replace_text
+from trainables.errors import InputError
+
+
+class CellRuns(Strict):
+    """A cell of a campaign, and what its runs are called.
+
+    Attributes:
+        benchmark: The benchmark, as `BenchmarkRef` reads it.
+        method: Name of the method.
+        title: What the cell is called: `digits/ita-lora`.
+        search: Name of its search; None if it is not searched.
+        final: Name of its final run.
+        trials: Number of trials of its search.
+        seeds: Number of seeds of its final run.
+        steps: Number of tasks of a trial.
+    """
+
+    benchmark: str
+    method: str
+    title: str
+    search: str | None
+    final: str
+    trials: int = Field(ge=0)
+    seeds: int = Field(ge=1)
+    steps: int = Field(ge=1)
+
+
+class CampaignCells(Strict):
+    """What a campaign's folder keeps: which cells there are, and which runs are theirs."""
+
+    campaign: str
+    cells: tuple[CellRuns, ...]
+
+    def save(self, directory: CampaignDirectory) -> None:
+        """Write it to the folder of the campaign."""
+        replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+
+
+def read_cells(directory: CampaignDirectory) -> CampaignCells:
+    """Read which cells a campaign has.
+
+    Returns:
+        What its folder keeps.
+
+    Raises:
+        InputError: If there is no such campaign, or its file cannot be read.
+    """
+    path = directory.spec_file
+    try:
+        return CampaignCells.model_validate(parse_yaml(path.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise InputError(f"no campaign named {directory.name!r} in {directory.path.parent.parent}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+        raise InputError(f"{path}: cannot be read ({one_line(error)})") from error

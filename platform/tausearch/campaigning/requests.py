@@ -1,0 +1,38 @@
+"""What can be asked of a campaign, whose fields are the options of Python and of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Literal
+
+from tausearch.runs import DEFAULT_STORAGE
+
+
+@dataclass(frozen=True)
+class CampaignRequest:
+    """A campaign, to be planned, started or gone on with.
+
+    Attributes:
+        file: The campaign's file.
+        redo: Titles of cells to start anew, such as `digits/ita-lora`; what they have so far is left alone.
+        concurrent: Trials at a time, of all cells together; by default as many as fit.
+        time_budget: Seconds after which the campaign is stopped; the same command goes on with it.
+        data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`.
+        storage: The storage root, the folder that holds the run directories.
+        tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`.
+        address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
+        progress_to: The stream on which progress is shown: "stdout" or "stderr".
+    """
+
+    file: str | Path
+    _: KW_ONLY
+    redo: Sequence[str] = ()
+    concurrent: int | None = None
+    time_budget: float | None = None
+    data_root: str | Path | None = None
+    storage: str | Path = DEFAULT_STORAGE
+    tracking_uri: str | None = None
+    address: str | None = None
+    progress_to: Literal["stdout", "stderr"] = "stdout"

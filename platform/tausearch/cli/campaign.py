@@ -1,0 +1,127 @@
+"""The commands of campaigns: plan, run, status."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tausearch.cli.durations import seconds
+from tausearch.cli.options import (
+    AddressOption,
+    DataRootOption,
+    JsonOption,
+    StorageOption,
+    TimeBudgetOption,
+    TrackingOption,
+)
+from tausearch.runs import DEFAULT_STORAGE, open_storage
+from tausearch.screen import print_json, say_unreadable
+
+if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
+    from tausearch.campaigning import CampaignResult
+
+campaign_app = typer.Typer(
+    help="Make a whole table: methods by benchmarks, each cell searched, chosen and trained.", no_args_is_help=True
+)
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The campaign's file; see docs/campaign.md.")]
+
+
+@campaign_app.command()
+def plan(
+    file: FileArgument,
+    data_root: DataRootOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Say what would run, and what it would take; starts nothing."""
+    from tausearch.campaigning import CampaignRequest, estimate, plan_campaign
+    from tausearch.cli import show_campaigns
+
+    planned = plan_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
+    estimates = estimate(planned)
+    if json:
+        print_json(show_campaigns.plan_as_dict(planned, estimates))
+    else:
+        show_campaigns.show_plan(planned, estimates)
+
+
+@campaign_app.command()
+def run(
+    file: FileArgument,
+    redo: Annotated[
+        list[str] | None, typer.Option(metavar="CELL", help="Start a cell anew, such as digits/ita-lora. Repeatable.")
+    ] = None,
+    concurrent: Annotated[
+        int | None, typer.Option(help="Trials at a time, of all cells together [default: as many as fit].")
+    ] = None,
+    time_budget: TimeBudgetOption = None,
+    data_root: DataRootOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    tracking_uri: TrackingOption = None,
+    address: AddressOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make the table, or go on with it: the same command, as often as one likes; nothing finished runs again."""
+    from tausearch.campaigning import campaign
+    from tausearch.cli import show_campaigns
+
+    result = campaign(
+        file,
+        redo=redo or (),
+        concurrent=concurrent,
+        time_budget=seconds(time_budget),
+        data_root=data_root,
+        storage=storage,
+        tracking_uri=tracking_uri,
+        address=address,
+        progress_to="stderr" if json else "stdout",
+    )
+    if json:
+        print_json(
+            {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
+        )
+    else:
+        show_campaigns.show_result(result)
+    _leave(result)
+
+
+@campaign_app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="Campaign to show; all campaigns without it.")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Show the table as it stands."""
+    from tausearch.campaigning import all_standings, read_standing
+    from tausearch.cli import show_campaigns
+
+    root = open_storage(storage, write=False)
+    if name is not None:
+        standing = read_standing(root, root.campaign(name))
+        if json:
+            print_json(standing.as_dict())
+        else:
+            show_campaigns.show_standing(standing)
+        return
+    standings, faults = all_standings(root)
+    say_unreadable(*faults)
+    if json:
+        print_json([each.as_dict() for each in standings])
+    else:
+        show_campaigns.show_standings(standings)
+
+
+def _leave(result: CampaignResult) -> None:
+    """End the command: say how to go on if the campaign was stopped, and exit as that or its cells ask for."""
+    if result.signal is not None:
+        how = "interrupted" if result.signal == signal.SIGINT else "stopped by SIGTERM"
+        print(f"{how}; go on with: {result.go_on}", file=sys.stderr)
+        raise typer.Exit(128 + result.signal)
+    if result.out_of_time:
+        print(f"the time budget is used up; go on with: {result.go_on}", file=sys.stderr)
+    elif result.failed:
+        raise typer.Exit(1)

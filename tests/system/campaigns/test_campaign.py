@@ -1,0 +1,139 @@
+"""A table of four cells from one file, with trials that compute nothing: made, made again, changed, and failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.analytic import AnalyticTrial
+from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
+from tausearch.choosing import load_best
+from tausearch.runs import Storage, driver_lock, read_spec, read_status
+from tests.support.searches import assert_mlflow_has_each_task_once, run, tausearch, trials_of
+from trainables.errors import InputError
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+TABLE = """
+campaign: table
+benchmarks: [digits, "digits?epochs=1"]
+methods: [ita-lora, ita-ia3]
+search: {algorithm: tpe, trials: 6}
+train: {seeds: [0, 1, 2]}
+cells:
+  - {benchmark: "digits?epochs=1", method: ita-ia3, search: null}
+"""
+TITLES = ["digits/ita-lora", "digits/ita-ia3", "digits-epochs-1/ita-lora", "digits-epochs-1/ita-ia3"]
+SEARCHES = ["table-digits-ita-lora", "table-digits-ita-ia3", "table-digits-epochs-1-ita-lora"]
+
+
+class FiveTasks(AnalyticTrial):
+    """As many tasks as digits has."""
+
+    tasks = 5
+
+
+class Diverging(FiveTasks):
+    """Diverges in every trial of a search of (IA)^3."""
+
+    def step(self) -> dict[str, Any]:
+        if self.config["method"] == "ita-ia3" and self.config["purpose"] == "search":
+            return {"task": 1.0, self.names.average_accuracy: 0.0, "diverged": "the loss is not finite", "done": True}
+        return super().step()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("campaign")
+    (folder / "table.yaml").write_text(TABLE)
+    return folder
+
+
+def request(folder: Path, file: str = "table.yaml", **options: Any) -> CampaignRequest:
+    return CampaignRequest(folder / file, storage=folder / "tausearch-runs", **options)
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> CampaignResult:
+    return run_campaign(plan_campaign(request(folder)), FiveTasks)
+
+
+@pytest.fixture
+def root(folder: Path) -> Path:
+    return folder / "tausearch-runs"
+
+
+def test_every_cell_is_an_ordinary_search_and_an_ordinary_final_run(result: CampaignResult, root: Path) -> None:
+    assert [each.cell.title for each in result.standing.cells] == TITLES
+    assert {each.state for each in result.standing.cells} == {"done"} and result.failed == {}
+    for name in SEARCHES:
+        found = read_status(Storage(root).run(name))
+        assert found.state == "finished" and found.counts["complete"] == 6
+        assert read_spec(Storage(root).run(f"{name}-final")).source == name
+        assert read_spec(Storage(root).run(f"{name}-final")).fixed["lr"] == found.best.hyperparameters["lr"]
+    assert not Storage(root).run_exists("table-digits-epochs-1-ita-ia3")
+    final = read_status(Storage(root).run("table-digits-epochs-1-ita-ia3-final"))
+    assert [trial.seed for trial in final.trials] == [0, 1, 2] and final.spec.source is None
+
+
+def test_mlflow_has_every_run_once(result: CampaignResult, root: Path) -> None:
+    for name in ("table-digits-ita-lora", "table-digits-ita-ia3"):
+        assert_mlflow_has_each_task_once(root, name, trials_of(root, name))
+        assert_mlflow_has_each_task_once(root, f"{name}-final", trials_of(root, f"{name}-final"), chosen=0)
+
+
+def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: Path) -> None:
+    best = root / "campaigns" / "table" / "best"
+    assert sorted(str(path.relative_to(best)) for path in best.rglob("*.yaml")) == sorted(f"{t}.yaml" for t in TITLES)
+    chosen = load_best(best / "digits" / "ita-lora.yaml")
+    assert chosen == load_best(Storage(root).run("table-digits-ita-lora").best_file)
+    unsearched = load_best(best / "digits-epochs-1" / "ita-ia3.yaml")
+    assert unsearched.selection is None
+    assert unsearched.hyperparameters == read_spec(Storage(root).run("table-digits-epochs-1-ita-ia3-final")).fixed
+    tables = {path.suffix: path.read_text() for path in result.files if path.stem == "comparison"}
+    assert set(tables) == {".md", ".tex", ".csv"}
+    assert all("ita-lora" in text and "ita-ia3" in text for text in tables.values())
+
+
+def test_status_says_how_it_stands(result: CampaignResult, folder: Path, root: Path) -> None:
+    content = json.loads(tausearch("campaign", "status", "table", "--json", cwd=folder))
+    assert [(cell["title"], cell["state"]) for cell in content["cells"]] == [(title, "done") for title in TITLES]
+    assert content["finished"] and not content["running"]
+    assert content == read_standing(Storage(root), Storage(root).campaign("table")).as_dict()
+    shown = tausearch("campaign", "status", "table", cwd=folder)
+    assert "table: finished; 4/4 cells done" in shown and "not searched" in shown
+    assert "no campaign named 'nope'" in run("campaign", "status", "nope", cwd=folder, code=2)
+    assert "table-digits-ita-lora-final" in tausearch("status", cwd=folder)
+
+
+def test_once_more_runs_nothing_again(result: CampaignResult, folder: Path, root: Path) -> None:
+    record = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
+    again = run_campaign(plan_campaign(request(folder)), FiveTasks)
+    assert again.standing.as_dict() == result.standing.as_dict() and again.results == 0
+    assert {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")} == record
+
+
+def test_a_second_driver_is_refused(result: CampaignResult, folder: Path, root: Path) -> None:
+    with driver_lock(Storage(root).campaign("table")), pytest.raises(InputError, match="campaign 'table' is being"):
+        run_campaign(plan_campaign(request(folder)), FiveTasks)
+    name = "table-digits-ita-lora"
+    with driver_lock(Storage(root).run(name)), pytest.raises(InputError, match=f"run '{name}' is being driven"):
+        run_campaign(plan_campaign(request(folder)), FiveTasks)
+
+
+def test_a_changed_cell_is_refused_before_anything_starts(result: CampaignResult, folder: Path) -> None:
+    (folder / "changed.yaml").write_text(TABLE.replace("trials: 6", "trials: 8"))
+    said = run("campaign", "run", "changed.yaml", cwd=folder, code=2)
+    assert "changed.yaml: digits/ita-lora: run 'table-digits-ita-lora' was started otherwise" in said
+    assert "trials was 6, is now 8; to start the cell anew: --redo digits/ita-lora" in said and said.count("\n") == 1
+
+
+def test_a_cell_that_fails_says_why_and_stops_no_other(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(TABLE.replace("campaign: table", "campaign: bad"))
+    result = run_campaign(plan_campaign(request(folder, "bad.yaml")), Diverging)
+    assert [each.state for each in result.standing.cells] == ["done", "failed", "done", "done"]
+    assert list(result.failed) == ["digits/ita-ia3"]
+    assert "no trial" in result.failed["digits/ita-ia3"]
