@@ -3,12 +3,13 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN = $(VENV)/bin
 STORAGE ?= ./tausearch-runs
+RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
 
 # Those that start no Ray share the cores; each takes one.
 FAST_TESTS = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m "not slow and not system"
 
-.PHONY: setup demo test test-slow coverage mutants lint check bench clean
+.PHONY: setup demo results test test-slow coverage mutants lint check bench clean
 
 setup: $(VENV)/.installed
 
@@ -21,6 +22,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 
 demo: setup
 	$(BIN)/tausearch search digits ita-lora --storage $(STORAGE)
+
+# All methods on the embedded benchmarks, and the tables of docs/results.md from it; again, it goes on where it was.
+results: setup
+	$(BIN)/tausearch campaign run examples/embedded.yaml --storage $(RESULTS)
+	$(BIN)/python -m benchmarks.results --storage $(RESULTS)
 
 test: setup
 	$(FAST_TESTS)

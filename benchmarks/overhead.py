@@ -1,8 +1,9 @@
-"""What the platform costs: the share of (slots x wall time) of a real search that no trial's sequence used.
+"""What the platform costs: the share of (slots x wall time) of real runs that no trial's sequence used.
 
 16 and 64 trials of `ita-lora` on digits, as many at a time as there are CPUs, everything included from starting Ray to
 the best file. The share is split into where it went. Beside it, the floor: what Ray alone takes of the same wall time,
-with processes that import and do nothing.
+with processes that import and do nothing. Then a campaign of four cells on digits, 12 trials and 3 seeds each, whose
+runs share their slots.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ import itertools
 import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from tausearch.api import SearchRequest, plan_search, run_search
+from tausearch.campaigning import CampaignRequest, CampaignStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
 from tausearch.runs import Resources, TrialSummary, created
 from trainables.metrics import is_seconds
 
 SIZES = (16, 64)  # trials
+CAMPAIGN = """
+campaign: overhead
+benchmarks: [digits]
+methods: [ita-lora, iel-ia3, finetune, joint]
+search: {trials: 12, store_size: 1}
+train: {seeds: [0, 1, 2], store_size: 1}
+"""
 
 
 class Clock:
@@ -93,6 +103,30 @@ def measure(trials: int) -> list[dict[str, Any]]:
     ]
 
 
+def inside(standing: CampaignStanding) -> float:
+    """Return the seconds that the trials of a campaign's runs spent inside their sequences."""
+    runs = [run for cell in standing.cells for run in (cell.search, cell.final) if run is not None]
+    return sum(trial.seconds for run in runs for trial in run.trials)
+
+
+def measure_campaign() -> list[dict[str, Any]]:
+    """Make a table of four cells once and say how much of slots x wall was inside trials."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "campaign.yaml"
+        file.write_text(CAMPAIGN)
+        plan = plan_campaign(CampaignRequest(file, storage=folder))
+        start = time.monotonic()
+        result = run_campaign(plan)
+        total = local_cpus() * (time.monotonic() - start)
+    used = inside(result.standing)
+    parts = {"sequences": used, "all else": total - used}
+    trials = sum(each.cell.trials + each.cell.seeds for each in result.standing.cells)
+    return [
+        {"trials": f"{trials}, a campaign", "part": part, "seconds": value, "percent": 100 * value / total}
+        for part, value in parts.items()
+    ]
+
+
 def run() -> list[dict[str, Any]]:
-    """Measure a short search and a longer one."""
-    return [row for trials in SIZES for row in measure(trials)]
+    """Measure a short search, a longer one, and a campaign."""
+    return [*(row for trials in SIZES for row in measure(trials)), *measure_campaign()]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +20,15 @@ from tausearch.campaigning.planning import CampaignPlan, plan_campaign
 from tausearch.campaigning.requests import CampaignRequest
 from tausearch.campaigning.standing import CampaignStanding, read_standing
 from tausearch.driving import Drive, Interrupt, StorageWatch, drive_together, interruptible, read_by_trials
-from tausearch.runs import Resources, StorageError, driver_lock, is_driven, open_storage, require_space
+from tausearch.runs import (
+    CampaignDirectory,
+    Resources,
+    StorageError,
+    driver_lock,
+    is_driven,
+    open_storage,
+    require_space,
+)
 from tausearch.screen import chatter_to, storage_words, tool
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -79,7 +90,7 @@ def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> Camp
         InputError: If another process drives the campaign or one of its runs, or the cluster cannot run it.
         StorageError: If the storage became full or went away; the same command goes on.
     """
-    with _held(plan):
+    with _held(plan), _timed(plan.directory):
         return _run(plan, trainable)
 
 
@@ -97,6 +108,18 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
                 raise InputError(f"run {run!r} is being driven by another process")
         plan.kept.save(plan.directory)
         yield
+
+
+@contextmanager
+def _timed(directory: CampaignDirectory) -> Iterator[None]:
+    """Write down how long a driver drove: what the table took is the sum over all of them."""
+    started, start = datetime.datetime.now(datetime.UTC), time.monotonic()
+    try:
+        yield
+    finally:
+        with suppress(OSError), directory.drives_file.open("a", encoding="utf-8") as file:
+            seconds = round(time.monotonic() - start, 1)
+            file.write(json.dumps({"started": started.isoformat(timespec="seconds"), "seconds": seconds}) + "\n")
 
 
 def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:

@@ -1,6 +1,6 @@
-from .ablating import AblationRow, ablations, show_ablations
+from .ablating import AblationRow, ablations, as_ablation_text, show_ablations
 from .command import as_texts, show_comparison, show_transfer
-from .editing import EditRow, compare_edits, show_edits
+from .editing import EditRow, as_edit_text, compare_edits, show_edits
 from .printing import FORMS, Form
 from .rows import Comparison, ComparisonRow, compare
 from .runs import FinalRun, read_final_runs
@@ -17,6 +17,8 @@ __all__ = [
     "TransferCell",
     "TransferMatrix",
     "ablations",
+    "as_ablation_text",
+    "as_edit_text",
     "as_texts",
     "compare",
     "compare_edits",

@@ -88,6 +88,11 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> N
         print_text(ablation_sheets(rows), form)
 
 
+def as_ablation_text(runs: Sequence[FinalRun]) -> str:
+    """Return the ablations of final runs as Markdown."""
+    return formats.as_markdown(ablation_sheets(ablations(runs, paper_results())))
+
+
 def ablation_sheets(rows: Sequence[AblationRow]) -> list[Sheet]:
     """Return a sheet per benchmark: ours and the paper's accuracy for each variant."""
     sheets = []

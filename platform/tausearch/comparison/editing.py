@@ -84,8 +84,7 @@ def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     if not runs and form != "json":
         nothing(storage, without, form)
         return
-    found = [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
-    rows = compare_edits(found, paper_results(), benchmarks)
+    rows = compare_edits(_edited(storage, runs), paper_results(), benchmarks)
     if form == "json":
         print_json({"source": paper_results().source, "rows": [_as_dict(row) for row in rows]})
     elif form == "csv":
@@ -97,6 +96,16 @@ def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
         console().print(f"\n{_NOTE}", style="dim")
     else:
         print_text(edit_sheets(rows), form)
+
+
+def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
+    """Return specialisation and unlearning of final runs as Markdown."""
+    return formats.as_markdown(edit_sheets(compare_edits(_edited(storage, runs), paper_results())))
+
+
+def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EditResult]]:
+    """Return those that have been edited, with what it came to."""
+    return [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
 
 
 def edit_sheets(rows: Sequence[EditRow]) -> list[Sheet]:

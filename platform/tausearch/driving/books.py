@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tausearch.driving.gauges import Gauges
 from tausearch.driving.interrupt import Interrupt
 from tausearch.driving.job import Job, Listener
 from tausearch.driving.observer import RecordListener
@@ -29,7 +30,8 @@ class Books:
     @property
     def listeners(self) -> list[Listener]:
         """Who is told of every change of a trial, in this order."""
-        return [RecordListener(self.record), *self.job.listeners, self.tracker]
+        gauges = Gauges(self.job.spec, self.job.trials)
+        return [RecordListener(self.record), *self.job.listeners, self.tracker, gauges]
 
     def abandon(self) -> None:
         """End the run where its storage has failed: nothing can be written, and it will be continued."""

@@ -18,7 +18,7 @@ from .record import Record
 from .results import Score, read_scores, summarise, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, differences, read_spec
 from .status import RunStatus, all_statuses, read_status
-from .trials import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, final_value, metrics_of
+from .trials import STATUSES, Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, final_value, metrics_of
 
 __all__ = [
     "ALGORITHMS",
@@ -37,6 +37,7 @@ __all__ = [
     "RunSpec",
     "RunStatus",
     "SCHEDULERS",
+    "STATUSES",
     "Scheduler",
     "Score",
     "Status",

@@ -234,6 +234,11 @@ class CampaignDirectory:
         """Ray Tune's own files: checkpoints and logs of the trials of all cells, one folder per attempt."""
         return self.path / "ray"
 
+    @property
+    def drives_file(self) -> Path:
+        """The file with a line of JSON for every driver: when it started, and for how many seconds it drove."""
+        return self.path / "drives.jsonl"
+
     def best_file(self, benchmark: str, method: str) -> Path:
         """The chosen configuration of a cell; the benchmark by its short form."""
         return self.path / "best" / benchmark / f"{method}.yaml"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.analytic import AnalyticTrial
+from benchmarks.results.tables import provenance, tables
 from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
 from tausearch.choosing import load_best
 from tausearch.runs import Storage, driver_lock, read_spec, read_status
@@ -96,6 +97,19 @@ def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: P
     tables = {path.suffix: path.read_text() for path in result.files if path.stem == "comparison"}
     assert set(tables) == {".md", ".tex", ".csv"}
     assert all("ita-lora" in text and "ita-ia3" in text for text in tables.values())
+
+
+def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, root: Path) -> None:
+    found = tables(Storage(root), result.standing)
+    assert set(found) == {"digits", "digits?epochs=1", "ablations", "editing"}
+    for each in result.standing.cells:
+        assert each.accuracy is not None
+        (line,) = [row for row in found[each.cell.benchmark].splitlines() if f"`{each.cell.method}`" in row]
+        assert each.accuracy.text() in line
+        if each.best is not None and each.search is not None:
+            values = [trial.value or 0 for trial in each.search.trials]
+            assert f"| {min(values):.1f} / {values[0]:.1f} / {max(values):.1f} |" in line
+    assert "4 cells took 0:" in provenance(result.standing)
 
 
 def test_status_says_how_it_stands(result: CampaignResult, folder: Path, root: Path) -> None:

@@ -1,0 +1,43 @@
+"""Train what a campaign's table needs beside its cells, and write the tables of a page between its markers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.results.extras import edit_all, train_ablations
+from benchmarks.results.page import replaced
+from benchmarks.results.tables import provenance, tables
+from tausearch.campaigning import CampaignStanding, read_standing
+from tausearch.runs import Storage, open_storage
+
+PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+
+
+def main() -> None:
+    """Read the command line, run what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--storage", required=True, help="folder that holds the campaign and its runs")
+    parser.add_argument("--campaign", default="embedded", help="name of the campaign")
+    parser.add_argument("--page", type=Path, default=PAGE, help="page to write to")
+    arguments = parser.parse_args()
+    storage = open_storage(arguments.storage, write=True)
+    standing = _finished(storage, arguments.campaign)
+    train_ablations(storage, standing)
+    edit_all(storage, standing)
+    text = arguments.page.read_text(encoding="utf-8")
+    for name, table in {"provenance": provenance(standing), **tables(storage, standing)}.items():
+        text = replaced(text, name, table)
+    arguments.page.write_text(text, encoding="utf-8")
+    print(f"written: {arguments.page}")
+
+
+def _finished(storage: Storage, name: str) -> CampaignStanding:
+    standing = read_standing(storage, storage.campaign(name))
+    if not standing.finished:
+        raise SystemExit(f"campaign {name} is not finished; go on with it first: tausearch campaign run FILE")
+    return standing
+
+
+if __name__ == "__main__":
+    main()

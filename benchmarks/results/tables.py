@@ -1,0 +1,86 @@
+"""The tables themselves, as Markdown, from what the runs have left."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import subprocess
+from collections.abc import Sequence
+
+from benchmarks.overhead import inside
+from tausearch.campaigning import CampaignStanding, CellStanding
+from tausearch.cluster import local_cpus
+from tausearch.comparison import as_ablation_text, as_edit_text, read_final_runs
+from tausearch.runs import Storage, TrialSummary
+from tausearch.screen import brief, clock
+from trainables.metrics import TEST
+
+SPREAD = "validation: worst / start / chosen"
+HEADER = ("method", "chosen configuration", SPREAD, "test", "pooled", "forgetting", "trial")
+
+
+def provenance(standing: CampaignStanding) -> str:
+    """Return which code made the tables, when, on what, and how long it took."""
+    drives = [json.loads(line) for line in standing.directory.drives_file.read_text().splitlines()]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
+    seconds = sum(drive["seconds"] for drive in drives)
+    busy = inside(standing) / (local_cpus() * seconds)
+    machine = f"{local_cpus()} cores ({platform.machine()}), no GPU"
+    return (
+        f"Commit {commit.strip()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine}; the campaign of"
+        f" {len(standing.cells)} cells took {clock(seconds)}"
+        f" (hours:minutes:seconds), {100 * busy:.0f} % of the slots' time inside trials."
+    )
+
+
+def tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
+    """Return every table of the page by the name of its place."""
+    benchmarks = list(dict.fromkeys(each.cell.benchmark for each in standing.cells))
+    found = {name: _cells([each for each in standing.cells if each.cell.benchmark == name]) for name in benchmarks}
+    names = {each.cell.final for each in standing.cells}
+    runs = [run for run in read_final_runs(storage)[0] if any(run.spec.name.startswith(name) for name in names)]
+    return {**found, "ablations": as_ablation_text(runs), "editing": as_edit_text(storage, runs)}
+
+
+def _cells(cells: Sequence[CellStanding]) -> str:
+    ranked = sorted(cells, key=lambda each: -1.0 if each.accuracy is None else -each.accuracy.mean)
+    rows = [HEADER, tuple("---" for _ in HEADER), *map(_row, ranked)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _row(each: CellStanding) -> tuple[str, ...]:
+    scores = each.scores or {}
+    pooled, forgetting = scores.get(TEST.pooled_accuracy), scores.get(TEST.forgetting)
+    return (
+        f"`{each.cell.method}`",
+        _chosen(each),
+        _spread(each),
+        each.reason or "" if each.accuracy is None else each.accuracy.text(),
+        "" if pooled is None else pooled.text(),
+        "" if forgetting is None else forgetting.text(),
+        _seconds(each),
+    )
+
+
+def _chosen(each: CellStanding) -> str:
+    if each.search is None or each.best is None:
+        return ""
+    return brief(dict(each.best.hyperparameters), list(each.search.spec.space)).replace("=", " ")
+
+
+def _spread(each: CellStanding) -> str:
+    """Return the worst, the first and the best value of a search: what searching gains, and how much depends on it."""
+    if each.search is None or each.best is None:
+        return ""
+    values = [trial.value for trial in each.search.trials if trial.value is not None]
+    return f"{min(values):.1f} / {_value(each.search.trials[0])} / {max(values):.1f}"
+
+
+def _value(trial: TrialSummary) -> str:
+    return trial.status if trial.value is None else f"{trial.value:.1f}"
+
+
+def _seconds(each: CellStanding) -> str:
+    trials = [] if each.search is None else [trial for trial in each.search.trials if trial.status == "complete"]
+    return f"{sum(trial.seconds for trial in trials) / len(trials):.1f} s" if trials else ""

@@ -1,0 +1,49 @@
+"""Runs as gauges of Ray's metrics, so that whatever watches a cluster (Prometheus, Grafana) shows them too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+from ray.util.metrics import Gauge
+
+from tausearch.runs import STATUSES, RunSpec, TrialSummary, TrialTable, best_trial
+
+_RUN = ("run", "benchmark", "method")
+
+
+@cache
+def _gauge(name: str, description: str, *more: str) -> Gauge:
+    """Return the gauge of that name; Ray wants each to be made once in a process."""
+    return Gauge(f"tausearch_{name}", description, tag_keys=(*_RUN, *more))
+
+
+class Gauges:
+    """Keeps the gauges of a run as its trials are; a `Listener`.
+
+    Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done` and
+    `ray_tausearch_best_accuracy`, each with the labels `run`, `benchmark` and `method`. Trials in the state `running`
+    are the slots that are busy.
+
+    Args:
+        spec: The run.
+        trials: All of its trials, as they are now.
+    """
+
+    def __init__(self, spec: RunSpec, trials: TrialTable) -> None:
+        self.spec = spec
+        self.trials = trials
+        self.tags = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Set the gauges anew."""
+        states = Counter(each.status for each in self.trials)
+        states["pending"] += self.spec.trials - sum(states.values())
+        for state in STATUSES:
+            gauge = _gauge("trials", "Number of trials by state.", "state")
+            gauge.set(states[state], {**self.tags, "state": state})
+        done = sum(each.tasks_done for each in self.trials)
+        _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)
+        best = best_trial(self.trials)
+        if best is not None:
+            _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(best.value or 0.0, self.tags)

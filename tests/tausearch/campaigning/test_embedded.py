@@ -1,0 +1,28 @@
+"""The example that makes the page of results: all that runs, and a page with a place for each table."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.results.page import replaced
+from tausearch.campaigning import read_campaign
+from tests.support.imports import ROOT
+from trainables.data import BENCHMARKS
+from trainables.methods import METHODS
+
+
+def test_it_has_every_method_that_runs_on_the_embedded_benchmarks() -> None:
+    cells = read_campaign(ROOT / "examples" / "embedded.yaml").cells
+    assert {cell.method for cell in cells} == set(METHODS) and len(cells) == 2 * len(METHODS)
+    assert {cell.benchmark for cell in cells} <= set(BENCHMARKS)
+    assert all(cell.search == {"trials": 12} and cell.train == {"seeds": [0, 1, 2]} for cell in cells)
+
+
+def test_a_table_goes_between_its_markers_and_nowhere_else() -> None:
+    page = "a\n<!-- table: x -->\nold\n<!-- end -->\nb\n<!-- table: y -->\n<!-- end -->\n"
+    changed = replaced(page, "x", "| new \\1 |\n")
+    assert changed == page.replace("old", "| new \\1 |")
+    assert replaced(changed, "y", "z").endswith("<!-- table: y -->\nz\n<!-- end -->\n")
+    for text in (page.replace("x -->", "w -->"), page + page):
+        with pytest.raises(ValueError, match="places for the table 'x', needs one"):
+            replaced(text, "x", "new")
