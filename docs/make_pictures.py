@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from PIL import Image
 from rich.console import Console
 
-from tausearch.cli.show_runs import trials_table
 from tausearch.runs import RunDirectory, read_status
+from tausearch.showing import trials_table
 from trainables.data.embedded import digits, glyphs
 
 FOLDER = Path(__file__).parent / "images"

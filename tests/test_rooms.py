@@ -12,6 +12,7 @@ from tests.support.imports import ROOT, SOURCES, circle, imports
 
 FLOORS = [
     {"cli"},
+    {"showing"},
     {"campaigning"},
     {"api", "comparison"},
     {"driving", "composing"},

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tausearch.runs import DataFacts
 from tausearch.screen import LongWork
 from trainables.backbones import InputSpec
 from trainables.config import Purpose
@@ -30,21 +31,26 @@ class OpenBenchmark:
     ref: BenchmarkRef
     source: BenchmarkSource
     data_root: str | None
-    _required: set[tuple[object, ...]] = field(default_factory=set, compare=False)
+    _required: dict[tuple[object, ...], DataFacts] = field(default_factory=dict, compare=False)
 
-    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> None:
+    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> DataFacts:
         """Make sure, once, that a run can use it: every image that it reads is readable, every class large enough.
+
+        Returns:
+            What images the run will see.
 
         Raises:
             InputError: If an image cannot be read, or a class has too few images.
         """
         if (asked := (purpose, split_seed, reads)) in self._required:
-            return
+            return self._required[asked]
         parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
         with LongWork() as work:
             require_usable(str(self.ref), self.data_root, parts, work.start)
-        build_benchmark(self.source, purpose, split_seed, reads)
-        self._required.add(asked)
+        built = build_benchmark(self.source, purpose, split_seed, reads)
+        counts = (sum(len(task.train) for task in built.tasks), sum(map(len, built.evaluation)))
+        self._required[asked] = DataFacts(digest=built.fingerprint, train=counts[0], evaluation=counts[1])
+        return self._required[asked]
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]

@@ -66,10 +66,11 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     require_runs(entry, space, entry.setting(opened.source.spec, backbone))
     storage, given = _given(request, "search", opened, entry)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
-    opened.require("search", request.seed, backbone.input)
+    data = opened.require("search", request.seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
+        data=data,
         trials=trials,
         algorithm=algorithm,
         scheduler=scheduler,
@@ -110,10 +111,11 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision)
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
     storage, given = _given(request, "final", opened, entry)
-    opened.require("final", protocol.split_seed, backbone.input)
+    data = opened.require("final", protocol.split_seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
+        data=data,
         trials=len(seeds),
         fixed=asdict(config),
         seeds=seeds,

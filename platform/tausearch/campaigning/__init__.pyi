@@ -5,6 +5,7 @@ from .planning import CampaignPlan, PlannedCell, plan_campaign
 from .requests import CampaignRequest
 from .running import CampaignResult, campaign, run_campaign
 from .standing import CampaignStanding, CellStanding, all_standings, read_standing
+from .tracking import LOCAL, read_pages, track_tables
 
 __all__ = [
     "CampaignCells",
@@ -17,6 +18,7 @@ __all__ = [
     "CellRuns",
     "CellStanding",
     "Estimate",
+    "LOCAL",
     "PlannedCell",
     "all_standings",
     "campaign",
@@ -24,6 +26,8 @@ __all__ = [
     "plan_campaign",
     "read_campaign",
     "read_cells",
+    "read_pages",
     "read_standing",
     "run_campaign",
+    "track_tables",
 ]

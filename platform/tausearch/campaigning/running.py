@@ -19,6 +19,7 @@ from tausearch.campaigning.outputs import write_outputs
 from tausearch.campaigning.planning import CampaignPlan, plan_campaign
 from tausearch.campaigning.requests import CampaignRequest
 from tausearch.campaigning.standing import CampaignStanding, read_standing
+from tausearch.campaigning.tracking import track_tables
 from tausearch.driving import Drive, Interrupt, StorageWatch, drive_together, interruptible, read_by_trials
 from tausearch.runs import (
     CampaignDirectory,
@@ -45,7 +46,7 @@ class CampaignResult:
         go_on: The command that goes on with it.
         signal: Number of the signal that ended it early; None if none did.
         out_of_time: Whether its time budget ended it early.
-        tracking_errors: Why MLflow lacks something, by run.
+        tracking_errors: Why MLflow lacks something, by run, or by the name of the campaign.
         results: Number of runs that this process has driven.
     """
 
@@ -145,6 +146,11 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
 def _result(plan: CampaignPlan, cells: Cells, interrupt: Interrupt, go_on: str) -> CampaignResult:
     standing = replace(read_standing(plan.storage, plan.directory), running=False)  # we hold it, and are done
     files = write_outputs(plan.storage, standing)
+    tracking_errors = {each.name: each.tracking_error for each in cells.results if each.tracking_error}
+    try:
+        track_tables(plan.storage, standing)
+    except InputError as error:
+        tracking_errors[plan.name] = str(error)
     standing_failed = {each.cell.title: each.reason or "" for each in standing.failed}
     return CampaignResult(
         standing=standing,
@@ -153,7 +159,7 @@ def _result(plan: CampaignPlan, cells: Cells, interrupt: Interrupt, go_on: str) 
         go_on=go_on,
         signal=None if standing.finished else interrupt.signal,
         out_of_time=interrupt.out_of_time and not standing.finished,
-        tracking_errors={each.name: each.tracking_error for each in cells.results if each.tracking_error},
+        tracking_errors=tracking_errors,
         results=len(cells.results),
     )
 

@@ -19,7 +19,7 @@ from tausearch.cli.options import (
     TrackingOption,
 )
 from tausearch.runs import DEFAULT_STORAGE, open_storage
-from tausearch.screen import print_json, say_unreadable
+from tausearch.screen import print_json, say_unreadable, storage_words
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.campaigning import CampaignResult
@@ -38,15 +38,15 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Say what would run, and what it would take; starts nothing."""
+    from tausearch import showing
     from tausearch.campaigning import CampaignRequest, estimate, plan_campaign
-    from tausearch.cli import show_campaigns
 
     planned = plan_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
     estimates = estimate(planned)
     if json:
-        print_json(show_campaigns.plan_as_dict(planned, estimates))
+        print_json(showing.plan_as_dict(planned, estimates))
     else:
-        show_campaigns.show_plan(planned, estimates)
+        showing.show_plan(planned, estimates)
 
 
 @campaign_app.command()
@@ -66,8 +66,8 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Make the table, or go on with it: the same command, as often as one likes; nothing finished runs again."""
+    from tausearch import showing
     from tausearch.campaigning import campaign
-    from tausearch.cli import show_campaigns
 
     result = campaign(
         file,
@@ -85,7 +85,7 @@ def run(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
         )
     else:
-        show_campaigns.show_result(result)
+        showing.show_result(result, storage_words(storage))
     _leave(result)
 
 
@@ -96,8 +96,8 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show the table as it stands."""
+    from tausearch import showing
     from tausearch.campaigning import all_standings, read_standing
-    from tausearch.cli import show_campaigns
 
     root = open_storage(storage, write=False)
     if name is not None:
@@ -105,14 +105,14 @@ def status(
         if json:
             print_json(standing.as_dict())
         else:
-            show_campaigns.show_standing(standing)
+            showing.show_standing(standing, storage_words(storage))
         return
     standings, faults = all_standings(root)
     say_unreadable(*faults)
     if json:
         print_json([each.as_dict() for each in standings])
     else:
-        show_campaigns.show_standings(standings)
+        showing.show_standings(standings)
 
 
 def _leave(result: CampaignResult) -> None:

@@ -51,8 +51,10 @@ def compose(
     """Compose the task vectors of a final run: all of them, some, or without some; test, and export."""
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
-    from tausearch import api  # torch takes seconds to import; --help must not
-    from tausearch.cli import show_compositions
+    from tausearch import (
+        api,  # torch takes seconds to import; --help must not
+        showing,
+    )
 
     done = api.compose(
         runs,
@@ -70,9 +72,9 @@ def compose(
         storage=storage,
     )
     if json:
-        print_json(show_compositions.composed_as_dict(done))
+        print_json(showing.composed_as_dict(done))
     else:
-        show_compositions.show_composed(done, storage_words(storage))
+        showing.show_composed(done, storage_words(storage))
 
 
 @app.command()
@@ -86,14 +88,16 @@ def edit(
 ) -> None:
     """Run the paper's protocol: specialise on the first, central and last task; unlearn each task in three readings."""
     chosen = _numbers("seeds", seeds, int)
-    from tausearch import api  # torch takes seconds to import; --help must not
-    from tausearch.cli import show_compositions
+    from tausearch import (
+        api,  # torch takes seconds to import; --help must not
+        showing,
+    )
 
     done = api.edit(runs, seeds=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage)
     if json:
-        print_json([show_compositions.edited_as_dict(each) for each in done])
+        print_json([showing.edited_as_dict(each) for each in done])
     else:
-        show_compositions.show_edited(done, storage_words(storage))
+        showing.show_edited(done, storage_words(storage))
 
 
 @app.command()

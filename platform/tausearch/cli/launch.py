@@ -229,28 +229,28 @@ def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
 
 
 def _show_final(result: FinalResult, storage: str, json: bool) -> None:
-    from tausearch.cli import show_runs
+    from tausearch import showing
     from tausearch.screen import storage_words
 
     if json:
-        trials = show_runs.trials_as_dicts(result.trials)
+        trials = showing.trials_as_dicts(result.trials)
         content = {"name": result.name, "summary": result.summary, "seeds": trials}
-        print_json({**content, **show_runs.tracking_as_dict(result)})
+        print_json({**content, **showing.tracking_as_dict(result)})
     else:
-        show_runs.show_final(result, _spec_of(result.name, storage), storage_words(storage))
+        showing.show_final(result, _spec_of(result.name, storage), storage_words(storage))
     _leave(result, all(trial.status == "complete" for trial in result.trials), storage)
 
 
 def _show_search(result: SearchResult, storage: str, json: bool) -> None:
-    from tausearch.cli import show_runs
+    from tausearch import showing
     from tausearch.screen import storage_words
 
     if json:
         best = None if result.best is None else result.best.model_dump(mode="json")
-        trials = show_runs.trials_as_dicts(result.trials)
-        print_json({"name": result.name, "best": best, "trials": trials, **show_runs.tracking_as_dict(result)})
+        trials = showing.trials_as_dicts(result.trials)
+        print_json({"name": result.name, "best": best, "trials": trials, **showing.tracking_as_dict(result)})
     else:
-        show_runs.show_search(result, _spec_of(result.name, storage), storage_words(storage))
+        showing.show_search(result, _spec_of(result.name, storage), storage_words(storage))
     _leave(result, any(trial.status == "complete" for trial in result.trials), storage)
 
 

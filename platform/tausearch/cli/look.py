@@ -31,7 +31,7 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show what runs, what is done, and the best so far."""
-    from tausearch.cli import show_runs  # rich and pyarrow take a moment to import; --help must not
+    from tausearch import showing  # rich and pyarrow take a moment to import; --help must not
     from tausearch.runs import all_statuses, read_status
 
     root = open_storage(storage, write=False)
@@ -41,15 +41,15 @@ def status(
         if json:
             print_json([found.as_dict() for found in statuses])
         else:
-            show_runs.show_statuses(statuses)
+            showing.show_statuses(statuses)
         return
     found = read_status(root.run(name))
     if json:
         correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
-        table = show_runs.trials_as_dicts(found.trials)
+        table = showing.trials_as_dicts(found.trials)
         print_json({**found.as_dict(), "rank_correlation": correlations, "table": table})
     else:
-        show_runs.show_status(found)
+        showing.show_status(found)
 
 
 @app.command()
@@ -131,20 +131,20 @@ def spaces(
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignment  # torch takes seconds to import; --help must not
+    from tausearch import showing
     from tausearch.choosing import space_of
-    from tausearch.cli import show_spaces
     from trainables.data import reference
 
     benchmark = reference(benchmark).name
     overrides = dict(parse_assignment(text) for text in set_ or [])
     resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
     if json:
-        plain = [show_spaces.space_as_dict(found) for found in resolved]
+        plain = [showing.space_as_dict(found) for found in resolved]
         print_json(plain[0] if method else plain)
     elif method:
-        show_spaces.show_space(resolved[0])
+        showing.show_space(resolved[0])
     else:
-        show_spaces.show_spaces(resolved)
+        showing.show_spaces(resolved)
 
 
 @app.command()
@@ -154,7 +154,7 @@ def store(
     json: JsonOption = False,
 ) -> None:
     """List the pre-consolidation store, what trials share, or clear it."""
-    from tausearch.cli import show_store  # torch takes seconds to import; --help must not
+    from tausearch import showing  # torch takes seconds to import; --help must not
     from trainables.preconsolidation.store import Store
 
     folder = open_storage(storage, write=False).store
@@ -162,9 +162,9 @@ def store(
     removed = shared.shrink(0) if shared and clear else []
     entries = shared.entries() if shared else []
     if json:
-        print_json({"removed": len(removed), "entries": [show_store.entry_as_dict(entry) for entry in entries]})
+        print_json({"removed": len(removed), "entries": [showing.entry_as_dict(entry) for entry in entries]})
     else:
-        show_store.show_store(entries, removed if clear else None)
+        showing.show_store(entries, removed if clear else None)
 
 
 @app.command()
@@ -197,8 +197,23 @@ def sync(
             print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
     if json:
         print_json([asdict(each) for each in done])
+    if name is None:
+        _sync_tables(root, tracking_uri)
     if failed:
         raise typer.Exit(1)
+
+
+def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
+    """Tag the runs that stand in the tables of campaigns."""
+    from tausearch.campaigning import all_standings, track_tables
+
+    standings, faults = all_standings(root)
+    say_unreadable(*faults)
+    for standing in standings:
+        try:
+            track_tables(root, standing, tracking_uri)
+        except InputError as error:
+            say_unreadable(error)
 
 
 @app.command()

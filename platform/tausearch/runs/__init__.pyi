@@ -13,7 +13,7 @@ from .files import (
 )
 from .insight import ENOUGH, importances, rank_correlations
 from .lock import driver_lock, is_driven
-from .protocol import ExperimentProtocol, protocol_of
+from .protocol import DataFacts, ExperimentProtocol, protocol_of
 from .record import Record
 from .results import Score, read_scores, summarise, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, differences, read_spec
@@ -28,6 +28,7 @@ __all__ = [
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",
     "ENOUGH",
+    "DataFacts",
     "ExperimentProtocol",
     "Plan",
     "Record",

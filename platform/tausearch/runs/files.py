@@ -239,6 +239,11 @@ class CampaignDirectory:
         """The file with a line of JSON for every driver: when it started, and for how many seconds it drove."""
         return self.path / "drives.jsonl"
 
+    @property
+    def pages_file(self) -> Path:
+        """The file that says where MLflow shows the table of each benchmark."""
+        return self.path / "mlflow_pages.json"
+
     def best_file(self, benchmark: str, method: str) -> Path:
         """The chosen configuration of a cell; the benchmark by its short form."""
         return self.path / "best" / benchmark / f"{method}.yaml"

@@ -36,6 +36,20 @@ class ExperimentProtocol(Strict):
     precision: Precision = "fp32"
 
 
+class DataFacts(Strict):
+    """What images a run sees; for people who filter runs by their data, and no part of the protocol.
+
+    Attributes:
+        digest: Of everything that training can see: images, labels, split, transforms, task sizes.
+        train: Number of training images.
+        evaluation: Number of images that evaluate: validation images in a search, test images in a final run.
+    """
+
+    digest: str
+    train: int
+    evaluation: int
+
+
 def protocol_of(
     spec: BenchmarkSpec, split_seed: int, backbone: Backbone, precision: Precision = "fp32"
 ) -> ExperimentProtocol:

@@ -14,7 +14,7 @@ from search_spaces import Scalar
 from search_spaces.schema import Dimension, Strict
 from search_spaces.yaml_text import parse_yaml
 from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
-from tausearch.runs.protocol import ExperimentProtocol
+from tausearch.runs.protocol import DataFacts, ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
@@ -59,6 +59,7 @@ class RunSpec(Strict):
         data_root: Folder of the published datasets, where the benchmark is one.
         tuned_on: The benchmark of the search named by `source`; None in a search.
         overrides: What a final run has in the place of the chosen values (`--set`).
+        data: What images it sees; None in runs of an older version.
         version: The version of tausearch that made the run.
     """
 
@@ -84,6 +85,7 @@ class RunSpec(Strict):
     data_root: str | None = None
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
+    data: DataFacts | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property
@@ -153,7 +155,7 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
 
 
-_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes"}  # how and where, not what
+_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes", "data"}  # how and where, not what
 
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:

@@ -6,6 +6,7 @@ server was away, after the driver was killed, or to build all of it anew.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ ID_TAG = "tausearch.id"
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 MATRIX_FILE = "accuracy_matrix.png"
+_DIGEST = 36  # characters that MLflow takes of a dataset's digest
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
 
@@ -151,8 +153,22 @@ class MlflowRun:
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
             about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
+            self._log_data(parent.info.run_id)
             self._log(parent.info.run_id, params={**about, **protocol})
         return parent
+
+    def _log_data(self, run: str) -> None:
+        """Say which images the run sees, so that MLflow can filter runs by their data."""
+        data = self.spec.data
+        if data is None:  # of an older version
+            return
+        from mlflow.entities import Dataset, DatasetInput, InputTag  # takes seconds to import
+
+        evaluation = "validation" if self.spec.purpose == "search" else "test"
+        profile = json.dumps({"tasks": self.spec.protocol.tasks, "train": data.train, evaluation: data.evaluation})
+        dataset = Dataset(self.spec.benchmark, data.digest[:_DIGEST], "tausearch", self.spec.benchmark, profile=profile)
+        split = InputTag("mlflow.data.context", f"training, {evaluation}")
+        self._client.log_inputs(run, [DatasetInput(dataset, [split])])
 
     def _origin(self) -> dict[str, str]:
         """Return the tags that say where the hyperparameters of a final run were tuned."""

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from benchmarks.analytic import AnalyticTrial
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
 from tausearch.choosing import load_best
 from tausearch.runs import Storage, driver_lock, read_spec, read_status
+from tausearch.tracking import TABLE_TAG
 from tests.support.searches import assert_mlflow_has_each_task_once, run, tausearch, trials_of
 from trainables.errors import InputError
 
@@ -84,6 +87,30 @@ def test_mlflow_has_every_run_once(result: CampaignResult, root: Path) -> None:
     for name in ("table-digits-ita-lora", "table-digits-ita-ia3"):
         assert_mlflow_has_each_task_once(root, name, trials_of(root, name))
         assert_mlflow_has_each_task_once(root, f"{name}-final", trials_of(root, f"{name}-final"), chosen=0)
+
+
+def tagged(root: Path, kind: str) -> dict[str, Run]:
+    """The runs of digits that stand in a table, by their names."""
+    client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
+    experiment = client.get_experiment_by_name("digits").experiment_id
+    found = client.search_runs([experiment], f"tags.`{TABLE_TAG}` = 'table' and tags.kind = '{kind}'")
+    return {run.data.tags["tausearch.run"]: run for run in found}
+
+
+def test_mlflow_says_which_runs_stand_in_the_table(result: CampaignResult, folder: Path, root: Path) -> None:
+    assert set(tagged(root, "search")) == set(SEARCHES[:2])
+    finals = tagged(root, "final")
+    assert set(finals) == {f"{name}-final" for name in SEARCHES[:2]}
+    accuracy = result.standing.cells[0].accuracy
+    assert accuracy is not None
+    assert finals["table-digits-ita-lora-final"].data.metrics["test/final_accuracy/mean"] == accuracy.mean
+    (dataset,) = [each.dataset for each in finals["table-digits-ita-lora-final"].inputs.dataset_inputs]
+    assert (dataset.name, json.loads(dataset.profile)) == ("digits", {"tasks": 5, "train": 1433, "test": 364})
+    shown = tausearch("campaign", "status", "table", cwd=folder)
+    assert "MLflow, digits: http://127.0.0.1:5000/#/experiments/" in shown
+    Storage(root).mlflow_file.unlink()
+    tausearch("sync", cwd=folder)
+    assert set(tagged(root, "final")) == set(finals)
 
 
 def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: Path) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from tausearch.screen import clock, console, percent
+from tausearch.campaigning import LOCAL, read_pages
+from tausearch.screen import clock, console, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigning import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
 _STYLES = {"done": "green", "failed": "red", "searching": "bold", "training": "bold"}
 
 
-def show_standing(standing: CampaignStanding) -> None:
+def show_standing(standing: CampaignStanding, storage_option: str) -> None:
     """Print a campaign cell by cell."""
     out = console()
     done = sum(each.state == "done" for each in standing.cells)
@@ -30,6 +31,9 @@ def show_standing(standing: CampaignStanding) -> None:
     out.print(table)
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
+    for benchmark, page in read_pages(standing.directory).items():
+        started = f" (after: {tool()} ui{storage_option})" if page.startswith(LOCAL) else ""
+        out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
 def show_standings(standings: Sequence[CampaignStanding]) -> None:
@@ -44,15 +48,17 @@ def show_standings(standings: Sequence[CampaignStanding]) -> None:
     console().print(table if standings else "no campaigns yet")
 
 
-def show_result(result: CampaignResult) -> None:
+def show_result(result: CampaignResult, storage_option: str) -> None:
     """Print what a campaign came to, and where it lies."""
-    show_standing(result.standing)
+    show_standing(result.standing, storage_option)
     out = console()
     for title, reason in result.failed.items():
         if title not in {each.cell.title for each in result.standing.failed}:
             out.print(f"{title}: {reason}", style="red", soft_wrap=True)
     for name, error in result.tracking_errors.items():
-        out.print(f"MLflow does not have all of {name} ({error}); once it does answer: tausearch sync {name}")
+        out.print(
+            f"MLflow does not have all of {name} ({error}); once it does answer: {tool()} sync {name}{storage_option}"
+        )
     _show_files(out, result)
 
 

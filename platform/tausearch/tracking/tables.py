@@ -1,0 +1,81 @@
+"""The table of a benchmark in MLflow: which search and which final run of each method stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from tausearch.runs import RunSpec, Storage
+from tausearch.tracking.mlflow_run import ID_TAG
+from tausearch.tracking.mlflow_store import open_store
+from trainables.metrics import TEST
+
+TABLE_TAG = "tausearch.table"
+PAPER_METRIC = f"paper/{TEST.final_accuracy.partition('/')[2]}"
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A method in the table of a benchmark.
+
+    Attributes:
+        method: Name of the method.
+        runs: Its search, if it has one, and its final run.
+        paper: The paper's final accuracy, percent; None where it has none.
+    """
+
+    method: str
+    runs: tuple[RunSpec, ...]
+    paper: float | None
+
+
+def write_table(storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
+    """Tag the runs that stand in the table of a benchmark, and untag those that stood there for the same methods.
+
+    Of each method one search and one final run are tagged, with the table's name as the value of `TABLE_TAG`.
+
+    Args:
+        storage: The storage root that holds the default tracking store.
+        uri: MLflow tracking URI.
+        benchmark: The benchmark, after which the experiment is named.
+        table: What the table is called.
+        rows: The methods in it.
+
+    Returns:
+        Where MLflow's pages show its final runs side by side, the best first: what follows their address.
+    """
+    client, experiment = open_store(storage, uri, benchmark)
+    wanted = {spec.id: row for row in rows for spec in row.runs if spec.id}
+    for run in _parents(client, experiment):
+        row = wanted.get(run.data.tags.get(ID_TAG, ""))
+        if row is not None:
+            _mark(client, run, table, row)
+        elif TABLE_TAG in run.data.tags and run.data.tags.get("method") in {each.method for each in rows}:
+            client.delete_tag(run.info.run_id, TABLE_TAG)
+    return _page(experiment, table)
+
+
+def _mark(client: Any, run: Any, table: str, row: TableRow) -> None:
+    if run.data.tags.get(TABLE_TAG) != table:
+        client.set_tag(run.info.run_id, TABLE_TAG, table)
+    if row.paper is not None and run.data.metrics.get(PAPER_METRIC) != row.paper:
+        client.log_metric(run.info.run_id, PAPER_METRIC, row.paper)
+
+
+def _parents(client: Any, experiment: str) -> list[Any]:
+    """Return the runs of searches and final runs, without those of their trials."""
+    found, token = [], None
+    while True:
+        page = client.search_runs([experiment], f"tags.`{ID_TAG}` != ''", page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
+def _page(experiment: str, table: str) -> str:
+    query = quote(f"tags.`{TABLE_TAG}` = '{table}' and tags.kind = 'final'")
+    order = quote(f"metrics.`{TEST.final_accuracy}/mean`")
+    return f"#/experiments/{experiment}/runs?searchFilter={query}&orderByKey={order}&orderByAsc=false"
