@@ -1,5 +1,5 @@
 from .cells import CampaignCells, CellRuns, read_cells
-from .estimating import Estimate, estimate
+from .estimating import Estimate, estimate, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .planning import CampaignPlan, PlannedCell, plan_campaign
 from .requests import CampaignRequest
@@ -29,5 +29,6 @@ __all__ = [
     "read_pages",
     "read_standing",
     "run_campaign",
+    "run_pilots",
     "track_tables",
 ]

@@ -1,14 +1,35 @@
-"""How long what is left of a campaign takes: known from runs of the same method on the same benchmark."""
+"""What is left of a campaign takes how long: known from runs of the same method on the same benchmark, or a pilot."""
 
 from __future__ import annotations
 
+import json
+import resource
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from tausearch.campaigning.planning import CampaignPlan, PlannedCell
-from tausearch.runs import RunStatus, Storage, TrialSummary, all_statuses
+from tausearch.runs import RunStatus, Storage, TrialSummary, all_statuses, open_storage, replace_text
+from tausearch.screen import LongWork
 from trainables.config import Purpose
+from trainables.errors import DivergedError
+from trainables.metrics import is_seconds
+
+PILOT_TASKS = 2  # the first is not like the others: what it shares with all trials is computed in it
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a pilot found of a method on a benchmark.
+
+    Attributes:
+        seconds: Of a whole trial: the first task, and all others as long as the second.
+        memory: The most memory that the process has had so far, bytes.
+    """
+
+    seconds: float
+    memory: int
 
 
 @dataclass(frozen=True)
@@ -17,20 +38,75 @@ class Estimate:
 
     Attributes:
         seconds: Time inside trials, as if one ran after another; None where nothing is known.
-        source: Names of the runs that it is known from.
+        source: Names of the runs that it is known from; `pilot` for a pilot.
+        disk: Bytes that its runs will take, those that are there included; None where nothing is known.
+        memory: Bytes that the process of a trial takes; None where there was no pilot.
     """
 
     seconds: float | None
     source: tuple[str, ...] = ()
+    disk: int | None = None
+    memory: int | None = None
 
 
 def estimate(plan: CampaignPlan) -> list[Estimate]:
-    """Estimate each cell of a campaign, in order, from the runs that its storage root holds."""
-    known = _known(plan.storage)
-    return [_of(cell, known.get((cell.runs.benchmark, cell.runs.method), [])) for cell in plan.cells]
+    """Estimate each cell of a campaign, in order, from the runs that its storage root holds, and pilots."""
+    known, pilots = _known(plan.storage), _pilots(plan)
+    return [_of(plan, cell, known.get(_key(cell), []), pilots.get(cell.runs.title)) for cell in plan.cells]
 
 
-def _known(storage: Storage) -> dict[tuple[str, str], list[RunStatus]]:
+def run_pilots(plan: CampaignPlan) -> None:
+    """Run the first tasks of one trial of every cell of which nothing is known, here; what they took is kept.
+
+    Raises:
+        InputError: If the folder of the campaign cannot be written.
+    """
+    open_storage(plan.storage.root, write=True)
+    plan.directory.path.mkdir(parents=True, exist_ok=True)
+    unknown = [cell for cell, found in zip(plan.cells, estimate(plan), strict=True) if found.seconds is None]
+    pilots = _pilots(plan)
+    with LongWork() as work:
+        tick = work.start("pilot trials", len(unknown))
+        for cell in unknown:
+            pilots[cell.runs.title] = _pilot(plan, cell)
+            content = {title: asdict(found) for title, found in pilots.items()}
+            replace_text(plan.directory.pilot_file, json.dumps(content, indent=2) + "\n")
+            tick(1)
+
+
+def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
+    """Run the first tasks of the first trial of a cell's search, without the store, which all trials share later."""
+    from trainables.trial import build_sequence  # what else needs no network
+
+    spec = cell.search.spec
+    sequence = build_sequence(spec.trial(0, dict(spec.start), store=None))
+    taken: list[float] = []
+    try:
+        for _ in range(min(PILOT_TASKS, spec.steps)):
+            row = sequence.run_next_task()
+            taken.append(sum(value for name, value in row.items() if is_seconds(name)))
+    except DivergedError:  # then its time is that of the tasks it did
+        pass
+    finally:
+        sequence.close()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Measured(sum(taken[:1]) + (spec.steps - 1) * (taken[-1] if taken else 0.0), memory)
+
+
+def _pilots(plan: CampaignPlan) -> dict[str, Measured]:
+    """Return what earlier pilots of the campaign found, by the titles of cells."""
+    try:
+        content = json.loads(plan.directory.pilot_file.read_text(encoding="utf-8"))
+        return {title: Measured(float(found["seconds"]), int(found["memory"])) for title, found in content.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}  # none yet, or none that can be read: they are only a help
+
+
+def _key(cell: PlannedCell) -> tuple[str, str]:
+    return cell.runs.benchmark, cell.runs.method
+
+
+def _known(storage: Storage) -> Mapping[tuple[str, str], list[RunStatus]]:
     """Return all runs of each benchmark and method."""
     found: dict[tuple[str, str], list[RunStatus]] = {}
     for status in all_statuses(storage)[0]:
@@ -38,17 +114,20 @@ def _known(storage: Storage) -> dict[tuple[str, str], list[RunStatus]]:
     return found
 
 
-def _of(cell: PlannedCell, runs: Sequence[RunStatus]) -> Estimate:
+def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
     """Estimate a cell: trials left times what one takes; a final run's are taken for a search's where it has none."""
-    standing = cell.standing
+    memory = None if pilot is None else pilot.memory
+    if cell.standing.state in ("done", "failed"):
+        return Estimate(0.0, memory=memory)
+    piloted = None if pilot is None else pilot.seconds
     in_search, in_final = _per_trial(runs, "search"), _per_trial(runs, "final")
-    searching, training = in_search or in_final, in_final or in_search
-    left = (cell.runs.trials - _ended(standing.search), cell.runs.seeds - _ended(standing.final))
-    if standing.state in ("done", "failed"):
-        return Estimate(0.0)
+    searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
-        return Estimate(None)
-    return Estimate(left[0] * searching + left[1] * training, tuple(each.spec.name for each in runs))
+        return Estimate(None, memory=memory)
+    standing = cell.standing
+    trials, seeds = cell.runs.trials - _ended(standing.search), cell.runs.seeds - _ended(standing.final)
+    source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
+    return Estimate(trials * searching + seeds * training, source, _disk(plan.storage, runs, cell), memory)
 
 
 def _per_trial(runs: Iterable[RunStatus], purpose: Purpose) -> float | None:
@@ -57,6 +136,18 @@ def _per_trial(runs: Iterable[RunStatus], purpose: Purpose) -> float | None:
         trial for run in runs if run.spec.purpose == purpose for trial in run.trials if trial.status == "complete"
     ]
     return statistics.fmean(trial.seconds for trial in finished) if finished else None
+
+
+def _disk(storage: Storage, runs: Sequence[RunStatus], cell: PlannedCell) -> int | None:
+    """Return the bytes that a cell's runs will take, as those of earlier ones that have ended; None without both."""
+    sizes = {run.spec.purpose: _bytes(storage.run(run.spec.name).path) for run in runs if run.state == "finished"}
+    if "final" not in sizes or (cell.runs.search is not None and "search" not in sizes):
+        return None
+    return sizes["final"] + (sizes["search"] if cell.runs.search is not None else 0)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _ended(run: RunStatus | None) -> int:

@@ -33,15 +33,21 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The campaign
 @campaign_app.command()
 def plan(
     file: FileArgument,
+    pilot: Annotated[
+        bool,
+        typer.Option("--pilot", help="Run two tasks of each cell of which nothing is known, for the estimate."),
+    ] = False,
     data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
-    """Say what would run, and what it would take; starts nothing."""
+    """Say what would run, and what it would take; starts no run."""
     from tausearch import showing
-    from tausearch.campaigning import CampaignRequest, estimate, plan_campaign
+    from tausearch.campaigning import CampaignRequest, estimate, plan_campaign, run_pilots
 
     planned = plan_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
+    if pilot:
+        run_pilots(planned)
     estimates = estimate(planned)
     if json:
         print_json(showing.plan_as_dict(planned, estimates))

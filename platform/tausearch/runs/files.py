@@ -240,6 +240,11 @@ class CampaignDirectory:
         return self.path / "drives.jsonl"
 
     @property
+    def pilot_file(self) -> Path:
+        """The file with what pilot trials of the cells took."""
+        return self.path / "pilot.json"
+
+    @property
     def pages_file(self) -> Path:
         """The file that says where MLflow shows the table of each benchmark."""
         return self.path / "mlflow_pages.json"

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tausearch.campaigning import LOCAL, read_pages
+from tausearch.cluster import local_cpus
 from tausearch.screen import clock, console, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -100,18 +101,32 @@ def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]
     tasks = sum((each.runs.trials + each.runs.seeds) * each.runs.steps for each in plan.cells)
     out.print(f"{len(plan.cells)} cells, {trials} trials to search, {seeds} seeds to train, {tasks} tasks")
     known = [each.seconds for each in estimates if each.seconds is not None]
-    if known:
-        unknown = len(estimates) - len(known)
-        rest = f", and {unknown} cells of which nothing is known" if unknown else ""
-        out.print(f"left to do: {clock(sum(known))} of trials{rest}; divided by the trials at a time, that is the time")
-    else:
-        out.print("how long it takes is not known: no run of these methods on these benchmarks is in the storage")
+    if not known:
+        out.print("how long it takes is not known; measure it with --pilot, or from runs of these methods here")
+        return
+    rest = f", and {len(estimates) - len(known)} cells of which nothing is known" if len(known) < len(estimates) else ""
+    slots = local_cpus()
+    out.print(
+        f"left to do: {clock(sum(known))} inside trials{rest}; with {slots} at a time {clock(sum(known) / slots)}"
+    )
+    disk = [each.disk for each in estimates if each.disk is not None]
+    if disk:
+        out.print(f"disk: {sum(disk) / 1e6:.0f} MB for the {len(disk)} cells of which runs are known")
+    memory = [each.memory for each in estimates if each.memory is not None]
+    if memory:
+        out.print(f"memory: at most {max(memory) / 2**30:.1f} GiB per trial at a time (from the pilot)")
 
 
 def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str, Any]:
     """Return the plain form that `tausearch campaign plan --json` prints."""
     cells = [
-        {**each.standing.as_dict(), "seconds_left": estimate.seconds, "known_from": estimate.source}
+        {
+            **each.standing.as_dict(),
+            "seconds_left": estimate.seconds,
+            "known_from": estimate.source,
+            "disk": estimate.disk,
+            "memory": estimate.memory,
+        }
         for each, estimate in zip(plan.cells, estimates, strict=True)
     ]
     return {"name": plan.name, "cells": cells, "gone": [each.title for each in plan.gone]}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tausearch.campaigning import CampaignPlan, CampaignRequest, estimate, plan_campaign
+from tausearch.campaigning import CampaignPlan, CampaignRequest, estimate, plan_campaign, run_pilots
 from tausearch.choosing import start_of
 from tausearch.runs import Record, Storage, TrialSummary
 from tausearch.runs.creating import create
@@ -111,6 +112,19 @@ def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -
     left = estimate(planned(tmp_path))
     assert left[0].seconds == pytest.approx((4 - 2) * 10.0 + 2 * 10.0)  # no final run yet: as long as the search's
     assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None
+
+
+def test_a_pilot_says_what_no_run_has_said(tmp_path: Path) -> None:
+    text = TABLE.replace("[digits]", "['digits?epochs=1']").replace("[ita-lora, finetune]", "[finetune]")
+    run_pilots(planned(tmp_path, text))
+    pilot, joint = estimate(planned(tmp_path, text))
+    assert pilot.seconds is not None and pilot.seconds > 0 and pilot.source == ("pilot",)
+    measured = json.loads(planned(tmp_path, text).directory.pilot_file.read_text())
+    assert pilot.seconds == pytest.approx((4 + 2) * measured["digits-epochs-1/finetune"]["seconds"])
+    assert joint.seconds == pytest.approx(2 * measured["digits-epochs-1/joint"]["seconds"])
+    assert pilot.memory is not None and 2**28 < pilot.memory < 2**36
+    (tmp_path / "runs" / "campaigns" / "t" / "pilot.json").write_text("[1")
+    assert estimate(planned(tmp_path, text))[0].seconds is None  # it is only a help
 
 
 def test_a_table_of_seven_by_seventeen_is_planned_in_seconds(tmp_path: Path) -> None:
