@@ -9,11 +9,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, packing, probe, scale, sharing, stages
+from benchmarks import arithmetic, fisher, growth, overhead, packing, scale, sharing, stages
 from benchmarks.authors import comparison, prompt_parity, sequential, tmc
+from benchmarks.embedded import distance, probe
 
 BENCHMARKS = {
     "probe": probe.run,
+    "distance": distance.run,
     "sharing": sharing.run,
     "fisher": fisher.run,
     "overhead": overhead.run,

@@ -1,4 +1,4 @@
-"""Make the pictures of the docs: sheets of the two embedded benchmarks, and a finished search as the terminal shows it.
+"""Make the pictures of the docs: sheets of the embedded benchmarks, and a finished search as the terminal shows it.
 
 Run `python docs/make_pictures.py RUN_DIRECTORY` with the run directory of a search.
 """
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tausearch.runs import RunDirectory, read_status
 from tausearch.showing import trials_table
-from trainables.data.embedded import digits, glyphs
+from trainables.data.embedded import digits, glyphs, letters
 
 FOLDER = Path(__file__).parent / "images"
 
@@ -45,4 +45,5 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     sheet(digits.load, 10, 6, "digits.png")
     sheet(glyphs.load, 30, 4, "glyphs.png")
+    sheet(letters.load, 20, 5, "letters.png")
     terminal(RunDirectory(Path(sys.argv[1])))

@@ -37,7 +37,7 @@ def test_the_list_says_what_is_there_and_what_is_missing(
     assert not states["mit67"]["whole"] and states["mit67"]["images"] == {"train": 268, "test": 134}
     assert states["mit67"]["classes"]["room_00"] == {"train": 4, "test": 2}
     elsewhere = json.loads(run(["data", "--json", "--data-root", str(root)], capsys, monkeypatch)[1])
-    assert [state["state"] for state in elsewhere[2:]] == ["not found"] * 7
+    assert [state["state"] for state in elsewhere[3:]] == ["not found"] * 7
 
 
 def test_check_names_every_unreadable_image(
@@ -76,7 +76,7 @@ def test_prepared_data_is_listed_and_checked(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["data", "check", "digit"], "unknown benchmark 'digit'; allowed: digits, glyphs, imagenet_r"),
+        (["data", "check", "digit"], "unknown benchmark 'digit'; allowed: digits, glyphs, letters, imagenet_r"),
         (["data", "check", "digits"], "'digits': is made in memory; there is nothing on disk"),
         (["data", "check", "cub200"], "'cub200': not found in .*data/cub200; looks for CUB_200_2011.tgz"),
         (["data", "check", "mit67"], "train images: expected 5360, got 268; --partial accepts a smaller copy"),

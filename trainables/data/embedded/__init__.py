@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainables.backbones import EMBEDDED
 from trainables.data.benchmark import BenchmarkSource
-from trainables.data.embedded import digits, glyphs
+from trainables.data.embedded import digits, glyphs, letters
 from trainables.data.transforms import small_transforms
 
 BENCHMARKS: dict[str, BenchmarkSource] = {
@@ -18,5 +18,5 @@ BENCHMARKS: dict[str, BenchmarkSource] = {
         load=source.load,
         transforms=small_transforms,
     )
-    for source, tasks in ((digits, 5), (glyphs, 10))
+    for source, tasks in ((digits, 5), (glyphs, 10), (letters, 10))
 }

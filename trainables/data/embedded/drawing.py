@@ -1,7 +1,8 @@
 """Draw characters of the fonts that matplotlib carries as small noisy images.
 
-One drawing is a character in one face, put through a random affine map, blur, contrast and noise. The glyphs benchmark
-and the pre-training of the small embedded ViT both draw with this module, from disjoint sets of characters.
+One drawing is a character in one face, put through a random affine map, blur, contrast and noise. The benchmarks glyphs
+and letters and the pre-training of the small embedded ViT draw with this module; the pre-training has characters of its
+own.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ def render(characters: str, faces: tuple[str, ...]) -> Tensor:
     return canvases
 
 
-def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator, turn: float = math.pi / 15) -> Tensor:
     """Draw one distorted image per label, its face chosen at random.
 
     Args:
         rendered: Output of `render`, `(c, f, 64, 64)`.
         labels: The labels, int64 `(n,)`: rows of `rendered`.
         generator: The source of all randomness.
+        turn: The largest angle by which an image is rotated, either way, in radians.
 
     Returns:
         The images, uint8 `(n, 1, 32, 32)`.
@@ -76,7 +78,7 @@ def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor
     n = len(labels)
     faces = torch.randint(rendered.shape[1], (n,), generator=generator)
     clean = rendered[labels, faces].float().div_(255).unsqueeze(1)  # [n, 1, 64, 64]
-    ink = _blur(_warp(clean, generator), generator)
+    ink = _blur(_warp(clean, generator, turn), generator)
     contrast = _uniform(n, 0.5, 1.0, generator)
     background = _uniform(n, 0.0, 0.3, generator)
     images = background + ink * contrast * (1 - background)
@@ -88,10 +90,10 @@ def _uniform(n: int, low: float, high: float, generator: torch.Generator) -> Ten
     return torch.empty(n, 1, 1, 1).uniform_(low, high, generator=generator)
 
 
-def _warp(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Rotate up to 12 degrees, scale 0.85 to 1.25, shear and shift a little; `(n, 1, 64, 64)` to `(n, 1, 32, 32)`."""
+def _warp(images: Tensor, generator: torch.Generator, turn: float) -> Tensor:
+    """Rotate by up to `turn`, scale 0.85 to 1.25, shear and shift a little; `(n, 1, 64, 64)` to `(n, 1, 32, 32)`."""
     n = len(images)
-    angle = _uniform(n, -math.pi / 15, math.pi / 15, generator).flatten()
+    angle = _uniform(n, -turn, turn, generator).flatten()
     zoom = _uniform(n, 0.85, 1.25, generator).flatten()
     shear = _uniform(n, -0.15, 0.15, generator).flatten()
     shift = torch.empty(n, 2).uniform_(-0.12, 0.12, generator=generator)
