@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search_spaces.reading import METHODS_WITH_SPACE, load_space, paper_benchmarks
+from search_spaces.reading import METHODS_WITH_SPACE, load_space, paper_benchmarks, paper_points
 from search_spaces.schema import Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceError, SpaceFile
 from search_spaces.values import parse_assignment
 
@@ -17,5 +17,6 @@ __all__ = [
     "SpaceFile",
     "load_space",
     "paper_benchmarks",
+    "paper_points",
     "parse_assignment",
 ]

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
-from tausearch.choosing import FIRST_STOP, require_runs, running_method, space_of
+from tausearch.choosing import FIRST_STOP, grid_size, known_points, require_runs, running_method, space_of
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.runs import (
     ALGORITHMS,
@@ -22,6 +22,7 @@ from tausearch.runs import (
     Scheduler,
     Storage,
     new_run,
+    open_storage,
     protocol_of,
 )
 from tausearch.tracking import checked_uri
@@ -59,11 +60,18 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     precision = _one_of("precision", request.precision, PRECISIONS)
     if not 0 <= request.seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {request.seed}")
-    trials = _trial_count(request.trials, algorithm, space.grid_size(), bool(space.space))
     scheduler = _scheduler(request.scheduler, algorithm, _steps(entry, opened))
     weights = None if request.weights is None else Path(request.weights).absolute()
     backbone = Backbone(request.backbone or opened.source.backbone, weights)
-    require_runs(entry, space, entry.setting(opened.source.spec, backbone))
+    setting = entry.setting(opened.source.spec, backbone)
+    require_runs(entry, space, setting)
+    known = known_points(
+        request.warm_start or (),
+        space,
+        open_storage(request.storage, write=False),
+        lambda hyperparameters: entry.requires(entry.parse(hyperparameters), setting),
+    )
+    trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
     storage, given = _given(request, "search", opened, entry)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     data = opened.require("search", request.seed, backbone.input)
@@ -77,6 +85,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         seed=request.seed,
         space=space.space,
         start=space.start,
+        warm_start=known,
         fixed=space.fixed,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)

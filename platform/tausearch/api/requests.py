@@ -77,6 +77,8 @@ class SearchRequest(NewRunRequest):
         gpus_per_trial: Share of a GPU per trial; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: The seed of the algorithm, of every trial, and of the validation split.
         space: A search-space file whose entries go over the method's own.
+        warm_start: What to try before the algorithm is asked: "paper" for what the paper chose for the method on all of
+            its datasets, names of searches for their best configurations, paths of best files.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
@@ -98,6 +100,7 @@ class SearchRequest(NewRunRequest):
     gpus_per_trial: float | Literal["auto"] = 0
     seed: int = 0
     space: str | Path | None = None
+    warm_start: Sequence[str | Path] | None = None
     backbone: str | None = None
     weights: str | Path | None = None
     precision: str = "fp32"

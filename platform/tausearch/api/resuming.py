@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from tausearch.api.opening import open_benchmark
@@ -10,6 +9,7 @@ from tausearch.api.planning import require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searching import SearchResult, run_search
 from tausearch.api.training import FinalResult, run_training
+from tausearch.choosing import grid_size
 from tausearch.cluster import plan_resources
 from tausearch.runs import RunSpec, driver_lock, open_storage, protocol_of, read_spec, require_space
 from tausearch.tracking import checked_uri
@@ -65,8 +65,8 @@ def _extended(spec: RunSpec, trials: int) -> RunSpec:
     if trials < spec.trials:
         raise InputError(f"--trials {trials}: the search has {spec.trials} trials already")
     if trials > spec.trials:
-        grid_size = math.prod(len(dimension.grid) for dimension in spec.space.values())
-        require_enough(trials, spec.algorithm, grid_size, bool(spec.space))
+        points = grid_size(spec.space, spec.warm_start)
+        require_enough(trials, spec.algorithm, points, bool(spec.space))
     return spec.model_copy(update={"trials": trials})
 
 

@@ -13,7 +13,7 @@ from ray.tune import Trainable
 from tausearch.api.concluding import conclude, identify
 from tausearch.api.planning import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
-from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best
+from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best, warm_start_lines
 from tausearch.cluster import with_measured_share
 from tausearch.driving import Job, Listener, drive
 from tausearch.runs import (
@@ -61,6 +61,8 @@ def search(request: SearchRequest) -> SearchResult:
     plan = plan_search(request)
     if request.gpus_per_trial == "auto":
         plan = _measured(request, plan)
+    for line in warm_start_lines(plan.spec):
+        print(line, file=sys.stdout if request.progress_to == "stdout" else sys.stderr, flush=True)
     with plan.entered() as (spec, directory):
         return run_search(
             spec,

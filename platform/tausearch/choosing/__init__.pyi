@@ -1,9 +1,10 @@
 from .best import BestFile, best_of_all, load_best, start_of
 from .keeping import BestListener, write_best
-from .sources import FixedSource, OptunaSource, TrialSource
+from .sources import FixedSource, OptunaSource, TrialSource, grid_size
 from .spaces import defaults, require_runs, running_method, space_of
 from .study import FIRST_STOP, SearchStudy
 from .study_mirror import StudyMirror
+from .warm_start import known_points, warm_start_lines
 
 __all__ = [
     "BestFile",
@@ -16,10 +17,13 @@ __all__ = [
     "TrialSource",
     "best_of_all",
     "defaults",
+    "grid_size",
+    "known_points",
     "load_best",
     "require_runs",
     "running_method",
     "space_of",
     "start_of",
+    "warm_start_lines",
     "write_best",
 ]

@@ -8,7 +8,8 @@ from typing import Protocol
 
 from search_spaces import Dimension, Scalar
 from tausearch.choosing.study import SearchStudy
-from tausearch.runs import RunSpec, Status, TrialSummary
+from tausearch.choosing.warm_start import without_repeats
+from tausearch.runs import KnownPoint, RunSpec, Status, TrialSummary
 
 
 class TrialSource(Protocol):
@@ -30,8 +31,9 @@ class TrialSource(Protocol):
 class OptunaSource:
     """Trials chosen by an Optuna study that is rebuilt from the record.
 
-    The search's starting point comes first; of a grid, if it is one of its points. A grid is the list of its points,
-    handed to the study in order, so that every algorithm leaves the same kind of history.
+    The search's starting point comes first; of a grid, if it is one of its points. What is known from elsewhere comes
+    next. A grid is the list of its points, handed to the study in order, so that every algorithm leaves the same kind
+    of history.
 
     Args:
         spec: The specification of the search: its space, algorithm, scheduler, seed and number of trials.
@@ -43,13 +45,10 @@ class OptunaSource:
         self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], len(history))
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
-        points = [dict(spec.start)]
-        if spec.algorithm == "grid":
-            points = sorted(grid_points(spec.space), key=lambda point: point != spec.start)  # the rest as it was
         tried = [self.study.point(trial) for trial in history]
         for trial in self.unfinished:
             self.study.enqueue(self.study.point(trial))
-        for point in points:
+        for point in points_ahead(spec):
             if point not in tried:
                 self.study.enqueue(point)
 
@@ -92,6 +91,18 @@ class FixedSource:
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Take note of how a trial ended; see `TrialSource`."""
+
+
+def points_ahead(spec: RunSpec) -> list[dict[str, Scalar]]:
+    """Return the points that a search tries before its algorithm is asked, each once: all of them if it is a grid."""
+    grid = grid_points(spec.space) if spec.algorithm == "grid" else []
+    start = [spec.start] if spec.algorithm != "grid" or spec.start in grid else []
+    return without_repeats([*start, *(known.point for known in spec.warm_start), *grid])
+
+
+def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) -> int:
+    """Return the number of points of a grid search: those of the grid, and what is known from elsewhere."""
+    return len(without_repeats([*grid_points(space), *(each.point for each in known)]))
 
 
 def grid_points(space: Mapping[str, Dimension]) -> list[dict[str, Scalar]]:

@@ -35,6 +35,7 @@ from tausearch.cli.options import (
     TimeBudgetOption,
     TrackingOption,
     VariantOption,
+    WarmStartOption,
     app,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
@@ -66,6 +67,7 @@ def search(
     continue_: ContinueOption = False,
     space: SpaceOption = None,
     set_: SetOption = None,
+    warm_start: WarmStartOption = None,
     backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,

@@ -19,7 +19,7 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
-    sys.argv[1:] = _join_seeds(sys.argv[1:])
+    sys.argv[1:] = _repeat_sources(_join_seeds(sys.argv[1:]))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
     try:
@@ -39,6 +39,18 @@ def main() -> None:
 def _end(error: Exception, code: int) -> NoReturn:
     print(f"tausearch: {error}", file=sys.stderr)
     sys.exit(code)
+
+
+def _repeat_sources(arguments: list[str]) -> list[str]:
+    """Let `--warm-start A B C` take several values, which the option parser does not; up to the next option."""
+    given: list[str] = []
+    inside = False
+    for argument in arguments:
+        inside = argument == "--warm-start" or (inside and not argument.startswith("--"))
+        if inside and given and argument != "--warm-start" and given[-1] != "--warm-start":
+            given.append("--warm-start")
+        given.append(argument)
+    return given
 
 
 def _join_seeds(arguments: list[str]) -> list[str]:

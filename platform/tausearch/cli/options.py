@@ -41,6 +41,14 @@ OwnTrackingOption = Annotated[
 ]
 AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
 SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
+WarmStartOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--warm-start",
+        help="Try first what is known: paper (its choices on all datasets), searches (their best), best files.",
+        metavar="paper | RUN ... | BEST.yaml ...",
+    ),
+]
 StoreSizeOption = Annotated[
     float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
 ]

@@ -16,9 +16,20 @@ from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of
 from .record import Record
 from .results import Score, read_scores, summarise, write_results
-from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, differences, read_spec
+from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
 from .status import RunStatus, all_statuses, read_status
-from .trials import STATUSES, Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, final_value, metrics_of
+from .trials import (
+    STATUSES,
+    Status,
+    TrialSummary,
+    TrialTable,
+    all_ended,
+    at_rest,
+    best_trial,
+    final_value,
+    metrics_of,
+    ranked,
+)
 
 __all__ = [
     "ALGORITHMS",
@@ -30,6 +41,7 @@ __all__ = [
     "ENOUGH",
     "DataFacts",
     "ExperimentProtocol",
+    "KnownPoint",
     "Plan",
     "Record",
     "Resources",
@@ -61,6 +73,7 @@ __all__ = [
     "open_storage",
     "protocol_of",
     "rank_correlations",
+    "ranked",
     "read_scores",
     "read_spec",
     "read_status",

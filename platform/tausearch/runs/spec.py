@@ -33,6 +33,20 @@ class Resources(Strict):
     concurrent: Annotated[int, Field(ge=1)] | None = None
 
 
+class KnownPoint(Strict):
+    """A point that a search tries because it is known from elsewhere (`--warm-start`).
+
+    Attributes:
+        origin: Where it was chosen, in words.
+        point: A value for every searched hyperparameter.
+        misfits: What of the configuration it was made of did not fit into the space, in words.
+    """
+
+    origin: str
+    point: dict[str, Scalar]
+    misfits: tuple[str, ...] = ()
+
+
 class RunSpec(Strict):
     """A search or final run as it was asked for.
 
@@ -52,6 +66,7 @@ class RunSpec(Strict):
         seed: The seed of a search's algorithm and of each of its trials.
         space: The hyperparameters that a search searches, each with its dimension.
         start: The hyperparameters that a search tries first.
+        warm_start: The points that it tries next, before the algorithm is asked.
         fixed: The hyperparameters that are not searched; all of them in a final run.
         seeds: The seeds of a final run's trials; empty in a search.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
@@ -78,6 +93,7 @@ class RunSpec(Strict):
     seed: int = 0
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}
+    warm_start: tuple[KnownPoint, ...] = ()
     fixed: dict[str, Scalar] = {}
     seeds: tuple[int, ...] = ()
     tracking_uri: str | None = None

@@ -72,13 +72,16 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
 
 
 def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
-    """Say what was not searched: values that the user or the space fixed, and the precision if it is not the usual."""
+    """Say what was not searched, the precision if it is not the usual, and from where the first points were known."""
     settings: dict[str, Any] = dict(spec.fixed)
     if spec.protocol.precision != "fp32":
         settings["precision"] = spec.protocol.precision
     if settings:
         label = "fixed" if spec.purpose == "search" else "trained with"
         out.print(f"{label:<{indent}}{brief(settings, list(settings))}", soft_wrap=True)
+    if spec.warm_start:
+        origins = "; ".join(known.origin for known in spec.warm_start)
+        out.print(f"{'warm start':<{indent}}{origins}", soft_wrap=True)
 
 
 def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:

@@ -148,7 +148,7 @@ class MlflowRun:
             self._client.update_run(parent.info.run_id, status="RUNNING")
         else:
             names = {RUN_TAG: self.spec.name, ID_TAG: self.spec.id}
-            tags = {"method": self.spec.method, "kind": self.spec.purpose, **names, **self._origin()}
+            tags = {"method": self.spec.method, "kind": self.spec.purpose, **names, **self._origin(), **self._known()}
             parent = self._client.create_run(self._experiment, run_name=self.spec.name, tags=tags)
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
@@ -175,6 +175,11 @@ class MlflowRun:
         if self.spec.tuned_on is None:
             return {}
         return {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark, "source": self.spec.source or ""}
+
+    def _known(self) -> dict[str, str]:
+        """Return the tag that says from where a search knew its first points."""
+        origins = [known.origin for known in self.spec.warm_start]
+        return {"warm_start": "; ".join(origins)} if origins else {}
 
     def _find_nested(self) -> dict[int, _Nested]:
         runs: dict[int, Any] = {}

@@ -104,6 +104,12 @@ def test_a_method_with_a_space_and_no_code_is_refused(
             "weights .*none.safetensors: cannot be read",
         ),
         (["search", "digits", "ita-lora", "--backbone", "vit_x"], "unknown backbone 'vit_x'"),
+        (["search", "digits", "ita-lora", "--warm-start", "paper", "nope"], "--warm-start nope: no run named 'nope'"),
+        (["search", "digits", "joint", "--warm-start", "paper"], "the paper lists no hyperparameters for joint"),
+        (
+            ["search", "digits", "ita-lora", "--warm-start", "low.yaml"],
+            "--warm-start low.yaml: best file low.yaml: key",
+        ),
         (["train", "none.yaml"], "best file none.yaml: cannot be read"),
         (["train", "digits", "ita-lora"], "no search of 'ita-lora' on 'digits'"),
         (["train", "a", "b", "c"], "train needs a best file, or a benchmark and a method"),
@@ -207,6 +213,19 @@ def test_seeds_take_several_values() -> None:
 
     assert _join_seeds(["train", "f", "--seeds", "0", "1", "--json"]) == ["train", "f", "--seeds", "0 1", "--json"]
     assert _join_seeds(["train", "f"]) == ["train", "f"]
+
+
+def test_sources_of_a_warm_start_take_several_values() -> None:
+    from tausearch.cli.main import _repeat_sources
+
+    given = ["search", "d", "m", "--warm-start", "a", "b.yaml", "--json"]
+    assert _repeat_sources(given) == ["search", "d", "m", "--warm-start", "a", "--warm-start", "b.yaml", "--json"]
+    for unchanged in (
+        ["status", "a", "b"],
+        ["search", "--warm-start", "--warm-start", "a"],
+        ["search", "--warm-start"],
+    ):
+        assert _repeat_sources(unchanged) == unchanged
 
 
 def test_the_command_is_installed() -> None:

@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tausearch.runs import Conclusion, RunSpec, TrialSummary, TrialTable, open_storage
+from tausearch.runs import Conclusion, KnownPoint, RunSpec, TrialSummary, TrialTable, open_storage
 from tausearch.tracking import MlflowRun, Tracker
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
@@ -110,6 +110,23 @@ def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: RunSpec, tm
     runs = client.search_runs([client.get_experiment_by_name("glyphs").experiment_id], "tags.tuned_on = 'digits'")
     assert len(runs) == 2  # the final run and its seed
     assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
+
+
+def test_a_search_says_from_where_it_knew_its_first_points(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    known = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("the paper on cub200", "mine.yaml"))
+    for name, points in (("cold", ()), ("warm", known)):
+        tracker = Tracker(
+            spec.model_copy(update={"name": name, "id": name, "warm_start": points}), TrialTable(), storage
+        )
+        tell(tracker, make_trial(0, value=1.0))
+        tracker.close("FINISHED", Conclusion())
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
+    assert {run.info.run_name: run.data.tags.get("warm_start") for run in runs} == {
+        **dict.fromkeys(("cold", "cold/trial-0", "warm/trial-0")),
+        "warm": "the paper on cub200; mine.yaml",
+    }
 
 
 def test_what_a_store_missed_is_written_when_it_is_there(
