@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from search_spaces.schema import DEFAULT, Point, Range, ResolvedSpace, Scalar, SpaceFile, resolve
+from search_spaces.schema import DEFAULT, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import SpaceError, is_number
 from search_spaces.yaml_text import one_line, parse_yaml
 
@@ -31,9 +31,10 @@ def _own_file(method: str) -> SpaceFile:
     return read_space_file(_FOLDER / f"{method}.yaml")
 
 
-def paper_points(method: str) -> dict[str, Point]:
-    """Return what the paper chose for a method: benchmark to hyperparameters; empty if it lists nothing."""
-    return dict(read_space_file(_FOLDER / f"{method}.yaml").paper)
+def paper_points(method: str) -> dict[str, dict[str, Scalar]]:
+    """Return what the paper chose for a method, and what is fixed beside it: benchmark to hyperparameters."""
+    file = _own_file(method)
+    return {benchmark: {**file.fixed_values(benchmark), **point} for benchmark, point in file.paper.items()}
 
 
 def load_space(

@@ -15,7 +15,7 @@ FLOORS = [
     {"showing"},
     {"campaigning"},
     {"api", "comparison"},
-    {"driving", "composing"},
+    {"driving", "composing", "replaying"},
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},
     {"runs"},

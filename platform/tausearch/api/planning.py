@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
-from tausearch.choosing import FIRST_STOP, grid_size, known_points, require_runs, running_method, space_of
+from tausearch.choosing import (
+    algorithm_named,
+    grid_size,
+    known_points,
+    one_of,
+    require_runs,
+    running_method,
+    scheduler_named,
+    space_of,
+)
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.runs import (
-    ALGORITHMS,
-    SCHEDULERS,
     Algorithm,
     ExperimentProtocol,
     Plan,
     RunSpec,
-    Scheduler,
     Storage,
     new_run,
     open_storage,
@@ -33,7 +38,6 @@ from trainables.errors import InputError
 from trainables.methods import MethodEntry
 
 DEFAULT_TRIALS = 12
-_Name = TypeVar("_Name", bound=str)
 
 
 def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan:
@@ -56,11 +60,11 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     opened = opening(_text_of(request), request.data_root)
     file = None if request.space is None else Path(request.space)
     space = space_of(request.method, opened.ref.name, file, request.overrides or {})
-    algorithm = _one_of("algorithm", request.algorithm, ALGORITHMS)
-    precision = _one_of("precision", request.precision, PRECISIONS)
+    algorithm = algorithm_named(request.algorithm)
+    precision = one_of("precision", request.precision, PRECISIONS)
     if not 0 <= request.seed < 2**32:
         raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {request.seed}")
-    scheduler = _scheduler(request.scheduler, algorithm, _steps(entry, opened))
+    scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     weights = None if request.weights is None else Path(request.weights).absolute()
     backbone = Backbone(request.backbone or opened.source.backbone, weights)
     setting = entry.setting(opened.source.spec, backbone)
@@ -179,24 +183,6 @@ def _text_of(request: SearchRequest) -> str:
         partial=request.partial or None,
     )
     return str(ref)
-
-
-def _one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
-    for each in allowed:
-        if each == name:
-            return each
-    raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
-
-
-def _scheduler(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
-    scheduler = _one_of("scheduler", name, SCHEDULERS)
-    if scheduler != "none" and algorithm == "gp":
-        raise InputError(f"--scheduler {name}: gp learns nothing from trials that were stopped; allowed with it: none")
-    if scheduler != "none" and steps <= FIRST_STOP:
-        raise InputError(
-            f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
-        )
-    return scheduler
 
 
 def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:

@@ -1,6 +1,7 @@
+from .allowed import algorithm_named, one_of, scheduler_named
 from .best import BestFile, best_of_all, load_best, start_of
 from .keeping import BestListener, write_best
-from .sources import FixedSource, OptunaSource, TrialSource, grid_size
+from .sources import FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
 from .spaces import defaults, require_runs, running_method, space_of
 from .study import FIRST_STOP, SearchStudy
 from .study_mirror import StudyMirror
@@ -15,13 +16,17 @@ __all__ = [
     "SearchStudy",
     "StudyMirror",
     "TrialSource",
+    "algorithm_named",
     "best_of_all",
     "defaults",
     "grid_size",
     "known_points",
     "load_best",
+    "one_of",
+    "points_ahead",
     "require_runs",
     "running_method",
+    "scheduler_named",
     "space_of",
     "start_of",
     "warm_start_lines",

@@ -83,6 +83,12 @@ class SearchStudy:
         self.running[number] = self.optuna.ask(self.space)
         return dict(self.running[number].params)
 
+    def exchange(self, number: int, hyperparameters: dict[str, float | int | str | bool]) -> None:
+        """Have a trial that has only been asked for try another point, from which alone the sampler learns."""
+        self.optuna.tell(self.running.pop(number), state=TrialState.FAIL)
+        self.enqueue(hyperparameters)
+        self.ask(number)
+
     def enqueue(self, hyperparameters: dict[str, float | int | str | bool]) -> None:
         """Have a point tried before the sampler is asked."""
         self.optuna.enqueue_trial(hyperparameters)
@@ -122,7 +128,7 @@ class SearchStudy:
 
     def replay_rows(self, trial: TrialSummary) -> None:
         """Report the tasks of a trial that the record knows; what was decided then is not decided again."""
-        for step, value in self._reports(trial).items():
+        for step, value in self.reports(trial).items():
             self.report(trial.number, step, value)
         self._stopped.discard(trial.number)
 
@@ -133,10 +139,10 @@ class SearchStudy:
             value=trial.value if trial.status == "complete" else None,
             params=self.point(trial),
             distributions=self.space,
-            intermediate_values=self._reports(trial),
+            intermediate_values=self.reports(trial),
         )
 
-    def _reports(self, trial: TrialSummary) -> dict[int, float]:
+    def reports(self, trial: TrialSummary) -> dict[int, float]:
         """Return what a trial reports: task to accuracy; the task at which one diverged counts as the worst."""
         values = {int(row["task"]): row[self.spec.metrics.average_accuracy] for row in trial.rows}
         if trial.status == "diverged":

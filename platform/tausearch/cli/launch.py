@@ -37,6 +37,7 @@ from tausearch.cli.options import (
     VariantOption,
     WarmStartOption,
     app,
+    whole_numbers,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
 from tausearch.screen import print_json
@@ -167,7 +168,7 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
         "gpus_per_trial": ("gpus_per_trial", _share),
         "time_budget": ("time_budget", seconds),
         "class_order": ("class_order", _class_order),
-        "seeds": ("seeds", _whole_numbers),
+        "seeds": ("seeds", whole_numbers),
     }
     fields = {}
     for name, value in given.items():
@@ -197,13 +198,6 @@ def _class_order(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
     return int(text)
-
-
-def _whole_numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.replace(",", " ").split()]
-    except ValueError:
-        raise InputError(f"--seeds must be whole numbers, got {text!r}") from None
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:

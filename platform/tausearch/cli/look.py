@@ -18,6 +18,7 @@ from tausearch.cli.options import (
     SpaceOption,
     StorageOption,
     app,
+    whole_numbers,
 )
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from tausearch.screen import print_json, say_unreadable
@@ -50,6 +51,23 @@ def status(
         print_json({**found.as_dict(), "rank_correlation": correlations, "table": table})
     else:
         showing.show_status(found)
+
+
+@app.command()
+def replay(
+    name: Annotated[str, typer.Argument(help="Search whose record to replay.")],
+    algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
+    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Show what another algorithm or scheduler would have chosen, from the record alone; nothing is trained."""
+    from tausearch.replaying import replays_of, show_replays  # Optuna takes a second to import; --help must not
+
+    root, numbers = open_storage(storage, write=False), whole_numbers(seeds)
+    show_replays(replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers), json)
 
 
 @app.command()

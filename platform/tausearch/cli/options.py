@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from trainables.errors import InputError
+
 app = typer.Typer(
     help="Find the hyperparameters with which a composable incremental learner does best.",
     no_args_is_help=True,
@@ -69,3 +71,18 @@ OwnDataRootOption = Annotated[
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
+
+
+def whole_numbers(text: str) -> list[int]:
+    """Read the value of `--seeds`.
+
+    Returns:
+        The numbers.
+
+    Raises:
+        InputError: If a part is no whole number.
+    """
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise InputError(f"--seeds must be whole numbers, got {text!r}") from None

@@ -93,6 +93,12 @@ def test_the_papers_points_are_mapped_and_each_is_there_once(storage: Storage) -
     assert planned(storage, "paper", algorithm="grid").trials == 4 * 3 * 2 * 3 + 3  # that of caltech256 is in the grid
 
 
+def test_what_belongs_to_the_papers_choice_is_said_too(storage: Storage) -> None:
+    known = plan_search(SearchRequest("digits", "finetune", warm_start=["paper"], storage=storage.root)).spec.warm_start
+    assert [each.point for each in known] == [{"lr": 0.03}, {"lr": 0.01}]
+    assert known[0].misfits == ("optimizer was sgd, fixed at adamw here",)
+
+
 def test_the_start_is_not_tried_twice(storage: Storage) -> None:
     space = space_of("ita-lora", "cub200", None, {})
     (start,) = [known for known in known_points(["paper"], space, storage) if known.point == space.start] or [None]

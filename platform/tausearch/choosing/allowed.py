@@ -1,0 +1,49 @@
+"""Which search algorithms and rules for stopping early there are, and which of them go together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tausearch.choosing.study import FIRST_STOP
+from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Scheduler
+from trainables.errors import InputError
+
+_Name = TypeVar("_Name", bound=str)
+
+
+def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
+    """Return a name as one of those that are allowed.
+
+    Raises:
+        InputError: If it is none of them.
+    """
+    for each in allowed:
+        if each == name:
+            return each
+    raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """Return a search algorithm by name.
+
+    Raises:
+        InputError: If there is none of that name.
+    """
+    return one_of("algorithm", name, ALGORITHMS)
+
+
+def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
+    """Return a rule for stopping early by name.
+
+    Raises:
+        InputError: If there is none of that name, or it can do nothing for the algorithm or trials of so many tasks.
+    """
+    scheduler = one_of("scheduler", name, SCHEDULERS)
+    if scheduler != "none" and algorithm == "gp":
+        raise InputError(f"--scheduler {name}: gp learns nothing from trials that were stopped; allowed with it: none")
+    if scheduler != "none" and steps <= FIRST_STOP:
+        raise InputError(
+            f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
+        )
+    return scheduler

@@ -1,0 +1,88 @@
+"""One search replayed: the algorithm asks, the record answers, and every task that would be trained is counted."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from search_spaces import Scalar
+from tausearch.choosing import SearchStudy, points_ahead
+from tausearch.replaying.recorded import RecordedTrials
+from tausearch.runs import RunSpec, Status, TrialSummary, ranked
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a search would have found.
+
+    Attributes:
+        seed: The seed of the algorithm.
+        tried: Numbers of the recorded trials that it tries, in their order.
+        stopped: How many of them it stops early, or the recorded search did.
+        tasks: Tasks that it trains, over all trials.
+        chosen: The recorded trial that it chooses; None if none reaches the last task.
+        distance: Median distance from what the algorithm asked for to what was recorded, as a share of the ranges.
+    """
+
+    seed: int
+    tried: tuple[int, ...]
+    stopped: int
+    tasks: int
+    chosen: TrialSummary | None
+    distance: float
+
+
+def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
+    """Run a search on the record, one trial at a time.
+
+    A point that the algorithm asks for becomes the nearest recorded configuration that has not been tried, and the
+    algorithm is told that it was that one. A trial that the recorded search stopped, or that diverged, ends where it
+    did there.
+
+    Args:
+        spec: The search to replay: its space and start, and the algorithm, scheduler, seed and number of trials.
+        recorded: The record; at least as many trials as are asked for.
+
+    Returns:
+        What it would have found.
+    """
+    study, tried, ends, distances = SearchStudy(spec), [], [], []
+    used: set[int] = set()
+    for number, point in _asked(study, spec):
+        trial, far = recorded.nearest(point, used)
+        study.exchange(number, recorded.point(trial))
+        used.add(trial.number)
+        tried.append(trial)
+        distances.append(far)
+        ends.append(_play(study, number, trial, spec))
+    finished = [trial for trial, (status, _) in zip(tried, ends, strict=True) if status == "complete"]
+    return Replay(
+        seed=spec.seed,
+        tried=tuple(trial.number for trial in tried),
+        stopped=sum(status == "pruned" for status, _ in ends),
+        tasks=sum(tasks for _, tasks in ends),
+        chosen=next((trial for trial in ranked(finished)), None),
+        distance=statistics.median(distances),
+    )
+
+
+def _asked(study: SearchStudy, spec: RunSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
+    """Yield the points that a search asks for, each a trial under way: those decided beforehand, then the sampler's."""
+    ahead = iter(points_ahead(spec))
+    for number in range(spec.trials):
+        if (point := next(ahead, None)) is not None:
+            study.enqueue(point)
+        yield number, dict(study.ask(number))
+
+
+def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: RunSpec) -> tuple[Status, int]:
+    """Report the tasks of a recorded trial one by one; returns how it ends, and after how many tasks trained."""
+    status, value, tasks = trial.status, trial.value, 0
+    for task, accuracy in study.reports(trial).items():
+        tasks = task
+        if study.report(number, task, accuracy) and task <= trial.tasks_done and task < spec.steps:
+            status, value = "pruned", None  # no scheduler is asked after the last task, nor where a trial diverged
+            break
+    study.tell(number, status, value)
+    return status, tasks

@@ -1,0 +1,71 @@
+"""The recorded trials of a search as a table that is looked up instead of trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from search_spaces import Dimension, Range, Scalar
+from search_spaces.values import is_number
+from tausearch.runs import TrialSummary, ranked
+
+REPLAYABLE = ("complete", "pruned", "diverged")  # how one that failed or still runs would have ended is not known
+
+
+class RecordedTrials:
+    """Trials by the place of their configurations in a space.
+
+    Args:
+        trials: The trials of a search.
+        space: The hyperparameters that it searched.
+
+    Attributes:
+        trials: Those that can be replayed, in their order.
+        left_out: How many cannot: they failed, or have not ended.
+    """
+
+    def __init__(self, trials: Sequence[TrialSummary], space: Mapping[str, Dimension]) -> None:
+        self.trials = [trial for trial in trials if trial.status in REPLAYABLE]
+        self.left_out = len(trials) - len(self.trials)
+        self.space = space
+
+    @property
+    def best(self) -> TrialSummary:
+        """The best of those that finished the last task; there must be one."""
+        return ranked(self.trials)[0]
+
+    def point(self, trial: TrialSummary) -> dict[str, Scalar]:
+        """Return the searched hyperparameters of a trial."""
+        return {name: trial.hyperparameters[name] for name in self.space}
+
+    def nearest(self, point: Mapping[str, Scalar], used: Collection[int]) -> tuple[TrialSummary, float]:
+        """Find the trial whose configuration lies nearest to a point.
+
+        Args:
+            point: A value for every searched hyperparameter.
+            used: Numbers of trials that are not to be found any more; at least one must be left.
+
+        Returns:
+            The trial, the earlier one of two that are equally near, and its distance.
+        """
+        free = [trial for trial in self.trials if trial.number not in used]
+        distances = [distance(self.space, point, self.point(trial)) for trial in free]
+        least = min(range(len(free)), key=distances.__getitem__)
+        return free[least], distances[least]
+
+
+def distance(space: Mapping[str, Dimension], one: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> float:
+    """Return the distance of two points as a share of the ranges, 0 to 1: root mean square over the hyperparameters.
+
+    On a logarithmic scale where the range has one; two different choices are as far apart as two ends of a range.
+    """
+    squares = [_share(dimension, one[name], other[name]) ** 2 for name, dimension in space.items()]
+    return math.sqrt(sum(squares) / len(squares))
+
+
+def _share(dimension: Dimension, one: Scalar, other: Scalar) -> float:
+    if not isinstance(dimension, Range):
+        return float(one != other)
+    assert is_number(one) and is_number(other)
+    scale = math.log if dimension.log else float
+    return (scale(one) - scale(other)) / (scale(dimension.high) - scale(dimension.low))
