@@ -28,12 +28,17 @@ from trainables.errors import InputError
 @app.command()
 def status(
     name: Annotated[str | None, typer.Argument(help="Run to show; all runs without it.")] = None,
+    protocols: Annotated[
+        bool, typer.Option("--protocols", help="What the first task, the first three and all would have chosen.")
+    ] = False,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
     """Show what runs, what is done, and the best so far."""
+    if protocols and name is None:
+        raise InputError("--protocols: needs the name of a search")
     from tausearch import showing  # rich and pyarrow take a moment to import; --help must not
-    from tausearch.runs import all_statuses, read_status
+    from tausearch.runs import all_statuses, protocol_choices, read_status
 
     root = open_storage(storage, write=False)
     if name is None:
@@ -45,10 +50,16 @@ def status(
             showing.show_statuses(statuses)
         return
     found = read_status(root.run(name))
+    if protocols and found.spec.purpose != "search":
+        raise InputError(f"--protocols: run {name!r} is a final run; only searches choose")
+    choices = protocol_choices(found.trials, found.spec.steps, found.spec.metrics) if protocols else []
     if json:
         correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
         table = showing.trials_as_dicts(found.trials)
-        print_json({**found.as_dict(), "rank_correlation": correlations, "table": table})
+        plain = {"protocols": [asdict(each) for each in choices]} if protocols else {}
+        print_json({**found.as_dict(), "rank_correlation": correlations, **plain, "table": table})
+    elif protocols:
+        showing.show_protocols(found, choices)
     else:
         showing.show_status(found)
 

@@ -11,7 +11,7 @@ from .files import (
     replace_text,
     trial_name,
 )
-from .insight import ENOUGH, importances, rank_correlations
+from .insight import ENOUGH, ProtocolChoice, importances, protocol_choices, rank_correlations
 from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of
 from .record import Record
@@ -45,6 +45,7 @@ __all__ = [
     "Plan",
     "Record",
     "Resources",
+    "ProtocolChoice",
     "RunDirectory",
     "RunResult",
     "RunSpec",
@@ -71,6 +72,7 @@ __all__ = [
     "metrics_of",
     "new_run",
     "open_storage",
+    "protocol_choices",
     "protocol_of",
     "rank_correlations",
     "ranked",

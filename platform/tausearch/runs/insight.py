@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tausearch.runs.trials import TrialSummary
+from tausearch.runs.trials import TrialSummary, ranked
 from trainables.metrics import MetricNames
 
 if TYPE_CHECKING:
     import optuna
 
+LOOKS = (1, 3)  # numbers of first tasks on which published protocols tune
 ENOUGH = 4  # finished trials below which a rank correlation or an importance says nothing
 
 
@@ -42,6 +44,58 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricN
         if len(set(early)) > 1 and len(set(final)) > 1:
             found[k] = float(spearmanr(early, final).statistic)
     return found
+
+
+@dataclass(frozen=True)
+class ProtocolChoice:
+    """The configuration that a search would choose which looks at the first tasks alone.
+
+    Attributes:
+        tasks: Number of tasks that it looks at.
+        trial: Number of the trial that it chooses.
+        accuracy: Average accuracy of that trial after those tasks, percent.
+        value: Its final accuracy, percent.
+        rank: Its rank by final accuracy among the finished trials, from 1; equal ones share the better rank.
+        finished: Number of finished trials.
+    """
+
+    tasks: int
+    trial: int
+    accuracy: float
+    value: float
+    rank: int
+    finished: int
+
+
+def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> list[ProtocolChoice]:
+    """Return what the first task, the first three and all tasks would choose, by average accuracy after them.
+
+    Only trials that finished the last task compete: of others nobody knows what choosing them comes to.
+
+    Args:
+        trials: The trials of one search.
+        steps: Number of tasks, T.
+        names: The names of the accuracies that the trials report.
+
+    Returns:
+        A choice for 1, 3 and T tasks, as far as they are different; empty with fewer than 4 finished trials.
+
+    Source: the question of Lee et al. 2024, https://arxiv.org/abs/2404.06466: on which tasks to tune.
+    """
+    finished = [trial for trial in ranked(trials) if trial.tasks_done == steps]
+    if len(finished) < ENOUGH:
+        return []
+    looks = sorted({tasks for tasks in (*LOOKS, steps) if tasks <= steps})
+    return [_choice(sorted(finished, key=lambda trial: trial.number), tasks, names) for tasks in looks]
+
+
+def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) -> ProtocolChoice:
+    """Choose by the accuracy after so many tasks; ties go to the earlier trial."""
+    chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][names.average_accuracy])
+    value = chosen.value or 0.0
+    rank = 1 + sum((trial.value or 0.0) > value for trial in finished)
+    accuracy = chosen.rows[tasks - 1][names.average_accuracy]
+    return ProtocolChoice(tasks, chosen.number, accuracy, value, rank, len(finished))
 
 
 def importances(study: optuna.Study) -> dict[str, float]:

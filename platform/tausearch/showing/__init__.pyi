@@ -3,6 +3,7 @@ from .compositions import composed_as_dict, edited_as_dict, show_composed, show_
 from .data import show_check, show_states
 from .runs import (
     show_final,
+    show_protocols,
     show_search,
     show_status,
     show_statuses,
@@ -23,6 +24,7 @@ __all__ = [
     "show_edited",
     "show_final",
     "show_plan",
+    "show_protocols",
     "show_result",
     "show_search",
     "show_space",

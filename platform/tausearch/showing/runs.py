@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from tausearch.runs import ENOUGH, RunResult, RunSpec, RunStatus, TrialSummary, rank_correlations
+from tausearch.runs import ENOUGH, ProtocolChoice, RunResult, RunSpec, RunStatus, TrialSummary, rank_correlations
 from tausearch.screen import brief, clock, console, number, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -205,3 +205,25 @@ def show_status(found: RunStatus) -> None:
     if found.spec.purpose == "search":
         _show_trust(out, found.spec, found.trials, found.rank_correlations)
     _show_errors(out, found.trials)
+
+
+def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
+    """Print what searches that look at the first tasks alone would have chosen."""
+    out, finished = console(), found.counts["complete"]
+    if not choices:
+        out.print(
+            f"what first tasks would have chosen: not known, {finished} finished trials of {ENOUGH} that it takes"
+        )
+        return
+    table = Table(title=f"{found.spec.name}: chosen by the first tasks", title_justify="left")
+    for column in ("tasks", "trial", "accuracy after them", "final accuracy", "lost", f"rank of {finished}"):
+        table.add_column(column, justify="right")
+    table.add_column("hyperparameters")
+    best, by_number = max(each.value for each in choices), {trial.number: trial for trial in found.trials}
+    for each in choices:
+        values = brief(dict(by_number[each.trial].hyperparameters), list(found.spec.space))
+        accuracies = (percent(each.accuracy), percent(each.value), percent(best - each.value))
+        table.add_row(str(each.tasks), str(each.trial), *accuracies, str(each.rank), values)
+    out.print(table)
+    if stopped := found.counts["pruned"]:
+        out.print(f"{stopped} trials that were stopped early do not compete", style="dim")

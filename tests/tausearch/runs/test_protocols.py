@@ -1,0 +1,78 @@
+"""What searches that look at the first tasks alone would have chosen, and what that comes to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tausearch.runs import ProtocolChoice, Record, RunSpec, TrialSummary, open_storage, protocol_choices
+from tausearch.runs.creating import create
+from tests.support.command_line import run
+from tests.support.trials import make_trial
+from trainables.metrics import VALIDATION
+
+ROWS = [  # after tasks 1 to 5
+    [90.0, 80.0, 70.0, 60.0, 50.0],
+    [99.0, 60.0, 50.0, 45.0, 40.0],  # best after the first
+    [90.0, 85.0, 75.0, 50.0, 45.0],  # best after the third
+    [99.0, 70.0, 74.0, 55.0, 50.0],
+    [80.0, 70.0, 60.0, 59.0, 58.0],  # best after the last
+]
+
+
+def trials(rows: list[list[float]] = ROWS) -> list[TrialSummary]:
+    made = [make_trial(number, tasks=len(row), value=row[-1]) for number, row in enumerate(rows)]
+    for each, row in zip(made, rows, strict=True):
+        for metrics, value in zip(each.rows, row, strict=True):
+            metrics["val/average_accuracy"] = value
+    return made
+
+
+def test_each_look_chooses_by_what_it_sees_and_is_ranked_by_the_end() -> None:
+    stopped = make_trial(9, tasks=3, status="pruned")
+    stopped.rows[0]["val/average_accuracy"] = stopped.rows[2]["val/average_accuracy"] = 100.0
+    assert protocol_choices([*trials(), stopped], 5, VALIDATION) == [
+        ProtocolChoice(tasks=1, trial=1, accuracy=99.0, value=40.0, rank=5, finished=5),  # a tie: the earlier
+        ProtocolChoice(tasks=3, trial=2, accuracy=75.0, value=45.0, rank=4, finished=5),
+        ProtocolChoice(tasks=5, trial=4, accuracy=58.0, value=58.0, rank=1, finished=5),
+    ]
+
+
+def test_equal_ends_share_the_better_rank() -> None:
+    rows = [[90.0, 50.0], [80.0, 60.0], [70.0, 50.0], [60.0, 40.0]]
+    assert [(each.tasks, each.rank) for each in protocol_choices(trials(rows), 2, VALIDATION)] == [(1, 2), (2, 1)]
+
+
+def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:
+    rows = [[float(n), float(n)] for n in range(4)]
+    assert [each.tasks for each in protocol_choices(trials(rows), 2, VALIDATION)] == [1, 2]
+    assert [each.tasks for each in protocol_choices(trials([row[:1] for row in rows]), 1, VALIDATION)] == [1]
+    assert protocol_choices(trials()[:3], 5, VALIDATION) == []
+
+
+def test_the_command(
+    spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = open_storage(tmp_path, write=True)
+    for name, found in (("s", trials()), ("few", trials()[:2])):
+        made, directory = create(spec.model_copy(update={"name": name, "steps": 5, "trials": 5}), storage)
+        for each in found:
+            Record(directory.record, tasks=5).write(each)
+    create(spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,)}), storage)
+    there = ["--storage", str(tmp_path)]
+    code, out, err = run(["status", "s", "--protocols", *there], capsys, monkeypatch)
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    assert (code, err) == (0, "") and [row[:6] for row in cells] == [
+        ["1", "1", "99.00", "40.00", "18.00", "5"],
+        ["3", "2", "75.00", "45.00", "13.00", "4"],
+        ["5", "4", "58.00", "58.00", "0.00", "1"],
+    ]
+    plain = json.loads(run(["status", "s", "--protocols", "--json", *there], capsys, monkeypatch)[1])
+    assert [each["trial"] for each in plain["protocols"]] == [1, 2, 4]
+    assert "protocols" not in json.loads(run(["status", "s", "--json", *there], capsys, monkeypatch)[1])
+    assert "not known, 2 finished trials of 4" in run(["status", "few", "--protocols", *there], capsys, monkeypatch)[1]
+    for asked, message in ((["final"], "run 'final' is a final run"), ([], "--protocols: needs the name of a search")):
+        code, out, err = run(["status", *asked, "--protocols", *there], capsys, monkeypatch)
+        assert code == 2 and out == "" and message in err and err.count("\n") == 1
