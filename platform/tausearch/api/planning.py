@@ -11,6 +11,7 @@ from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.choosing import (
     algorithm_named,
+    different_numbers,
     grid_size,
     known_points,
     one_of,
@@ -111,9 +112,8 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     if isinstance(request.gpus_per_trial, str):
         got = request.gpus_per_trial
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
-    best, seeds = request.best, tuple(request.seeds)
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
+    best, seeds = request.best, different_numbers("--seeds", request.seeds)
+    orders = None if request.class_orders is None else different_numbers("--class-orders", request.class_orders)
     entry = running_method(best.method)
     opened = opening(request.benchmark or best.benchmark, request.data_root)
     overrides = dict(request.overrides or {})
@@ -121,15 +121,17 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     then = best.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
     entry.requires(config, entry.setting(opened.source.spec, backbone))
-    protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision)
+    protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
+    for order in orders or ():
+        opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, given = _given(request, "final", opened, entry)
     data = opened.require("final", protocol.split_seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
         data=data,
-        trials=len(seeds),
+        trials=len(seeds) * len(orders or (None,)),
         fixed=asdict(config),
         seeds=seeds,
         source=None if best.selection is None else best.selection.search,

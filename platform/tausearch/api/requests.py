@@ -136,6 +136,8 @@ class TrainRequest(NewRunRequest):
     Attributes:
         best: The chosen configuration, from `load_best`.
         seeds: The seeds to train with, one trial for each.
+        class_orders: Seeds of random class orders to judge over, all seeds with each; by default the benchmark's own
+            order. Such a run leaves no task vectors.
         benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
         gpus_per_trial: Share of a GPU that a trial gets; 0 trains on the CPU.
     """
@@ -143,6 +145,7 @@ class TrainRequest(NewRunRequest):
     best: BestFile
     _: KW_ONLY
     seeds: Sequence[int] = DEFAULT_SEEDS
+    class_orders: Sequence[int] | None = None
     benchmark: str | None = None
     gpus_per_trial: float = 0
 

@@ -75,7 +75,7 @@ def _require_unchanged(spec: RunSpec) -> None:
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
     source = open_benchmark(spec.benchmark, spec.data_root).source
-    now = protocol_of(source.spec, then.split_seed, backbone, then.precision)
+    now = protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
     for key, value in then:
         if getattr(now, key) != value:
             raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

@@ -79,5 +79,5 @@ def training_job(spec: RunSpec, storage: Storage, directory: RunDirectory) -> Jo
     """Return a final run as it is driven, from wherever its record says that it is; see `run_training`."""
     trials = TrialTable(Record(directory.record).trials())
     ended = {trial.number for trial in trials if trial.status != "running"}
-    source = FixedSource((number, {}) for number in range(len(spec.seeds)) if number not in ended)
+    source = FixedSource((number, {}) for number in range(spec.trials) if number not in ended)
     return Job(spec, storage, directory, trials, source, partial(conclude, spec, directory))

@@ -1,4 +1,4 @@
-from .allowed import algorithm_named, one_of, scheduler_named
+from .allowed import algorithm_named, different_numbers, one_of, scheduler_named
 from .best import BestFile, best_of_all, load_best, start_of
 from .keeping import BestListener, write_best
 from .sources import FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
@@ -19,6 +19,7 @@ __all__ = [
     "algorithm_named",
     "best_of_all",
     "defaults",
+    "different_numbers",
     "grid_size",
     "known_points",
     "load_best",

@@ -24,6 +24,17 @@ def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
     raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
 
 
+def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return the whole numbers of an option.
+
+    Raises:
+        InputError: If there are none, one is there twice, or one is negative.
+    """
+    if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
+        raise InputError(f"{option} must be different whole numbers from 0, got {' '.join(map(str, numbers))}")
+    return tuple(numbers)
+
+
 def algorithm_named(name: str) -> Algorithm:
     """Return a search algorithm by name.
 

@@ -96,7 +96,8 @@ def _of_paper(method: str) -> list[Configuration]:
 def _of_file(path: str, method: str) -> list[Configuration]:
     best = load_best(path)
     _require_method(best.method, method)
-    return [Configuration(f"{path} ({best.selection.search} on {best.benchmark})", best.hyperparameters)]
+    search = "" if best.selection is None else f"{best.selection.search} on "
+    return [Configuration(f"{path} ({search}{best.benchmark})", best.hyperparameters)]
 
 
 def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:

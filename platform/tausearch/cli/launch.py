@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -131,6 +132,9 @@ def train(
         list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
+    class_orders: Annotated[
+        str | None, typer.Option(help="Judge over these random class orders, too [default: the own].", metavar="0 1 2")
+    ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
     set_: SetOption = None,
     concurrent: ConcurrentOption = None,
@@ -168,7 +172,8 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
         "gpus_per_trial": ("gpus_per_trial", _share),
         "time_budget": ("time_budget", seconds),
         "class_order": ("class_order", _class_order),
-        "seeds": ("seeds", whole_numbers),
+        "class_orders": ("class_orders", _class_orders),
+        "seeds": ("seeds", partial(whole_numbers, "--seeds")),
     }
     fields = {}
     for name, value in given.items():
@@ -198,6 +203,10 @@ def _class_order(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()):
         raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
     return int(text)
+
+
+def _class_orders(text: str | None) -> list[int] | None:
+    return None if text is None else whole_numbers("--class-orders", text)
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:

@@ -77,7 +77,7 @@ def replay(
     """Show what another algorithm or scheduler would have chosen, from the record alone; nothing is trained."""
     from tausearch.replaying import replays_of, show_replays  # Optuna takes a second to import; --help must not
 
-    root, numbers = open_storage(storage, write=False), whole_numbers(seeds)
+    root, numbers = open_storage(storage, write=False), whole_numbers("--seeds", seeds)
     show_replays(replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers), json)
 
 

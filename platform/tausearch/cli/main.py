@@ -19,7 +19,7 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
-    sys.argv[1:] = _repeat_sources(_join_seeds(sys.argv[1:]))
+    sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
     try:
@@ -53,11 +53,11 @@ def _repeat_sources(arguments: list[str]) -> list[str]:
     return given
 
 
-def _join_seeds(arguments: list[str]) -> list[str]:
+def _join_seeds(arguments: list[str], option: str = "--seeds") -> list[str]:
     """Let `--seeds 0 1 2` take several values, which the option parser does not."""
-    if "--seeds" not in arguments:
+    if option not in arguments:
         return arguments
-    start = arguments.index("--seeds") + 1
+    start = arguments.index(option) + 1
     end = start
     while end < len(arguments) and arguments[end].lstrip("-").isdigit():
         end += 1

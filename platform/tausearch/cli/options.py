@@ -73,8 +73,8 @@ VariantOption = Annotated[str | None, typer.Option(help="Variant of a published 
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
 
 
-def whole_numbers(text: str) -> list[int]:
-    """Read the value of `--seeds`.
+def whole_numbers(option: str, text: str) -> list[int]:
+    """Read the value of an option that takes whole numbers.
 
     Returns:
         The numbers.
@@ -85,4 +85,4 @@ def whole_numbers(text: str) -> list[int]:
     try:
         return [int(part) for part in text.replace(",", " ").split()]
     except ValueError:
-        raise InputError(f"--seeds must be whole numbers, got {text!r}") from None
+        raise InputError(f"{option} must be whole numbers, got {text!r}") from None

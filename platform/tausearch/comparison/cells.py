@@ -102,7 +102,7 @@ def _verdict(row: ComparisonRow) -> str:
 
 def _run(row: ComparisonRow) -> str:
     assert row.ours is not None
-    asked, had = len(row.ours.spec.seeds), row.ours.accuracy.seeds
+    asked, had = row.ours.spec.trials, row.ours.accuracy.seeds
     notes = [f"{had} of {asked} seeds"] if had < asked else []
     notes += [f"{row.others} more"] if row.others else []
     precision = row.ours.spec.protocol.precision

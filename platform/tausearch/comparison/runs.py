@@ -102,7 +102,8 @@ def describe(settings: dict[str, Scalar]) -> str:
 def protocol_text(protocol: ExperimentProtocol) -> str:
     """Return a protocol as text: what a reader needs to tell two runs apart."""
     parts = [f"{protocol.tasks} tasks", f"{protocol.epochs} epochs", f"batch {protocol.batch_size}", protocol.backbone]
-    return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision])])
+    orders = [] if protocol.class_orders is None else [f"class orders {' '.join(map(str, protocol.class_orders))}"]
+    return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision]), *orders])
 
 
 def _read(directory: RunDirectory) -> tuple[RunSpec, FinalRun | None]:

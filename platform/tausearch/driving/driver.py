@@ -164,6 +164,8 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 def _headline(job: Job, *, on_cluster: bool) -> str:
     spec, known = job.spec, len(list(job.trials))
     what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {' '.join(map(str, spec.seeds))}"
+    if spec.protocol.class_orders is not None:
+        what += f" with each of the class orders {' '.join(map(str, spec.protocol.class_orders))}"
     how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
     if on_cluster and spec.resources.concurrent is None:
         number = "as many as the cluster fits"

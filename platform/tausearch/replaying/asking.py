@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tausearch.choosing import FIRST_STOP, algorithm_named, scheduler_named
+from tausearch.choosing import FIRST_STOP, algorithm_named, different_numbers, scheduler_named
 from tausearch.replaying.comparing import Comparison, Outcome
 from tausearch.replaying.playing import replay
 from tausearch.replaying.recorded import RecordedTrials
@@ -46,8 +46,7 @@ def replays_of(
     _require_replayable(spec, recorded)
     settings = _settings(algorithm, scheduler, spec.steps)
     count = _trial_count(trials, len(recorded.trials))
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
+    different_numbers("--seeds", seeds)
     outcomes = [
         Outcome(a, s, tuple(replay(_asked(spec, a, s, count, seed), recorded) for seed in seeds)) for a, s in settings
     ]

@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import optuna
+
 from search_spaces import Scalar
 from tausearch.choosing import SearchStudy, points_ahead
 from tausearch.replaying.recorded import RecordedTrials
@@ -48,6 +50,7 @@ def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
         What it would have found.
     """
     study, tried, ends, distances = SearchStudy(spec), [], [], []
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # a search has a log for what Optuna warns of
     used: set[int] = set()
     for number, point in _asked(study, spec):
         trial, far = recorded.nearest(point, used)

@@ -15,7 +15,7 @@ from .insight import ENOUGH, ProtocolChoice, importances, protocol_choices, rank
 from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of
 from .record import Record
-from .results import Score, read_scores, summarise, write_results
+from .results import Score, read_scores, summarise, summarise_orders, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
 from .status import RunStatus, all_statuses, read_status
 from .trials import (
@@ -83,6 +83,7 @@ __all__ = [
     "require_space",
     "shortage",
     "summarise",
+    "summarise_orders",
     "trial_name",
     "write_results",
 ]

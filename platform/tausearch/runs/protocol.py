@@ -24,6 +24,7 @@ class ExperimentProtocol(Strict):
         weights: The backbone's local weights file, if one was given.
         weights_digest: sha256 digest of the pre-trained weights, theta_0.
         precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
+        class_orders: Seeds of the class orders that a final run is judged over; None for the benchmark's own alone.
     """
 
     tasks: int
@@ -34,6 +35,7 @@ class ExperimentProtocol(Strict):
     weights: str | None = None
     weights_digest: str
     precision: Precision = "fp32"
+    class_orders: tuple[int, ...] | None = None
 
 
 class DataFacts(Strict):
@@ -51,7 +53,11 @@ class DataFacts(Strict):
 
 
 def protocol_of(
-    spec: BenchmarkSpec, split_seed: int, backbone: Backbone, precision: Precision = "fp32"
+    spec: BenchmarkSpec,
+    split_seed: int,
+    backbone: Backbone,
+    precision: Precision = "fp32",
+    class_orders: tuple[int, ...] | None = None,
 ) -> ExperimentProtocol:
     """Return a benchmark's protocol with the digest of the weights that will be used."""
     return ExperimentProtocol(
@@ -63,4 +69,5 @@ def protocol_of(
         weights=None if backbone.weights is None else str(backbone.weights),
         weights_digest=backbone.digest,
         precision=precision,
+        class_orders=class_orders,
     )

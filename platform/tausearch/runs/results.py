@@ -56,6 +56,12 @@ def summarise(trials: Sequence[TrialSummary]) -> Summary:
     return summary
 
 
+def summarise_orders(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[int, Summary]:
+    """Return the summary of each class order that a final run is judged over; empty if there is the own alone."""
+    orders = spec.protocol.class_orders or ()
+    return {order: summarise([t for t in trials if spec.class_order(t.number) == order]) for order in orders}
+
+
 def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary]) -> Summary:
     """Write `results.json` from all seeds of a final run; returns the summary that it has."""
     summary = summarise(trials)
@@ -69,10 +75,18 @@ def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[Trial
         "tuned_on": spec.tuned_on,
         "overrides": spec.overrides,
         "summary": summary,
-        "seeds": [{"seed": t.seed, "status": t.status, **{m: t.final.get(m) for m in _METRICS}} for t in trials],
+        "seeds": [_plain(spec, trial) for trial in trials],
     }
+    if orders := summarise_orders(spec, trials):
+        content["class_orders"] = {str(order): part for order, part in orders.items()}
     replace_text(directory.results_file, json.dumps(content, indent=2) + "\n")
     return summary
+
+
+def _plain(spec: RunSpec, trial: TrialSummary) -> dict[str, Any]:
+    order = spec.class_order(trial.number)
+    about = {"seed": trial.seed, **({} if order is None else {"class_order": order}), "status": trial.status}
+    return {**about, **{metric: trial.final.get(metric) for metric in _METRICS}}
 
 
 class _Score(BaseModel):

@@ -58,7 +58,7 @@ class RunSpec(Strict):
         method: Name of the method.
         protocol: What its numbers depend on besides hyperparameters and seed.
         resources: What one trial gets, and how many were asked to run at a time.
-        trials: How many trials a search runs; the number of seeds of a final run.
+        trials: How many trials a search runs; of a final run, the number of seeds, times that of class orders.
         steps: Number of tasks per trial: T, or 1 for a joint method.
         store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
         algorithm: The search algorithm; without meaning in a final run.
@@ -68,7 +68,7 @@ class RunSpec(Strict):
         start: The hyperparameters that a search tries first.
         warm_start: The points that it tries next, before the algorithm is asked.
         fixed: The hyperparameters that are not searched; all of them in a final run.
-        seeds: The seeds of a final run's trials; empty in a search.
+        seeds: The seeds of a final run's trials, one for each class order; empty in a search.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
         source: The search whose best configuration a final run trains, if any.
         data_root: Folder of the published datasets, where the benchmark is one.
@@ -109,6 +109,14 @@ class RunSpec(Strict):
         """Names of the accuracies that its trials report."""
         return names_of(self.purpose)
 
+    def class_order(self, number: int) -> int | None:
+        """Return the class order of one of its trials; None if all have the benchmark's own.
+
+        All seeds of the first class order come first.
+        """
+        orders = self.protocol.class_orders
+        return None if orders is None else orders[number // len(self.seeds)]
+
     def save(self, directory: RunDirectory) -> None:
         """Write the specification to the `run.yaml` of a run directory."""
         replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
@@ -130,12 +138,15 @@ class RunSpec(Strict):
             directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
                 None for a trial that leaves nothing.
         """
-        seed = self.seeds[number] if self.seeds else self.seed
-        artifacts = None if directory is None or self.purpose == "search" else directory.artifacts / f"seed_{seed}"
+        seed = self.seeds[number % len(self.seeds)] if self.seeds else self.seed
+        order = self.class_order(number)
+        # Vectors of another class order are of other tasks: nothing that composes could tell them apart.
+        leaves = directory is not None and self.purpose == "final" and order is None
+        artifacts = directory.artifacts / f"seed_{seed}" if directory is not None and leaves else None
         return TrialConfig(
             run=self.name,
             trial=number,
-            benchmark=self.benchmark,
+            benchmark=self.benchmark if order is None else _reordered(self.benchmark, order),
             purpose=self.purpose,
             split_seed=self.protocol.split_seed,
             method=self.method,
@@ -152,6 +163,12 @@ class RunSpec(Strict):
             artifacts=None if artifacts is None else str(artifacts),
             kept=None if directory is None else str(directory.kept(number)),
         )
+
+
+def _reordered(benchmark: str, order: int) -> str:
+    from trainables.data import BenchmarkRef  # torch takes seconds to import; to read what was asked for must not
+
+    return str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
 
 
 def read_spec(directory: RunDirectory) -> RunSpec:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from tausearch.runs import ENOUGH, ProtocolChoice, RunResult, RunSpec, RunStatus, TrialSummary, rank_correlations
+from tausearch.runs import (
+    ENOUGH,
+    ProtocolChoice,
+    RunResult,
+    RunSpec,
+    RunStatus,
+    TrialSummary,
+    rank_correlations,
+    summarise_orders,
+)
 from tausearch.screen import brief, clock, console, number, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -43,7 +52,8 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     """Return the table of trials, the best one marked."""
     table = Table(title=f"{spec.method} on {spec.benchmark}: {spec.name}", title_justify="left")
     names, searching = list(spec.space), spec.purpose == "search"
-    first = ("trial",) if searching else ("seed",)
+    ordered = spec.protocol.class_orders is not None
+    first = ("trial",) if searching else ("class order", "seed") if ordered else ("seed",)
     for column in (
         *first,
         "status",
@@ -58,6 +68,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     for trial in trials:
         label = f"{'* ' if trial.number == best else ''}{trial.number}" if searching else str(trial.seed)
         table.add_row(
+            *([str(spec.class_order(trial.number))] if ordered else []),
             label,
             trial.status,
             percent(trial.value),
@@ -148,6 +159,10 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         count = int(part["seeds"])
         spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
         out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+    for order, summary in summarise_orders(spec, result.trials).items():
+        if accuracy := summary.get(spec.metrics.final_accuracy):
+            mean, std, count = accuracy["mean"], accuracy["std"], int(accuracy["seeds"])
+            out.print(f"class order {order:<10}{mean:6.2f} ± {std:.2f} % over {count} seeds")
     _show_settings(out, spec, 14)
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"

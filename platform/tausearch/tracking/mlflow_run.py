@@ -82,7 +82,7 @@ class MlflowRun:
         run = self._nested.get(trial.number) or self._create(trial)
         rows = trial.rows[run.tasks :]
         if rows or not run.described:
-            params = {} if run.described else {**trial.hyperparameters, "seed": trial.seed}
+            params = {} if run.described else {**trial.hyperparameters, **self._seeds(trial)}
             self._log(run.id, self._points(run, trial, rows), params, {_TASKS_TAG: str(trial.tasks_done)})
             run.described, run.tasks = True, run.tasks + len(rows)
             self.changes += 1
@@ -100,6 +100,11 @@ class MlflowRun:
             self._log(run.id, tags=tags)
             run.tags |= tags
             self._set_status(run, status)
+
+    def _seeds(self, trial: TrialSummary) -> dict[str, int]:
+        """Return the seeds that tell a trial from the others with its hyperparameters."""
+        order = self.spec.class_order(trial.number)
+        return {"seed": trial.seed, **({} if order is None else {"class_order": order})}
 
     @property
     def run_ids(self) -> dict[int, str]:

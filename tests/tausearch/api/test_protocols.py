@@ -63,6 +63,7 @@ def test_what_was_asked_for_is_the_protocol(asked: SearchRequest, spec: RunSpec)
         "weights": str(asked.weights),
         "weights_digest": Backbone().digest,
         "precision": "bf16",
+        "class_orders": None,
     }
     assert spec.seed == 4 and spec.steps == 3
 

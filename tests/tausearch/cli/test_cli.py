@@ -112,6 +112,7 @@ def test_a_method_with_a_space_and_no_code_is_refused(
         ),
         (["train", "none.yaml"], "best file none.yaml: cannot be read"),
         (["train", "digits", "ita-lora"], "no search of 'ita-lora' on 'digits'"),
+        (["train", "none.yaml", "--class-orders", "label"], "--class-orders must be whole numbers, got 'label'"),
         (["train", "a", "b", "c"], "train needs a best file, or a benchmark and a method"),
         (["status", "nope"], "no run named 'nope'"),
         (["export", "digits", "ita-lora"], "no search of 'ita-lora' on 'digits'"),
@@ -213,6 +214,8 @@ def test_seeds_take_several_values() -> None:
 
     assert _join_seeds(["train", "f", "--seeds", "0", "1", "--json"]) == ["train", "f", "--seeds", "0 1", "--json"]
     assert _join_seeds(["train", "f"]) == ["train", "f"]
+    given = ["train", "f", "--seeds", "0", "--class-orders", "3", "4"]
+    assert _join_seeds(given, "--class-orders") == ["train", "f", "--seeds", "0", "--class-orders", "3 4"]
 
 
 def test_sources_of_a_warm_start_take_several_values() -> None:

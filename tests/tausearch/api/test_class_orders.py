@@ -1,0 +1,119 @@
+"""A chosen configuration judged over class orders as well as seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.api import FinalResult, SearchRequest, TrainRequest, plan_search, plan_training, resume, resuming
+from tausearch.api.concluding import conclude
+from tausearch.api.training import training_job
+from tausearch.choosing.best import BestFile, choose
+from tausearch.comparison import compare, read_final_runs
+from tausearch.paper import paper_results
+from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_spec
+from tausearch.runs.creating import create
+from tausearch.showing import show_final
+from tests.support.final_runs import make_final_run
+from trainables.errors import InputError
+
+
+@pytest.fixture
+def best(tmp_path: Path) -> BestFile:
+    spec = plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path)).spec
+    trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, value=50.0)
+    return choose(spec, trial, competitors=1)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path / "runs")
+
+
+def planned(best: BestFile, storage: Storage, **more: Any) -> RunSpec:
+    return plan_training(TrainRequest(best, storage=storage.root, name="f", **more)).spec
+
+
+def ended(number: int, seed: int, accuracy: float) -> TrialSummary:
+    row = {"task": 5.0, "test/average_accuracy": accuracy, "test/final_accuracy": accuracy, "test/forgetting": 1.0}
+    return TrialSummary(number, seed, "complete", {}, [row], accuracy)
+
+
+def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> None:
+    spec = planned(best, storage, seeds=[3, 5], class_orders=[7, 1, 2])
+    _, directory = create(spec, storage)
+    configs = [spec.trial(number, {}, store=None, directory=directory) for number in range(spec.trials)]
+    assert [(c.benchmark, c.seed) for c in configs] == [
+        (f"digits?class_order={order}", seed) for order in (7, 1, 2) for seed in (3, 5)
+    ]
+    assert {c.artifacts for c in configs} == {None}  # vectors of other tasks
+    assert len({c.kept for c in configs}) == 6
+
+
+def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> None:
+    spec = planned(best, storage, seeds=[3, 5])
+    _, directory = create(spec, storage)
+    configs = [spec.trial(number, {}, store=None, directory=directory) for number in range(spec.trials)]
+    assert [(c.benchmark, c.seed) for c in configs] == [("digits", 3), ("digits", 5)]
+    assert [Path(c.artifacts or "").name for c in configs] == ["seed_3", "seed_5"]
+    assert spec.protocol.class_orders is None and spec.class_order(1) is None
+
+
+def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
+    Record(directory.record, names=spec.metrics).write(ended(2, 0, 70.0))
+    job = training_job(read_spec(directory), storage, directory)
+    assert [job.source.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
+    went_on: list[RunSpec] = []
+    monkeypatch.setattr(resuming, "run_training", lambda spec, *_, **__: went_on.append(spec))
+    resume("f", storage=storage.root)
+    assert went_on == [spec]
+
+
+def test_results_are_told_over_all_and_order_by_order(
+    best: BestFile, storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
+    trials = [ended(n, n % 2, accuracy) for n, accuracy in enumerate((60.0, 62.0, 70.0, 76.0))]
+    conclude(spec, directory, trials)
+    results = json.loads(directory.results_file.read_text())
+    assert results["summary"]["test/final_accuracy"] == {
+        "mean": 67.0,
+        "std": pytest.approx(7.394, abs=1e-3),
+        "seeds": 4,
+    }
+    assert [(each["class_order"], each["seed"]) for each in results["seeds"]] == [(4, 0), (4, 1), (5, 0), (5, 1)]
+    assert {order: part["test/final_accuracy"]["mean"] for order, part in results["class_orders"].items()} == {
+        "4": 61.0,
+        "5": 73.0,
+    }
+    about = ("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
+    show_final(FinalResult(*about, summary=results["summary"], results_file=directory.results_file), spec, "")
+    out = capsys.readouterr().out
+    assert "class order 4          61.00 ± 1.41 % over 2 seeds" in out and "│           5 │    1 │ complete │" in out
+
+
+def test_the_papers_order_is_another_experiment(storage: Storage) -> None:
+    make_final_run(storage, "own", [89.0, 90.0])
+    make_final_run(storage, "orders", [80.0, 70.0, 75.0, 71.0], protocol={"class_orders": (0, 1)})
+    (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
+    assert [row.ours.spec.name for row in comparison.rows if row.ours] == ["own"]
+    assert [row.departures for row in comparison.apart] == [("class orders (0, 1)",)]
+
+
+@pytest.mark.parametrize(
+    ("orders", "message"),
+    [
+        ([1, 1], "--class-orders must be different whole numbers from 0, got 1 1"),
+        ([], "--class-orders must be different whole numbers from 0"),
+        ([-1], "--class-orders must be different whole numbers from 0, got -1"),
+        ([2**32], "class_order must be below 4294967296"),
+    ],
+)
+def test_orders_that_there_are_not(orders: list[int], message: str, best: BestFile, storage: Storage) -> None:
+    with pytest.raises(InputError, match=message):
+        planned(best, storage, class_orders=orders)
+    assert not storage.root.exists()
