@@ -16,6 +16,7 @@ from tausearch.runs import (
     RunSpec,
     RunStatus,
     TrialSummary,
+    best_trial,
     rank_correlations,
     summarise_orders,
 )
@@ -105,6 +106,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
+        _show_gain(out, spec, result.trials, 12)
         out.print(f"best file   {result.best_file}", soft_wrap=True)
         out.print(
             f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
@@ -119,6 +121,16 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     _show_tracking_error(out, result, storage_option)
     _show_warnings(out, spec, result.trials)
     _show_errors(out, result.trials)
+
+
+def _show_gain(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], indent: int) -> None:
+    """Say what the search has gained over the point that it started from, if that finished."""
+    best = best_trial(trials)
+    starts = [each for each in trials if all(each.hyperparameters.get(k) == v for k, v in spec.start.items())]
+    start = best_trial(starts) if spec.start else None
+    if best is not None and start is not None:
+        gain = (best.value or 0.0) - (start.value or 0.0)
+        out.print(f"{'start':<{indent}}{percent(start.value)} % (trial {start.number}), chosen {gain:+.2f} points")
 
 
 def _show_warnings(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
@@ -218,6 +230,7 @@ def show_status(found: RunStatus) -> None:
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
     _show_settings(out, found.spec, 14)
     if found.spec.purpose == "search":
+        _show_gain(out, found.spec, found.trials, 14)
         _show_trust(out, found.spec, found.trials, found.rank_correlations)
     _show_errors(out, found.trials)
 
