@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import Field, ValidationError
 
 from search_spaces import Scalar
-from search_spaces.schema import Dimension, Strict
-from search_spaces.yaml_text import parse_yaml
+from search_spaces.schema import Dimension, Strict, first_fault
+from search_spaces.text_files import TextFileError
+from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
 from tausearch.runs.protocol import ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
@@ -93,7 +93,7 @@ class RunSpec(Strict):
 
     def save(self, directory: RunDirectory) -> None:
         """Write the specification to the `run.yaml` of a run directory."""
-        replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
 
     def trial(
         self,
@@ -146,11 +146,13 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         InputError: If the run directory has no `run.yaml`, or it is not one of this version's.
     """
     try:
-        return RunSpec.model_validate(parse_yaml(directory.spec_file.read_text(encoding="utf-8")))
+        return RunSpec.model_validate(read_yaml(directory.spec_file))
     except FileNotFoundError as error:
         raise InputError(f"no run named {directory.name!r} in {directory.path.parent}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
-        raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
+    except TextFileError as error:
+        raise InputError(f"{directory.spec_file}: {error}") from error
+    except ValidationError as error:
+        raise InputError(f"{directory.spec_file}: {first_fault(error)}") from error
 
 
 _HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes"}  # how and where, not what
