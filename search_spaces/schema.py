@@ -71,6 +71,7 @@ class Range(Strict):
             raise ValueError(f"low must be above 0 on a log scale, got {self.low:g}")
         if not self.grid:
             raise ValueError("grid must hold at least one value")
+        _require_different("grid", self.grid)
         for value in self.grid:
             if value not in self:
                 raise ValueError(f"grid values must lie between {self.low:g} and {self.high:g}, got {value:g}")
@@ -102,6 +103,13 @@ class Choices(Strict):
 
     choices: tuple[ScalarField, ...]
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Choices:
+        if not self.choices:
+            raise ValueError("choices must hold at least one value")
+        _require_different("choices", self.choices)
+        return self
+
     @property
     def numbers(self) -> bool:
         """Whether every value is a number, which `True` is not."""
@@ -127,6 +135,14 @@ class Choices(Strict):
     def allowed(self) -> str:
         """What is allowed, in words."""
         return f"one of {', '.join(map(str, self.choices))}"
+
+
+def _require_different(what: str, values: Sequence[Scalar]) -> None:
+    """Refuse a value that is listed twice; 1 and 1.0 are the same value, True and 1 are not."""
+    kinds = [(isinstance(value, bool), value) for value in values]
+    twice = next((value for n, (_, value) in enumerate(kinds) if kinds[n] in kinds[:n]), None)
+    if twice is not None:
+        raise ValueError(f"{what} must be different values, {shown(twice)} is there twice")
 
 
 def _kind(value: object) -> str:

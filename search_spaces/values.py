@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, TypeGuard
 
 from pydantic import AfterValidator, BeforeValidator
@@ -41,6 +42,23 @@ def _finite(value: Scalar) -> Scalar:
 
 
 ScalarField = Annotated[Scalar, BeforeValidator(as_scalar), AfterValidator(_finite)]
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
+    """Parse every `key=value` of the command line.
+
+    Returns:
+        Key to value.
+
+    Raises:
+        SpaceError: If one is wrong, or a key is set twice.
+    """
+    found: dict[str, Scalar] = {}
+    for key, value in map(parse_assignment, texts):
+        if key in found:
+            raise SpaceError(f"--set {key}: is given twice, {found[key]} and {value}")
+        found[key] = value
+    return found
 
 
 def parse_assignment(text: str) -> tuple[str, Scalar]:

@@ -56,13 +56,20 @@ class MethodEntry:
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
-            got = "" if first["type"] == "missing" else f", got {first['input']!r}"
+            got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
             raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
 
     def setting(self, spec: BenchmarkSpec, backbone: Backbone) -> Setting:
         """Return where the method runs on a benchmark: over its tasks, or over all of them as one."""
         everything = (range(len(spec.class_names)),)
         return Setting(backbone, everything if self.capabilities.joint else spec.task_classes)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:100]
+    except ValueError:  # Python writes no whole number of thousands of digits
+        return "a number too large to show"
 
 
 METHODS: dict[str, MethodEntry] = {}

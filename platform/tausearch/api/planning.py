@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from search_spaces.bounds import MOST_SEEDS
+from search_spaces.text_files import shown
 from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.choosing import FIRST_STOP, require_runs, running_method, space_of
@@ -57,8 +59,6 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     space = space_of(request.method, opened.ref.name, file, request.overrides or {})
     algorithm = _one_of("algorithm", request.algorithm, ALGORITHMS)
     precision = _one_of("precision", request.precision, PRECISIONS)
-    if not 0 <= request.seed < 2**32:
-        raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {request.seed}")
     trials = _trial_count(request.trials, algorithm, space.grid_size(), bool(space.space))
     scheduler = _scheduler(request.scheduler, algorithm, _steps(entry, opened))
     weights = None if request.weights is None else Path(request.weights).absolute()
@@ -98,8 +98,8 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         got = request.gpus_per_trial
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
     best, seeds = request.best, tuple(request.seeds)
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise InputError(f"--seeds must be different whole numbers from 0, got {' '.join(map(str, seeds))}")
+    if not seeds or len(set(seeds)) < len(seeds) or len(seeds) > MOST_SEEDS:
+        raise InputError(f"--seeds must be 1 to {MOST_SEEDS} different numbers, got {shown(seeds)}")
     entry = running_method(best.method)
     opened = opening(request.benchmark or best.benchmark, request.data_root)
     overrides = dict(request.overrides or {})
@@ -130,8 +130,6 @@ def _given(
     """Check what every new run is given; returns its storage root, and the fields of its specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.concurrent, request.address)
-    if request.store_gigabytes < 0:
-        raise InputError(f"--store-size must be at least 0 (gigabytes), got {request.store_gigabytes:g}")
     uri = checked_uri(request.tracking_uri)
     stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
     if request.go_on and request.name is None:
@@ -189,8 +187,6 @@ def _scheduler(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
 
 
 def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
-    if trials is not None and trials < 1:
-        raise InputError(f"--trials must be at least 1, got {trials}")
     require_enough(trials, algorithm, grid_size, anything_to_search)
     return trials or (grid_size if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from search_spaces.text_files import shown
 from tausearch.api import SearchRequest
 from tausearch.cli.options import (
     AddressOption,
@@ -46,6 +47,10 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.choosing import BestFile
     from tausearch.runs import RunResult, RunSpec
 
+# Python would take other scripts' digits and underlines, too, and numbers of so many digits that it waits for minutes.
+_WHOLE = re.compile("[0-9]{1,30}")
+_SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
+_DURATION = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -177,18 +182,20 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _assignments(texts: list[str] | None) -> dict[str, Any]:
-    from search_spaces import parse_assignment  # pydantic takes a moment to import
+    from search_spaces import parse_assignments  # pydantic takes a moment to import
 
-    return dict(parse_assignment(text) for text in texts or [])
+    return parse_assignments(texts or [])
 
 
 def _share(text: str) -> float | str:
     if text == "auto":
         return text
     try:
+        if not _SHARE.fullmatch(text):
+            raise ValueError
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
-        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {text!r}") from None
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {shown(text)}") from None
 
 
 def _seconds(text: str | None) -> float | None:
@@ -196,28 +203,24 @@ def _seconds(text: str | None) -> float | None:
     if text is None:
         return None
     number, unit = text[:-1], _UNITS.get(text[-1:])
-    try:
-        seconds = float(number) * (unit or math.nan)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {text!r}")
-    return seconds
+    if unit is None or not _DURATION.fullmatch(number):
+        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {shown(text)}")
+    return float(number) * unit
 
 
 def _class_order(text: str) -> int | None:
     if text == "label":
         return None
-    if not (text.isascii() and text.isdigit()):
-        raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
+    if not _WHOLE.fullmatch(text):
+        raise InputError(f"--class-order must be 'label' or a whole number, got {shown(text)}")
     return int(text)
 
 
 def _whole_numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.replace(",", " ").split()]
-    except ValueError:
-        raise InputError(f"--seeds must be whole numbers, got {text!r}") from None
+    parts = text.replace(",", " ").split()
+    if not all(map(_WHOLE.fullmatch, parts)):
+        raise InputError(f"--seeds must be whole numbers, got {shown(text)}")
+    return [int(part) for part in parts]
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:

@@ -130,13 +130,13 @@ def spaces(
     json: JsonOption = False,
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
-    from search_spaces import METHODS_WITH_SPACE, parse_assignment  # torch takes seconds to import; --help must not
+    from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
     from tausearch.choosing import space_of
     from tausearch.cli import show_spaces
     from trainables.data import reference
 
     benchmark = reference(benchmark).name
-    overrides = dict(parse_assignment(text) for text in set_ or [])
+    overrides = parse_assignments(set_ or [])
     resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
     if json:
         plain = [show_spaces.space_as_dict(found) for found in resolved]

@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _end(error: Exception, code: int) -> NoReturn:
-    print(f"tausearch: {error}", file=sys.stderr)
+    print(f"tausearch: {' '.join(str(error).split())}", file=sys.stderr)  # names of files may have line breaks
     sys.exit(code)
 
 

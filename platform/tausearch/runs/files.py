@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from search_spaces.bounds import text_fault
+from search_spaces.text_files import shown
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -246,7 +248,7 @@ def _checked(name: str) -> str:
         InputError: If it cannot.
     """
     if not _NAME.fullmatch(name):
-        raise InputError(f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit")
+        raise InputError(f"name {shown(name)}: must be letters, digits, '.', '_' and '-', and start with a letter or digit")
     return name
 
 
@@ -263,6 +265,8 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
     Raises:
         InputError: If the root is not a local path, or cannot be created or written.
     """
+    if fault := text_fault(str(root)):
+        raise InputError(f"--storage {fault}")
     if "://" in str(root):
         raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
     path = Path(os.path.expanduser(root)).absolute()

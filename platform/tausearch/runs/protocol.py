@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import AfterValidator
+
+from search_spaces import bounds
 from search_spaces.schema import Strict
 from trainables.config import Precision
 
@@ -26,10 +29,10 @@ class ExperimentProtocol(Strict):
         precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
     """
 
-    tasks: int
-    epochs: int
-    batch_size: int
-    split_seed: int
+    tasks: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    epochs: Annotated[int, AfterValidator(bounds.EPOCHS.checked)]
+    batch_size: Annotated[int, AfterValidator(bounds.BATCH.checked)]
+    split_seed: Annotated[int, AfterValidator(bounds.SEED.checked)]
     backbone: str
     weights: str | None = None
     weights_digest: str

@@ -7,9 +7,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
-from search_spaces import Scalar
+from search_spaces import Scalar, bounds
 from search_spaces.schema import Dimension, Strict, first_fault
 from search_spaces.text_files import TextFileError
 from search_spaces.yaml_text import read_yaml, yaml_of
@@ -23,14 +23,15 @@ Algorithm = Literal["grid", "random", "tpe", "gp"]
 Scheduler = Literal["none", "asha", "median"]
 ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "gp", "random", "grid")
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
+Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
     """What one trial gets, and how many were asked to run at a time: None for what `tausearch.cluster.at_once` says."""
 
-    cpus_per_trial: int = Field(1, ge=1)
-    gpus_per_trial: float = Field(0, ge=0)
-    concurrent: Annotated[int, Field(ge=1)] | None = None
+    cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
+    gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
+    concurrent: Annotated[int, AfterValidator(bounds.AT_ONCE.checked)] | None = None
 
 
 class RunSpec(Strict):
@@ -69,16 +70,16 @@ class RunSpec(Strict):
     method: str
     protocol: ExperimentProtocol
     resources: Resources
-    trials: int = Field(ge=1)
-    steps: int = Field(ge=1)
-    store_gigabytes: Annotated[float, Field(ge=0)] = DEFAULT_STORE_GIGABYTES
+    trials: Annotated[int, AfterValidator(bounds.TRIALS.checked)]
+    steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    store_gigabytes: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_STORE_GIGABYTES
     algorithm: Algorithm = "tpe"
     scheduler: Scheduler = "none"
-    seed: int = 0
+    seed: Seed = 0
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}
     fixed: dict[str, Scalar] = {}
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[Seed, ...] = ()
     tracking_uri: str | None = None
     source: str | None = None
     data_root: str | None = None
