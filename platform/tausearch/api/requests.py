@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, Field, dataclass, field, fields
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -55,7 +55,7 @@ def _fault(of: Field[Any], value: object) -> str | None:
 def _option(of: Field[Any]) -> str:
     """Return what a field is called on the command line."""
     name = {"store_gigabytes": "store-size", "overrides": "set"}.get(of.name, of.name.replace("_", "-"))
-    return f"--{name}" if of.kw_only else name
+    return name if of.default is MISSING else f"--{name}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,15 +105,13 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
-    from tausearch.api import export_adapters, export_best  # torch takes seconds to import; --help must not
+    from tausearch.api import export_best  # torch takes seconds to import; --help must not
     from trainables.data import reference
 
     root, ref = open_storage(storage, write=False), reference(benchmark)
     target = output or Path(f"{ref.slug}-{method}.best.yaml")
-    best = export_best(root, str(ref), method, target, say_unreadable)
-    written = {"best_file": str(target)}
-    if adapters is not None:
-        written["adapters"] = str(export_adapters(root, best, adapters))
+    export_best(root, str(ref), method, target, say_unreadable, adapters)
+    written = {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
     if json:
         print_json(written)
     else:

@@ -1,6 +1,6 @@
 from .conclusion import Conclusion, RunResult
 from .creating import Plan, created, new_run
-from .disk import StorageError, require_space, shortage
+from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
@@ -56,6 +56,7 @@ __all__ = [
     "is_driven",
     "metrics_of",
     "new_run",
+    "nothing_left",
     "open_storage",
     "protocol_of",
     "rank_correlations",
