@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
+from typing import Any
 
 LARGEST = 2**20  # bytes; the largest file of the tool's own has some ten thousand
 
@@ -39,6 +41,23 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise TextFileError(f"is not a text file ({error.reason} at byte {error.start})") from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Returns:
+        What the file says.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        TextFileError: If it cannot be read, is too large, or is not JSON.
+    """
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TextFileError(f"cannot be read ({one_line(error)})") from error
 
 
 def _read(path: Path, count: int) -> bytes:

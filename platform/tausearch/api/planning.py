@@ -124,6 +124,25 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
 
+def require_continuable(spec: RunSpec, name: str) -> None:
+    """Make sure that a specification that was read is one that can be driven: an edited or foreign one is not.
+
+    Args:
+        spec: What was read.
+        name: Name of the run directory.
+
+    Raises:
+        InputError: If it is another run's, or names a method or hyperparameter that there is not.
+    """
+    if spec.name != name:
+        raise InputError(f"run {name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name")
+    entry = running_method(spec.method)
+    try:
+        entry.parse({**spec.fixed, **spec.start})
+    except InputError as error:
+        raise InputError(f"run {name!r}: run.yaml: {error}") from error
+
+
 def _given(
     request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
 ) -> tuple[Storage, dict[str, Any]]:

@@ -155,12 +155,14 @@ class ResumeRequest(DriveRequest):
         name: The name of the search or final run to continue.
         trials: A new total, to extend a search; the algorithm is told everything that is known.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
+        without_damaged: Whether to put damaged files of the record aside, and run their trials again.
     """
 
     name: str
     _: KW_ONLY
     trials: int | None = within(bounds.TRIALS, None)
     time_budget: float | None = within(bounds.TIME, None)
+    without_damaged: bool = False
 
 
 @dataclass(frozen=True)

@@ -162,10 +162,13 @@ def best_of_all(
     if not finished:
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
     found = max(finished, key=lambda pair: pair[0])[1]
+    assert found.best is not None
     directory = storage.run(found.spec.name)
     if directory.best_file.exists():
-        return load_best(directory.best_file)
-    assert found.best is not None
+        try:
+            return load_best(directory.best_file)
+        except InputError as fault:
+            left_out(InputError(f"{fault}; its content was taken from the record"))
     return choose(found.spec, found.best, found.counts["complete"])
 
 

@@ -36,6 +36,7 @@ from tausearch.cli.options import (
     TimeBudgetOption,
     TrackingOption,
     VariantOption,
+    WithoutDamagedOption,
     app,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
@@ -107,6 +108,7 @@ def resume(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
+    without_damaged: WithoutDamagedOption = False,
     json: JsonOption = False,
 ) -> None:
     """Continue a search or a final run that was stopped or killed; nothing that was finished is run again."""
@@ -123,6 +125,7 @@ def extend(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
+    without_damaged: WithoutDamagedOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""

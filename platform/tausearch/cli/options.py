@@ -61,3 +61,6 @@ OwnDataRootOption = Annotated[
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
+WithoutDamagedOption = Annotated[
+    bool, typer.Option("--without-damaged", help="Put damaged files of the record aside; their trials are run again.")
+]

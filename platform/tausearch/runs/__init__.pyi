@@ -17,7 +17,7 @@ from .protocol import ExperimentProtocol, protocol_of
 from .record import Record
 from .results import Score, read_scores, summarise, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, differences, read_spec
-from .status import RunStatus, all_statuses, read_status
+from .status import RunStatus, all_statuses, read_status, read_trials
 from .trials import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, final_value, metrics_of
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "read_scores",
     "read_spec",
     "read_status",
+    "read_trials",
     "replace_text",
     "require_space",
     "shortage",

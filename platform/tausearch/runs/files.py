@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from search_spaces.bounds import text_fault
-from search_spaces.text_files import shown
+from search_spaces.text_files import one_line, shown
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -119,6 +119,9 @@ class Storage:
                 found.append(read(directory))
             except InputError as error:
                 faults.append(error)
+            except Exception as error:  # whatever somebody's damage is, the other runs are read
+                kind = type(error).__name__
+                faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
         return found, faults
 
     def free_name(self, stem: str) -> str:

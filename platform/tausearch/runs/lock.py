@@ -51,7 +51,7 @@ def driver_lock(driven: Driven, kind: str = "run") -> Iterator[None]:
 
 
 def is_driven(driven: Driven) -> bool:
-    """Whether a living process drives this run or campaign; whoever may only read can ask, and no other reader is in the way."""
+    """Whether a living process drives it; whoever may only read can ask, and no other reader is in the way."""
     try:
         file = os.open(driven.lock_file, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:  # nobody has driven it yet, or its folder cannot be read

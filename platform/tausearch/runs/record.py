@@ -6,6 +6,7 @@ search, and a driver that is killed leaves every finished task behind. `pandas.r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -25,6 +26,7 @@ from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seco
 _HYPERPARAMETER = "hyperparameters/"
 _MOST_ROWS = 100_000  # one per task
 _LARGEST = 2**28  # bytes
+_DIGEST = b"tausearch.content"  # metadata of the file: digest of its rows; those of older versions have none
 
 
 class Record:
@@ -80,7 +82,7 @@ class Record:
         table = pa.Table.from_pylist(rows, schema=schema)
         target = self.folder / f"{trial_name(trial.number)}.parquet"
         unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
-        pq.write_table(table, unfinished, write_page_checksum=True)
+        pq.write_table(table.replace_schema_metadata({_DIGEST: _digest(table)}), unfinished)
         os.replace(unfinished, target)
 
     def table(self) -> pa.Table:
@@ -176,14 +178,23 @@ def _with_texts(table: pa.Table, names: Collection[str]) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
+def _digest(table: pa.Table) -> bytes:
+    """Return a digest of names, kinds and values of a table, whatever bytes stand for them."""
+    kinds = [(field.name, str(field.type)) for field in table.schema]
+    return hashlib.sha256(json.dumps([kinds, table.to_pylist()]).encode()).hexdigest().encode()
+
+
 def _read(path: Path) -> pa.Table:
     try:
         if not path.is_file():
             raise OSError("is not a file")
         with path.open("rb") as file:  # one open file: the driver may replace the path at any moment
-            content = pq.ParquetFile(file, page_checksum_verification=True)
+            content = pq.ParquetFile(file)
             if content.metadata.num_rows > _MOST_ROWS or path.stat().st_size > _LARGEST:
                 raise OSError(f"has {content.metadata.num_rows} rows in {path.stat().st_size} bytes")
-            return content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
+            table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
+            if (table.schema.metadata or {}).get(_DIGEST, _digest(table)) != _digest(table):
+                raise OSError("its content is not what was written")
+            return table.replace_schema_metadata(None)
     except Exception as error:  # of a damaged file Arrow raises more kinds than it documents
         raise damaged(path, error) from error

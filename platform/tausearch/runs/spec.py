@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from search_spaces import Scalar, bounds
 from search_spaces.schema import Dimension, Strict, first_fault
@@ -86,6 +86,16 @@ class RunSpec(Strict):
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
     version: str = Field(default_factory=lambda: version("tausearch"))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunSpec:
+        if self.purpose == "final" and (len(self.seeds) != self.trials or len(set(self.seeds)) != self.trials):
+            raise ValueError(f"seeds must be {self.trials} different ones, as trials says")
+        if self.purpose == "search" and self.seeds:
+            raise ValueError("seeds must be empty in a search")
+        if missing := sorted(set(self.space) - set(self.start)):
+            raise ValueError(f"start must have {missing[0]!r}")
+        return self
 
     @property
     def metrics(self) -> MetricNames:

@@ -81,7 +81,7 @@ def test_a_write_that_breaks_off_leaves_what_was_there(tmp_path: Path, monkeypat
     record = Record(tmp_path)
     record.write(make_trial(0, tasks=1))
 
-    def break_off(table: object, path: Path, **options: object) -> None:
+    def break_off(table: object, path: Path) -> None:
         path.write_bytes(b"PAR1half")
         raise OSError("disk is full")
 
