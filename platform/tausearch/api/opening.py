@@ -12,6 +12,7 @@ from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
+from trainables.data.from_module import require_fits
 from trainables.data.opening import on_disk
 from trainables.data.parts import Part
 from trainables.data.usable import require_usable
@@ -33,7 +34,7 @@ class OpenBenchmark:
     _required: set[tuple[object, ...]] = field(default_factory=set, compare=False)
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> None:
-        """Make sure, once, that a run can use it: every image that it reads is readable, every class large enough.
+        """Make sure, once, that a run can use it: every image it reads is readable, every class large enough.
 
         Raises:
             InputError: If an image cannot be read, or a class has too few images.
@@ -43,7 +44,9 @@ class OpenBenchmark:
         parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
         with LongWork() as work:
             require_usable(str(self.ref), self.data_root, parts, work.start)
-        build_benchmark(self.source, purpose, split_seed, reads)
+        benchmark = build_benchmark(self.source, purpose, split_seed, reads)
+        if self.ref.is_module:
+            require_fits(benchmark, reads)
         self._required.add(asked)
 
 

@@ -55,14 +55,15 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
         InputError: If there is no such run, a process drives it, or MLflow cannot be written.
     """
     spec = read_spec(directory)
-    uri = checked_uri(tracking_uri) or spec.tracking_uri or storage.mlflow_uri
+    wanted = checked_uri(tracking_uri)
+    uri = wanted or spec.tracking_uri or storage.mlflow_uri
     with driver_lock(directory):
         trials = read_trials(spec, directory)
         try:
             with chatter_to(directory.log_file):
                 written = _write(spec, storage, directory, trials, uri)
-            if tracking_uri is not None:
-                spec.model_copy(update={"tracking_uri": tracking_uri}).save(directory)
+            if wanted is not None:
+                spec.model_copy(update={"tracking_uri": wanted}).save(directory)
         except InputError:
             raise
         except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
