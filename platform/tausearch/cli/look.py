@@ -135,11 +135,11 @@ def spaces(
 
     benchmark = reference(benchmark).name
     overrides = parse_assignments(set_ or [])
-    resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
+    resolved = [space_of(each, benchmark, space, overrides) for each in (METHODS_WITH_SPACE if method is None else [method])]
     if json:
         plain = [show_spaces.space_as_dict(found) for found in resolved]
-        print_json(plain[0] if method else plain)
-    elif method:
+        print_json(plain if method is None else plain[0])
+    elif method is not None:
         show_spaces.show_space(resolved[0])
     else:
         show_spaces.show_spaces(resolved)

@@ -284,6 +284,8 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
     if "://" in str(root):
         raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
     path = Path(os.path.expanduser(root)).absolute()
+    if odd := [sign for sign in "?#%" if sign in str(path)]:
+        raise InputError(f"--storage {path}: must not have {odd[0]!r} in it, which means something in MLflow's URIs")
     try:
         if path.exists() and not path.is_dir():
             raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
