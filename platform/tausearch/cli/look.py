@@ -135,7 +135,9 @@ def spaces(
 
     benchmark = reference(benchmark).name
     overrides = parse_assignments(set_ or [])
-    resolved = [space_of(each, benchmark, space, overrides) for each in (METHODS_WITH_SPACE if method is None else [method])]
+    resolved = [
+        space_of(each, benchmark, space, overrides) for each in (METHODS_WITH_SPACE if method is None else [method])
+    ]
     if json:
         plain = [show_spaces.space_as_dict(found) for found in resolved]
         print_json(plain if method is None else plain[0])

@@ -48,7 +48,7 @@ VALUES: dict[str, list[str]] = {
 }
 BENCHMARKS = [
     *TEXTS,
-    *("digit", "digits?", "digits?tasks", "digits?tasks=2&tasks=2", f"digits?tasks={HUGE}", "digits?tasks=-1"),
+    *("digit", "digits?tasks", "digits?tasks=2&tasks=2", f"digits?tasks={HUGE}", "digits?tasks=-1"),
     *("folder:", "folder:nope?tasks=2", "folder:file?tasks=2", "folder:fifo?tasks=2", "parquet:file?tasks=2"),
     *("parquet:folder?tasks=2", "nope:NAME", "os:path", "a:b:c", "digits?epochs=0", "digits?variant=x"),
 ]
