@@ -1,22 +1,9 @@
-"""What may be tried: one YAML file per method, and the code that reads and checks them."""
+"""What may be tried: one YAML file per method, and the code that reads and checks them.
 
-from __future__ import annotations
+What others import stands in the stub beside this file. A name is loaded when it is first used: pydantic, which the
+schema needs, takes a tenth of a second.
+"""
 
-from search_spaces.reading import METHODS_WITH_SPACE, load_space, paper_benchmarks, paper_points
-from search_spaces.schema import Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceError, SpaceFile
-from search_spaces.values import parse_assignment
+import lazy_loader
 
-__all__ = [
-    "METHODS_WITH_SPACE",
-    "Choices",
-    "Dimension",
-    "Range",
-    "ResolvedSpace",
-    "Scalar",
-    "SpaceError",
-    "SpaceFile",
-    "load_space",
-    "paper_benchmarks",
-    "paper_points",
-    "parse_assignment",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
 from search_spaces.schema import DEFAULT, Range, ResolvedSpace, Scalar, SpaceFile, resolve
+from search_spaces.text_files import TextFileError, one_line, shown
 from search_spaces.values import SpaceError, is_number
-from search_spaces.yaml_text import one_line, parse_yaml
+from search_spaces.yaml_text import read_yaml
 
 _FOLDER = Path(__file__).parent
 METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
@@ -116,17 +116,11 @@ def read_space_file(path: Path) -> SpaceFile:
         SpaceError: If the file cannot be read, is not YAML, or breaks the schema; the first fault is named.
     """
     try:
-        content = parse_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        content = read_yaml(path)
+    except FileNotFoundError as error:
         raise SpaceError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise SpaceError(f"{path}: is not a text file ({error.reason})") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        raise SpaceError(
-            f"{path}: is not valid YAML{where} ({getattr(error, 'problem', None) or one_line(error)})"
-        ) from error
+    except TextFileError as error:
+        raise SpaceError(f"{path}: {error}") from error
     if not isinstance(content, dict):
         raise SpaceError(f"{path}: must be a mapping with the keys {', '.join(SpaceFile.model_fields)}")
     try:
@@ -143,4 +137,4 @@ def _explain(error: ValidationError) -> str:
         return f"{key} is missing; see `tausearch spaces METHOD` for a whole entry"
     if first["type"] == "extra_forbidden" and len(path) == 1:
         return f"{key}: Extra inputs are not permitted; allowed: {', '.join(SpaceFile.model_fields)}"
-    return f"{key}: {first['msg']}, got {first['input']!r}"
+    return f"{key}: {first['msg']}, got {shown(first['input'])}"

@@ -6,13 +6,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, FiniteFloat, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, FiniteFloat, Tag, ValidationError, model_validator
 
+from search_spaces.text_files import one_line, shown
 from search_spaces.values import Scalar, ScalarField, SpaceError, is_number
 
-__all__ = ["Choices", "Dimension", "Range", "ResolvedSpace", "Scalar", "SpaceError", "SpaceFile", "Strict"]
+__all__ = [
+    "Choices",
+    "Dimension",
+    "Range",
+    "ResolvedSpace",
+    "Scalar",
+    "SpaceError",
+    "SpaceFile",
+    "Strict",
+    "first_fault",
+]
 
 DEFAULT = "default"
+
+
+def first_fault(error: ValidationError) -> str:
+    """Say in one line which key of a file is wrong first, and what is wrong with it."""
+    first = error.errors()[0]
+    key = ".".join(one_line(part, 40) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"key {key!r} is missing"
+    if first["type"] == "extra_forbidden":
+        return f"unknown key {key!r}"
+    where = f"key {key!r}: " if key else ""
+    return f"{where}{one_line(first['msg'])}, got {shown(first['input'])}"
 
 
 class Strict(BaseModel):
@@ -48,6 +71,7 @@ class Range(Strict):
             raise ValueError(f"low must be above 0 on a log scale, got {self.low:g}")
         if not self.grid:
             raise ValueError("grid must hold at least one value")
+        _require_different("grid", self.grid)
         for value in self.grid:
             if value not in self:
                 raise ValueError(f"grid values must lie between {self.low:g} and {self.high:g}, got {value:g}")
@@ -79,6 +103,13 @@ class Choices(Strict):
 
     choices: tuple[ScalarField, ...]
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Choices:
+        if not self.choices:
+            raise ValueError("choices must hold at least one value")
+        _require_different("choices", self.choices)
+        return self
+
     @property
     def numbers(self) -> bool:
         """Whether every value is a number, which `True` is not."""
@@ -104,6 +135,14 @@ class Choices(Strict):
     def allowed(self) -> str:
         """What is allowed, in words."""
         return f"one of {', '.join(map(str, self.choices))}"
+
+
+def _require_different(what: str, values: Sequence[Scalar]) -> None:
+    """Refuse a value that is listed twice; 1 and 1.0 are the same value, True and 1 are not."""
+    kinds = [(isinstance(value, bool), value) for value in values]
+    twice = next((value for n, (_, value) in enumerate(kinds) if kinds[n] in kinds[:n]), None)
+    if twice is not None:
+        raise ValueError(f"{what} must be different values, {shown(twice)} is there twice")
 
 
 def _kind(value: object) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Annotated, TypeGuard
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
+
+from search_spaces.text_files import shown
+from search_spaces.yaml_text import is_decimal, number
 
 Scalar = bool | int | float | str
 
@@ -19,17 +24,41 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def as_scalar(value: object) -> object:
-    """Read text that is a number as that number: YAML 1.1 takes `1e-3`, without a dot, for text."""
-    if isinstance(value, str):
-        for kind in (int, float):
-            try:
-                return kind(value)
-            except ValueError:
-                continue
+    """Read text that is a number as that number, as the command line and quoted text in files have it.
+
+    Returns:
+        The number; anything else as it is.
+
+    Raises:
+        ValueError: If it is a number that no computer has.
+    """
+    return number(value) if isinstance(value, str) and is_decimal(value) else value
+
+
+def _finite(value: Scalar) -> Scalar:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("must be finite")
     return value
 
 
-ScalarField = Annotated[Scalar, BeforeValidator(as_scalar)]
+ScalarField = Annotated[Scalar, BeforeValidator(as_scalar), AfterValidator(_finite)]
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
+    """Parse every `key=value` of the command line.
+
+    Returns:
+        Key to value.
+
+    Raises:
+        SpaceError: If one is wrong, or a key is set twice.
+    """
+    found: dict[str, Scalar] = {}
+    for key, value in map(parse_assignment, texts):
+        if key in found:
+            raise SpaceError(f"--set {key}: is given twice, {found[key]} and {value}")
+        found[key] = value
+    return found
 
 
 def parse_assignment(text: str) -> tuple[str, Scalar]:
@@ -43,7 +72,10 @@ def parse_assignment(text: str) -> tuple[str, Scalar]:
     """
     key, sign, value = text.partition("=")
     if not (sign and key.strip() and value.strip()):
-        raise SpaceError(f"--set {text!r}: must be KEY=VALUE, such as lr=0.001")
-    scalar = as_scalar(value.strip())
+        raise SpaceError(f"--set {shown(text)}: must be KEY=VALUE, such as lr=0.001")
+    try:
+        scalar = as_scalar(value.strip())
+    except ValueError as error:
+        raise SpaceError(f"--set {shown(text)}: {error}") from error
     assert isinstance(scalar, int | float | str)
     return key.strip(), scalar

@@ -20,10 +20,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
-
 from benchmarks.authors.checkout import make_runnable
 from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Feed, Point
+from search_spaces.reading import read_space_file
 
 ITS_OWN: tuple[Feed, ...] = ("processes", "in process")
 TRIALS: list[tuple[Point, int, tuple[Feed, ...]]] = [  # how often, and how theirs is fed
@@ -94,7 +93,7 @@ def _our_grid() -> float:
 
 
 def _their_grid(feed: Feed, mammoth: str) -> float:
-    values = {name: each["grid"] for name, each in yaml.safe_load(GRID.read_text())["space"].items()}
+    values = {name: each.grid for name, each in read_space_file(GRID).space.items()}
     start = time.perf_counter()
     for chosen in itertools.product(*values.values()):
         _trial("theirs", Point(**dict(zip(values, chosen, strict=True))), mammoth, feed)

@@ -43,6 +43,7 @@ def make_final_run(
     }
     names = METHODS[method].config.__dataclass_fields__
     chosen = {"lr": 0.001, **{k: v for k, v in needed.items() if k in names}, **(overrides or {})}
+    seeds = len(accuracies) // len((protocol or {}).get("class_orders") or (None,))
     spec = RunSpec(
         name=name,
         purpose="final",
@@ -53,24 +54,26 @@ def make_final_run(
         trials=len(accuracies),
         steps=1,
         fixed=asdict(METHODS[method].parse(chosen)),
-        seeds=tuple(range(len(accuracies))),
+        seeds=tuple(range(seeds)),
         source=f"{tuned_on or benchmark}-{method}-1",
         tuned_on=tuned_on or benchmark,
         overrides=overrides or {},
     )
     _, directory = create(spec, storage)
     together = [*pooled, *[None] * (len(accuracies) - len(pooled))]
-    trials = [_trial(number, *pair) for number, pair in enumerate(zip(accuracies, together, strict=True))]
+    trials = [
+        _trial(number, number % seeds, *pair) for number, pair in enumerate(zip(accuracies, together, strict=True))
+    ]
     for trial in trials:
         Record(directory.record, names=spec.metrics).write(trial)
     conclude(spec, directory, trials)
     return spec
 
 
-def _trial(number: int, accuracy: float | None, pooled: float | None) -> TrialSummary:
+def _trial(number: int, seed: int, accuracy: float | None, pooled: float | None) -> TrialSummary:
     if accuracy is None:
-        return TrialSummary(number, number, "failed", {}, error="out of memory")
+        return TrialSummary(number, seed, "failed", {}, error="out of memory")
     row = {"task": 10.0, "test/average_accuracy": accuracy, "test/final_accuracy": accuracy, "test/forgetting": 3.0}
     if pooled is not None:
         row["test/pooled_accuracy"] = pooled
-    return TrialSummary(number, number, "complete", {}, [row], accuracy)
+    return TrialSummary(number, seed, "complete", {}, [row], accuracy)

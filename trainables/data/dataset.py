@@ -30,7 +30,13 @@ DEFAULT_DATA_ROOT = "./tausearch-data"
 
 
 def data_root(option: str | Path | None = None) -> Path:
-    """Return the folder that holds the published datasets: as given, or of the environment, or the default."""
+    """Return the folder that holds the published datasets: as given, or of the environment, or the default.
+
+    Raises:
+        InputError: If an empty text was given.
+    """
+    if option is not None and not str(option).strip():
+        raise InputError("--data-root must not be empty")
     return Path(os.path.abspath(os.path.expanduser(option or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA_ROOT)))
 
 

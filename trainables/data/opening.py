@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from trainables.data.benchmark import BenchmarkSource
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.listing import Rows
 from trainables.data.embedded import BENCHMARKS
+from trainables.data.from_module import source_from_module
 from trainables.data.parts import Part
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
@@ -65,7 +65,7 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
     elif ref.variant is not None or ref.partial:
         raise InputError(f"benchmark {text!r}: variant and partial are for published datasets")
     else:
-        source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else _from_module(ref.name)
+        source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else source_from_module(ref.name)
     return _as_asked(source, ref)
 
 
@@ -84,18 +84,6 @@ def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSour
         load=lambda part: listing.parts[part](),
         transforms=Recipe(test_keep_ratio=True) if publication is None else publication.recipe,
     )
-
-
-def _from_module(name: str) -> BenchmarkSource:
-    module_name, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute, None)
-    except ImportError as error:
-        raise InputError(f"benchmark {name!r}: module {module_name!r} cannot be imported ({error})") from error
-    if not isinstance(found, BenchmarkSource):
-        got = "nothing of that name" if found is None else type(found).__name__
-        raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
-    return found
 
 
 def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:

@@ -14,6 +14,12 @@ from typing import Any
 from trainables.errors import InputError
 
 FOLDER, PARQUET = "folder:", "parquet:"
+_BOUNDS = {
+    "tasks": (1, 100_000),
+    "classes_per_task": (2, 100_000),
+    "class_order": (0, 2**32 - 1),
+    "epochs": (1, 100_000),
+}
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -55,6 +61,8 @@ class BenchmarkRef:
             key, equals, value = part.partition("=")
             if key not in OPTIONS or not equals:
                 raise InputError(f"benchmark {text!r}: unknown option {part!r}; allowed: {', '.join(OPTIONS)}")
+            if key in options:
+                raise InputError(f"benchmark {text!r}: option {key!r} is given twice")
             options[key] = _typed(text, key, value)
         return cls(name=_absolute(name)).with_options(**options)
 
@@ -66,12 +74,10 @@ class BenchmarkRef:
         """
         given = {key: value for key, value in options.items() if value is not None}
         ref = replace(self, **given)
-        for key, least in (("tasks", 1), ("classes_per_task", 2), ("class_order", 0), ("epochs", 1)):
+        for key, (least, most) in _BOUNDS.items():
             value = getattr(ref, key)
-            if value is not None and value < least:
-                raise InputError(f"benchmark {ref.name!r}: {key} must be at least {least}, got {value}")
-        if ref.class_order is not None and ref.class_order >= 2**32:
-            raise InputError(f"benchmark {ref.name!r}: class_order must be below {2**32}, got {ref.class_order}")
+            if value is not None and not least <= value <= most:
+                raise InputError(f"benchmark {ref.name!r}: {key} must be from {least} to {most}, got {value}")
         if ref.tasks is not None and ref.classes_per_task is not None:
             raise InputError(f"benchmark {ref.name!r}: give tasks or classes_per_task, not both")
         return ref
@@ -115,7 +121,7 @@ def _typed(text: str, key: str, value: str) -> int | str | bool:
         if value != "yes":
             raise InputError(f"benchmark {text!r}: partial must be 'yes' or left out, got {value!r}")
         return True
-    if not value.isascii() or not value.isdigit():
+    if not re.fullmatch("[0-9]{1,12}", value):
         raise InputError(f"benchmark {text!r}: {key} must be a whole number, got {value!r}")
     return int(value)
 

@@ -6,8 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
-PositiveCount = Annotated[int, Field(ge=1)]
+LARGEST = 1e30  # times another of its kind it is still a float32
+MOST = 1_000_000  # passes, rows, images
+
+Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=MOST)]
+PositiveCount = Annotated[int, Field(ge=1, le=MOST)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -57,7 +57,7 @@ class MethodEntry:
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
-            got = "" if first["type"] == "missing" else f", got {first['input']!r}"
+            got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
             raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
 
     def setting(self, spec: BenchmarkSpec, backbone: Backbone) -> Setting:
@@ -70,6 +70,13 @@ class MethodEntry:
 def _adapter(config: type) -> TypeAdapter[Any]:
     """Return what checks a config; it is made once, which takes longer than to use it."""
     return TypeAdapter(config)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:100]
+    except ValueError:  # Python writes no whole number of thousands of digits
+        return "a number too large to show"
 
 
 METHODS: dict[str, MethodEntry] = {}

@@ -27,7 +27,7 @@ from tausearch.composing import (
     try_to_record,
     weighing_of,
 )
-from tausearch.runs import Storage, open_storage
+from tausearch.runs import Storage, nothing_left, open_storage
 from tausearch.screen import LongWork
 from trainables.backbones import Backbone
 from trainables.composition import RULES
@@ -90,7 +90,7 @@ def compose(request: ComposeRequest) -> Composed:
         weights=request.weights,
     )
     forms = chosen_forms(request.forms, pools, weighing, rule)
-    with LongWork() as work:
+    with nothing_left(None if request.export is None else Path(request.export)), LongWork() as work:
         tick = work.start(weighing.label, pools.tasks * len(pools.by_seed))
         result = evaluate(pools, weighing, rule, tick)
         exported = {}

@@ -21,7 +21,7 @@ from tausearch.composing import (
     risk_rows,
     theorem_rows,
 )
-from tausearch.runs import Record, Storage, open_storage, read_spec
+from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec
 from tausearch.screen import LongWork
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
@@ -61,6 +61,12 @@ def draw(request: FiguresRequest) -> Drawn:
     storage = open_storage(request.storage, write=False)
     pools, left_out = _pools(storage, request)
     output = _output(storage, request)
+    with nothing_left(output):
+        return Drawn(_drawn(storage, request, pools, output), tuple(left_out))
+
+
+def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:
+    """Write all tables and pictures; returns the pictures by their names."""
     tables = _Tables(output)
     times = [row for name in request.runs for row in _times(storage, name)]
     from tausearch.figures import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure
@@ -75,7 +81,7 @@ def draw(request: FiguresRequest) -> Drawn:
         tables.add(f"cosines-{Path(name).name}", cosine_rows(each), partial(cosine_figure, title=name))
     pairs = [pair for pair in combinations(pools, 2) if _alike(*pair)]
     tables.add("alignment", [row for pair in pairs for row in alignment_rows(*pair)], alignment_figure)
-    return Drawn(tables.pictures, tuple(left_out))
+    return tables.pictures
 
 
 class _Tables:

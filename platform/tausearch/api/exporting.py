@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tausearch.choosing import BestFile, best_of_all
 from tausearch.composing import about, find_source
-from tausearch.runs import RunStatus, Storage, all_statuses
+from tausearch.runs import RunStatus, Storage, all_statuses, nothing_left
 from tausearch.screen import tool
 from trainables.errors import InputError
 
@@ -19,8 +19,9 @@ def export_best(
     method: str,
     target: Path,
     left_out: Callable[[InputError], None] = lambda fault: None,
+    adapters: Path | None = None,
 ) -> BestFile:
-    """Write the best configuration of all searches of a benchmark and method.
+    """Write the best configuration of all searches of a benchmark and method: all that is asked for, or nothing.
 
     Args:
         storage: The storage root.
@@ -28,20 +29,28 @@ def export_best(
         method: Name.
         target: The file to write.
         left_out: Told of every run that cannot be read.
+        adapters: The folder to make of its task vectors, too; see `export_adapters`.
 
     Returns:
         What was written.
 
     Raises:
-        InputError: If there is none, or the file cannot be written.
+        InputError: If there is none, or something cannot be written.
     """
     best = best_of_all(storage, benchmark, method, left_out)
+    with nothing_left(target, adapters):
+        if adapters is not None:
+            export_adapters(storage, best, adapters)
+        _write(best, target)
+    return best
+
+
+def _write(best: BestFile, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         best.save(target)
     except OSError as error:
         raise InputError(f"--output {target}: cannot be written ({error.strerror})") from error
-    return best
 
 
 def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:

@@ -13,6 +13,7 @@ from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
+from trainables.data.from_module import require_fits
 from trainables.data.opening import on_disk
 from trainables.data.parts import Part
 from trainables.data.usable import require_usable
@@ -48,6 +49,8 @@ class OpenBenchmark:
         with LongWork() as work:
             require_usable(str(self.ref), self.data_root, parts, work.start)
         built = build_benchmark(self.source, purpose, split_seed, reads)
+        if self.ref.is_module:
+            require_fits(built, reads)
         counts = (sum(len(task.train) for task in built.tasks), sum(map(len, built.evaluation)))
         self._required[asked] = DataFacts(digest=built.fingerprint, train=counts[0], evaluation=counts[1])
         return self._required[asked]

@@ -63,8 +63,6 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     space = space_of(request.method, opened.ref.name, file, request.overrides or {})
     algorithm = algorithm_named(request.algorithm)
     precision = one_of("precision", request.precision, PRECISIONS)
-    if not 0 <= request.seed < 2**32:
-        raise InputError(f"--seed must be from 0 to {2**32 - 1}, got {request.seed}")
     scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     weights = None if request.weights is None else Path(request.weights).absolute()
     backbone = Backbone(request.backbone or opened.source.backbone, weights)
@@ -141,14 +139,31 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
 
+def require_continuable(spec: RunSpec, name: str) -> None:
+    """Make sure that a specification that was read is one that can be driven: an edited or foreign one is not.
+
+    Args:
+        spec: What was read.
+        name: Name of the run directory.
+
+    Raises:
+        InputError: If it is another run's, or names a method or hyperparameter that there is not.
+    """
+    if spec.name != name:
+        raise InputError(f"run {name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name")
+    entry = running_method(spec.method)
+    try:
+        entry.parse({**spec.fixed, **spec.start})
+    except InputError as error:
+        raise InputError(f"run {name!r}: run.yaml: {error}") from error
+
+
 def _given(
     request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
 ) -> tuple[Storage, dict[str, Any]]:
     """Check what every new run is given; returns its storage root, and the fields of its specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.concurrent, request.address)
-    if request.store_gigabytes < 0:
-        raise InputError(f"--store-size must be at least 0 (gigabytes), got {request.store_gigabytes:g}")
     uri = checked_uri(request.tracking_uri)
     stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
     if request.go_on and request.name is None:
@@ -188,8 +203,6 @@ def _text_of(request: SearchRequest) -> str:
 
 
 def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
-    if trials is not None and trials < 1:
-        raise InputError(f"--trials must be at least 1, got {trials}")
     require_enough(trials, algorithm, grid_size, anything_to_search)
     return trials or (grid_size if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
+from search_spaces import bounds
+from search_spaces.bounds import Bounds
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
+from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
     from search_spaces import Scalar
@@ -21,8 +24,42 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
+def within(limits: Bounds, default: Any) -> Any:
+    """Return a field of a request whose number, or whose numbers each, must lie within bounds."""
+    return field(default=default, metadata={"bounds": limits})
+
+
+class CheckedRequest:
+    """A dataclass whose numbers and texts are looked at when it is made: whatever is out of bounds is named."""
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            InputError: If a number is not within its bounds, or a text is empty or no line.
+        """
+        for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value = getattr(self, each.name)
+            for part in value if isinstance(value, list | tuple | range) else (value,):
+                if fault := _fault(each, part):
+                    raise InputError(f"{_option(each)} {fault}")
+
+
+def _fault(of: Field[Any], value: object) -> str | None:
+    limits: Bounds | None = of.metadata.get("bounds")
+    if limits is not None:
+        return None if value is None else limits.fault(value)
+    return bounds.text_fault(str(value)) if isinstance(value, str | Path) else None
+
+
+def _option(of: Field[Any]) -> str:
+    """Return what a field is called on the command line."""
+    name = {"store_gigabytes": "store-size", "overrides": "set"}.get(of.name, of.name.replace("_", "-"))
+    return name if of.default is MISSING else f"--{name}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class DriveRequest:
+class DriveRequest(CheckedRequest):
     """What whoever drives a run can ask for, be it new or continued.
 
     Attributes:
@@ -36,7 +73,7 @@ class DriveRequest:
         progress_to: The stream on which progress is shown: "stdout" or "stderr".
     """
 
-    concurrent: int | None = None
+    concurrent: int | None = within(bounds.AT_ONCE, None)
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE
     tracking_uri: str | None = None
@@ -58,8 +95,8 @@ class NewRunRequest(DriveRequest):
 
     name: str | None = None
     overrides: Mapping[str, Scalar] | None = None
-    cpus_per_trial: int = 1
-    store_gigabytes: float = DEFAULT_STORE_GIGABYTES
+    cpus_per_trial: int = within(bounds.THREADS, 1)
+    store_gigabytes: float = within(bounds.GIGABYTES, DEFAULT_STORE_GIGABYTES)
     go_on: bool = False
 
 
@@ -94,23 +131,23 @@ class SearchRequest(NewRunRequest):
     benchmark: str
     method: str
     _: KW_ONLY
-    trials: int | None = None
+    trials: int | None = within(bounds.TRIALS, None)
     algorithm: str = "tpe"
     scheduler: str = "none"
     gpus_per_trial: float | Literal["auto"] = 0
-    seed: int = 0
+    seed: int = within(bounds.SEED, 0)
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
     backbone: str | None = None
     weights: str | Path | None = None
     precision: str = "fp32"
-    tasks: int | None = None
-    classes_per_task: int | None = None
-    class_order: int | None = None
-    epochs: int | None = None
+    tasks: int | None = within(bounds.TASKS, None)
+    classes_per_task: int | None = within(bounds.CLASSES_PER_TASK, None)
+    class_order: int | None = within(bounds.SEED, None)
+    epochs: int | None = within(bounds.EPOCHS, None)
     variant: str | None = None
     partial: bool = False
-    time_budget: float | None = None
+    time_budget: float | None = within(bounds.TIME, None)
 
 
 @dataclass(frozen=True)
@@ -121,12 +158,14 @@ class ResumeRequest(DriveRequest):
         name: The name of the search or final run to continue.
         trials: A new total, to extend a search; the algorithm is told everything that is known.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
+        without_damaged: Whether to put damaged files of the record aside, and run their trials again.
     """
 
     name: str
     _: KW_ONLY
-    trials: int | None = None
-    time_budget: float | None = None
+    trials: int | None = within(bounds.TRIALS, None)
+    time_budget: float | None = within(bounds.TIME, None)
+    without_damaged: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,14 +183,14 @@ class TrainRequest(NewRunRequest):
 
     best: BestFile
     _: KW_ONLY
-    seeds: Sequence[int] = DEFAULT_SEEDS
-    class_orders: Sequence[int] | None = None
+    seeds: Sequence[int] = within(bounds.SEED, DEFAULT_SEEDS)
+    class_orders: Sequence[int] | None = within(bounds.SEED, None)
     benchmark: str | None = None
     gpus_per_trial: float = 0
 
 
 @dataclass(frozen=True)
-class EditRequest:
+class EditRequest(CheckedRequest):
     """The paper's protocol on final runs, each on its own.
 
     Attributes:
@@ -164,7 +203,7 @@ class EditRequest:
 
     runs: Sequence[str]
     _: KW_ONLY
-    seeds: Sequence[int] | None = None
+    seeds: Sequence[int] | None = within(bounds.SEED, None)
     backbone_weights: str | Path | None = None
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE
@@ -187,12 +226,12 @@ class ComposeRequest(EditRequest):
         forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all that there can be.
     """
 
-    keep: Sequence[int] | None = None
-    drop: Sequence[int] | None = None
+    keep: Sequence[int] | None = within(bounds.TASKS, None)
+    drop: Sequence[int] | None = within(bounds.TASKS, None)
     coefficient: str | None = None
-    weights: Sequence[float] | None = None
+    weights: Sequence[float] | None = within(bounds.WEIGHT, None)
     rule: str = "linear"
-    density: float | None = None
+    density: float | None = within(bounds.SHARE, None)
     export: str | Path | None = None
     forms: Sequence[str] | None = None
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tausearch.api.opening import open_benchmark
-from tausearch.api.planning import require_enough
+from tausearch.api.planning import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searching import SearchResult, run_search
 from tausearch.api.training import FinalResult, run_training
 from tausearch.choosing import grid_size
 from tausearch.cluster import plan_resources
-from tausearch.runs import RunSpec, driver_lock, open_storage, protocol_of, read_spec, require_space
+from tausearch.runs import (
+    Record,
+    RunDirectory,
+    RunSpec,
+    driver_lock,
+    open_storage,
+    protocol_of,
+    read_spec,
+    read_trials,
+    require_space,
+)
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
 from trainables.errors import InputError
@@ -33,7 +44,7 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
     require_space(root.root)
     directory = root.run(request.name)
     with driver_lock(directory):
-        spec = _continued(read_spec(directory), request)
+        spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
         go_on = run_search if spec.purpose == "search" else run_training
         return go_on(
@@ -44,6 +55,16 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
             time_budget=request.time_budget,
             progress_to=request.progress_to,
         )
+
+
+def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
+    """Read what was asked for, and make sure that the record is of it before anything starts."""
+    spec = read_spec(directory)
+    require_continuable(spec, directory.name)
+    for line in Record(directory.record).set_aside_damaged() if without_damaged else ():
+        print(f"tausearch: {line}", file=sys.stderr)
+    read_trials(spec, directory)
+    return spec
 
 
 def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:

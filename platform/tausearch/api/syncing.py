@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from tausearch.api.concluding import conclude, identify
 from tausearch.composing import record_compositions
-from tausearch.runs import Record, RunDirectory, Storage, all_ended, driver_lock, read_spec
+from tausearch.runs import (
+    RunDirectory,
+    RunSpec,
+    Storage,
+    TrialSummary,
+    all_ended,
+    driver_lock,
+    read_spec,
+    read_trials,
+)
 from tausearch.screen import chatter_to
 from tausearch.tracking import MlflowRun, checked_uri, reason
 from trainables.errors import InputError
@@ -46,21 +55,29 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
         InputError: If there is no such run, a process drives it, or MLflow cannot be written.
     """
     spec = read_spec(directory)
-    uri = checked_uri(tracking_uri) or spec.tracking_uri or storage.mlflow_uri
-    with driver_lock(directory), chatter_to(directory.log_file):
-        trials = Record(directory.record).trials()
+    wanted = checked_uri(tracking_uri)
+    uri = wanted or spec.tracking_uri or storage.mlflow_uri
+    with driver_lock(directory):
+        trials = read_trials(spec, directory)
         try:
-            run = MlflowRun(spec, storage, uri)
-            for trial in trials:
-                run.write(trial)
-            conclusion = conclude(spec, directory, trials)
-            identify(spec, directory, trials, run.run_ids)
-            run.conclude("FINISHED" if all_ended(trials, spec.trials) else "KILLED", conclusion)
-            record_compositions(spec.model_copy(update={"tracking_uri": uri}), directory, storage)
+            with chatter_to(directory.log_file):
+                written = _write(spec, storage, directory, trials, uri)
+            if wanted is not None:
+                spec.model_copy(update={"tracking_uri": wanted}).save(directory)
         except InputError:
             raise
         except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
             raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
-        if tracking_uri is not None:
-            spec.model_copy(update={"tracking_uri": tracking_uri}).save(directory)
-    return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), run.written)
+    return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), written)
+
+
+def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
+    """Write what MLflow lacks; returns the number of tasks that it lacked."""
+    run = MlflowRun(spec, storage, uri)
+    for trial in trials:
+        run.write(trial)
+    conclusion = conclude(spec, directory, trials)
+    identify(spec, directory, trials, run.run_ids)
+    run.conclude("FINISHED" if all_ended(trials, spec.trials) else "KILLED", conclusion)
+    record_compositions(spec.model_copy(update={"tracking_uri": uri}), directory, storage)
+    return run.written

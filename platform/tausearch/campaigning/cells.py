@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import yaml
 from pydantic import Field, ValidationError
 
 from search_spaces.schema import Strict
-from search_spaces.yaml_text import one_line, parse_yaml
+from search_spaces.text_files import TextFileError, one_line
+from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs import CampaignDirectory, replace_text
 from trainables.errors import InputError
 
@@ -43,7 +43,7 @@ class CampaignCells(Strict):
 
     def save(self, directory: CampaignDirectory) -> None:
         """Write it to the folder of the campaign."""
-        replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
 
 
 def read_cells(directory: CampaignDirectory) -> CampaignCells:
@@ -57,8 +57,10 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
     """
     path = directory.spec_file
     try:
-        return CampaignCells.model_validate(parse_yaml(path.read_text(encoding="utf-8")))
+        return CampaignCells.model_validate(read_yaml(path))
     except FileNotFoundError as error:
         raise InputError(f"no campaign named {directory.name!r} in {directory.path.parent.parent}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
+    except TextFileError as error:
+        raise InputError(f"{path}: {error}") from error
+    except ValidationError as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from search_spaces.schema import Strict
-from search_spaces.yaml_text import one_line, parse_yaml
+from search_spaces.text_files import TextFileError, one_line, shown
+from search_spaces.yaml_text import read_yaml
 from tausearch.campaigning.options import OF_THE_COMMAND, as_fields, search_options, train_options
 from trainables.data import reference
 from trainables.errors import InputError
@@ -87,13 +87,11 @@ def read_campaign(path: str | Path) -> CampaignFile:
         InputError: If it cannot be read, or an entry is wrong; names file, entry and what is allowed.
     """
     try:
-        content = parse_yaml(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
+        content = read_yaml(Path(path))
+    except FileNotFoundError as error:
         raise InputError(f"campaign file {path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = "" if mark is None else f" at line {mark.line + 1}"
-        raise InputError(f"campaign file {path}: is not valid YAML{where} ({one_line(error)})") from error
+    except TextFileError as error:
+        raise InputError(f"campaign file {path}: {error}") from error
     try:
         return _campaign(_checked(_File, content, ""))
     except InputError as error:
@@ -179,4 +177,4 @@ def _explain(error: ValidationError, model: type[Any], where: str) -> str:
     if first["type"] == "extra_forbidden":
         inside = _Exception if path[0] == "cells" else model
         return f"{key}: there is no such key; allowed: {', '.join(inside.model_fields)}"
-    return f"{key}: {first['msg'].lower()}, got {one_line(first['input'])!r}"
+    return f"{key}: {first['msg'].lower()}, got {shown(first['input'])}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from search_spaces.bounds import MOST_SEEDS
+from search_spaces.text_files import shown
 from tausearch.choosing.study import FIRST_STOP
 from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Scheduler
 from trainables.errors import InputError
@@ -28,10 +30,10 @@ def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
     """Return the whole numbers of an option.
 
     Raises:
-        InputError: If there are none, one is there twice, or one is negative.
+        InputError: If there are none or too many, or one is there twice.
     """
-    if not numbers or len(set(numbers)) < len(numbers) or min(numbers) < 0:
-        raise InputError(f"{option} must be different whole numbers from 0, got {' '.join(map(str, numbers))}")
+    if not numbers or len(set(numbers)) < len(numbers) or len(numbers) > MOST_SEEDS:
+        raise InputError(f"{option} must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}")
     return tuple(numbers)
 
 

@@ -8,13 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from search_spaces import Scalar
-from search_spaces.schema import Strict
+from search_spaces.schema import Strict, first_fault
+from search_spaces.text_files import TextFileError, shown
 from search_spaces.values import ScalarField
-from search_spaces.yaml_text import one_line, parse_yaml
+from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.choosing.spaces import running_method
 from tausearch.runs import ExperimentProtocol, RunSpec, Storage, TrialSummary, all_statuses, replace_text
 from trainables.data import reference
@@ -68,7 +68,7 @@ class BestFile(Strict):
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
         header = "# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0 1 2\n"
-        replace_text(path, header + yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
 
 def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: str | None = None) -> BestFile:
@@ -113,16 +113,16 @@ def load_best(path: str | Path) -> BestFile:
         InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
     """
     try:
-        content = parse_yaml(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
+        content = read_yaml(Path(path))
+    except FileNotFoundError as error:
         raise InputError(f"best file {path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"best file {path}: is not valid YAML") from error
+    except TextFileError as error:
+        raise InputError(f"best file {path}: {error}") from error
     if not isinstance(content, dict):
         raise InputError(f"best file {path}: must be a mapping with the keys {', '.join(BestFile.model_fields)}")
     got = content.get("schema_version", "none")
     if got is True or got != SCHEMA_VERSION:
-        raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {one_line(got)}")
+        raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {shown(got)}")
     try:
         best = _completed(BestFile.model_validate(content))
     except ValidationError as error:
@@ -162,10 +162,13 @@ def best_of_all(
     if not finished:
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
     found = max(finished, key=lambda pair: pair[0])[1]
+    assert found.best is not None
     directory = storage.run(found.spec.name)
     if directory.best_file.exists():
-        return load_best(directory.best_file)
-    assert found.best is not None
+        try:
+            return load_best(directory.best_file)
+        except InputError as fault:
+            left_out(InputError(f"{fault}; its content was taken from the record"))
     return choose(found.spec, found.best, found.counts["complete"])
 
 
@@ -190,11 +193,8 @@ def _completed(best: BestFile) -> BestFile:
 
 def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
-    key = ".".join(one_line(part) for part in first["loc"])
-    if first["type"] == "missing":
-        return f"key {key!r} is missing"
-    if first["type"] == "extra_forbidden":
-        sections: dict[str | int, type[BaseModel]] = {"protocol": ExperimentProtocol, "selection": Selection}
-        model = BestFile if len(first["loc"]) == 1 else sections[first["loc"][0]]
-        return f"unknown key {key!r}; allowed: {', '.join(model.model_fields)}"
-    return f"key {key!r}: {first['msg']}, got {first['input']!r}"
+    if first["type"] != "extra_forbidden":
+        return first_fault(error)
+    sections: dict[str | int, type[BaseModel]] = {"protocol": ExperimentProtocol, "selection": Selection}
+    model = BestFile if len(first["loc"]) == 1 else sections[first["loc"][0]]
+    return f"{first_fault(error)}; allowed: {', '.join(model.model_fields)}"

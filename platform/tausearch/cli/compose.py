@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
 from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE
@@ -134,4 +135,4 @@ def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> l
         return [kind(part) for part in text.replace(",", " ").split()]
     except ValueError as error:
         what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f"--{option} must be {what} with commas between them, got {text!r}") from error
+        raise InputError(f"--{option} must be {what} with commas between them, got {shown(text)}") from error

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import re
 
+from search_spaces.text_files import shown
 from trainables.errors import InputError
 
+_NUMBER = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -21,10 +23,6 @@ def seconds(text: str | None) -> float | None:
     if text is None:
         return None
     number, unit = text[:-1], _UNITS.get(text[-1:])
-    try:
-        found = float(number) * (unit or math.nan)
-    except ValueError:
-        found = math.nan
-    if not 0 < found < math.inf:
-        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {text!r}")
-    return found
+    if unit is None or not _NUMBER.fullmatch(number):
+        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {shown(text)}")
+    return float(number) * unit

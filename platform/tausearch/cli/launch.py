@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from search_spaces.text_files import shown
 from tausearch.api import SearchRequest
 from tausearch.cli.durations import seconds
 from tausearch.cli.options import (
+    WHOLE,
     AddressOption,
     ConcurrentOption,
     ContinueOption,
@@ -37,6 +40,7 @@ from tausearch.cli.options import (
     TrackingOption,
     VariantOption,
     WarmStartOption,
+    WithoutDamagedOption,
     app,
     whole_numbers,
 )
@@ -48,6 +52,8 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
     from tausearch.choosing import BestFile
     from tausearch.runs import RunResult, RunSpec
+
+_SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
 
 
 @app.command()
@@ -104,6 +110,7 @@ def resume(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
+    without_damaged: WithoutDamagedOption = False,
     json: JsonOption = False,
 ) -> None:
     """Continue a search or a final run that was stopped or killed; nothing that was finished is run again."""
@@ -120,6 +127,7 @@ def extend(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
+    without_damaged: WithoutDamagedOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""
@@ -183,25 +191,27 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _assignments(texts: list[str] | None) -> dict[str, Any]:
-    from search_spaces import parse_assignment  # pydantic takes a moment to import
+    from search_spaces import parse_assignments  # pydantic takes a moment to import
 
-    return dict(parse_assignment(text) for text in texts or [])
+    return parse_assignments(texts or [])
 
 
 def _share(text: str) -> float | str:
     if text == "auto":
         return text
     try:
+        if not _SHARE.fullmatch(text):
+            raise ValueError
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
-        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {text!r}") from None
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {shown(text)}") from None
 
 
 def _class_order(text: str) -> int | None:
     if text == "label":
         return None
-    if not (text.isascii() and text.isdigit()):
-        raise InputError(f"--class-order must be 'label' or a whole number, got {text!r}")
+    if not WHOLE.fullmatch(text):
+        raise InputError(f"--class-order must be 'label' or a whole number, got {shown(text)}")
     return int(text)
 
 

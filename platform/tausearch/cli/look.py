@@ -134,15 +134,13 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
-    from tausearch.api import export_adapters, export_best  # torch takes seconds to import; --help must not
+    from tausearch.api import export_best  # torch takes seconds to import; --help must not
     from trainables.data import reference
 
     root, ref = open_storage(storage, write=False), reference(benchmark)
     target = output or Path(f"{ref.slug}-{method}.best.yaml")
-    best = export_best(root, str(ref), method, target, say_unreadable)
-    written = {"best_file": str(target)}
-    if adapters is not None:
-        written["adapters"] = str(export_adapters(root, best, adapters))
+    export_best(root, str(ref), method, target, say_unreadable, adapters)
+    written = {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
     if json:
         print_json(written)
     else:
@@ -159,18 +157,20 @@ def spaces(
     json: JsonOption = False,
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
-    from search_spaces import METHODS_WITH_SPACE, parse_assignment  # torch takes seconds to import; --help must not
+    from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
     from tausearch import showing
     from tausearch.choosing import space_of
     from trainables.data import reference
 
     benchmark = reference(benchmark).name
-    overrides = dict(parse_assignment(text) for text in set_ or [])
-    resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
+    overrides = parse_assignments(set_ or [])
+    resolved = [
+        space_of(each, benchmark, space, overrides) for each in (METHODS_WITH_SPACE if method is None else [method])
+    ]
     if json:
         plain = [showing.space_as_dict(found) for found in resolved]
-        print_json(plain[0] if method else plain)
-    elif method:
+        print_json(plain if method is None else plain[0])
+    elif method is not None:
         showing.show_space(resolved[0])
     else:
         showing.show_spaces(resolved)

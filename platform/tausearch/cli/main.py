@@ -28,6 +28,9 @@ def main() -> None:
         _end(error, 1)
     except InputError as error:
         _end(error, 2)
+    except OSError as error:  # a folder or file that cannot be read or written, or has just gone
+        where = "" if error.filename is None else f"{error.filename}: "
+        _end(OSError(f"{where}{error.strerror or error}"), 1)
     except ValueError as error:
         from search_spaces import SpaceError  # pydantic takes a moment to import
 
@@ -37,7 +40,7 @@ def main() -> None:
 
 
 def _end(error: Exception, code: int) -> NoReturn:
-    print(f"tausearch: {error}", file=sys.stderr)
+    print(f"tausearch: {' '.join(str(error).split())}", file=sys.stderr)  # names of files may have line breaks
     sys.exit(code)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from search_spaces.text_files import shown
 from trainables.errors import InputError
 
 app = typer.Typer(
@@ -71,6 +73,11 @@ OwnDataRootOption = Annotated[
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
+WithoutDamagedOption = Annotated[
+    bool, typer.Option("--without-damaged", help="Put damaged files of the record aside; their trials are run again.")
+]
+# Python would take other scripts' digits and underlines, too, and numbers of so many digits that it waits for minutes.
+WHOLE = re.compile("[0-9]{1,30}")
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
@@ -82,7 +89,7 @@ def whole_numbers(option: str, text: str) -> list[int]:
     Raises:
         InputError: If a part is no whole number.
     """
-    try:
-        return [int(part) for part in text.replace(",", " ").split()]
-    except ValueError:
-        raise InputError(f"{option} must be whole numbers, got {text!r}") from None
+    parts = text.replace(",", " ").split()
+    if not all(map(WHOLE.fullmatch, parts)):
+        raise InputError(f"{option} must be whole numbers, got {shown(text)}")
+    return [int(part) for part in parts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from search_spaces.text_files import shown
 from tausearch.cluster.capacity import fit_at_once, local_cpus
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources
@@ -32,13 +33,9 @@ def plan_resources(
         InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
             no cluster answers at the address.
     """
-    if cpus_per_trial < 1:
-        raise InputError(f"--cpus-per-trial must be at least 1, got {cpus_per_trial}")
-    if concurrent is not None and concurrent < 1:
-        raise InputError(f"--concurrent must be at least 1, got {concurrent}")
     if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
         raise InputError(
-            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {gpus_per_trial:g}"
+            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {shown(gpus_per_trial)}"
         )
     if address is not None:
         require_reachable(address)

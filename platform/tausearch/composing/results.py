@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from search_spaces.schema import Strict
+from search_spaces.text_files import one_line, read_json
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
@@ -98,8 +99,8 @@ def read_file(path: Path, kind: type[_Kind]) -> _Kind:
         InputError: If it cannot be read.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
         content.pop("summary", None)
         return kind.model_validate(content)
     except (OSError, ValueError, AttributeError) as error:  # pydantic's is a ValueError
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
+        raise InputError(f"{path}: cannot be read ({one_line(error)})") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,8 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from search_spaces.schema import Strict
+from search_spaces.schema import Strict, first_fault
+from search_spaces.text_files import TextFileError, read_json
 from tausearch.runs import ExperimentProtocol, Record, RunDirectory, RunSpec, Storage, read_spec, replace_text
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -182,8 +182,10 @@ def read_about(folder: Path) -> About:
     """
     path = folder / ABOUT_FILE
     try:
-        return About.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return About.model_validate(read_json(path))
     except FileNotFoundError as error:
         raise InputError(f"{folder}: has no {ABOUT_FILE}, which says of what benchmark its vectors are") from error
-    except (OSError, ValueError, ValidationError) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_fault(error)}") from error
+    except TextFileError as error:
+        raise InputError(f"{path}: {error}") from error

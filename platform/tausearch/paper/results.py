@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import Field, FiniteFloat, model_validator
 
 from search_spaces.schema import Strict
+from search_spaces.yaml_text import read_yaml
 
 FILE = Path(__file__).with_name("results.yaml")
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
@@ -165,7 +165,7 @@ class PaperResults(Strict):
 
 def load_results(path: Path = FILE) -> PaperResults:
     """Read and check the file; a fault is a pydantic ValidationError that names the key."""
-    return PaperResults.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    return PaperResults.model_validate(read_yaml(path))
 
 
 @cache

@@ -1,6 +1,6 @@
 from .conclusion import Conclusion, RunResult
 from .creating import Plan, created, new_run
-from .disk import StorageError, require_space, shortage
+from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
@@ -17,7 +17,7 @@ from .protocol import DataFacts, ExperimentProtocol, protocol_of
 from .record import Record
 from .results import Score, read_scores, summarise, summarise_orders, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
-from .status import RunStatus, all_statuses, read_status
+from .status import RunStatus, all_statuses, read_status, read_trials
 from .trials import (
     STATUSES,
     Status,
@@ -71,6 +71,7 @@ __all__ = [
     "is_driven",
     "metrics_of",
     "new_run",
+    "nothing_left",
     "open_storage",
     "protocol_choices",
     "protocol_of",
@@ -79,6 +80,7 @@ __all__ = [
     "read_scores",
     "read_spec",
     "read_status",
+    "read_trials",
     "replace_text",
     "require_space",
     "shortage",

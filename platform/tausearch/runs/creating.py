@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tausearch.runs.disk import require_space
-from tausearch.runs.files import RunDirectory, Storage, open_storage
+from tausearch.runs.disk import remove_empty, require_space
+from tausearch.runs.files import RunDirectory, Storage, nearest_folder, open_storage
 from tausearch.runs.lock import driver_lock
 from tausearch.runs.spec import RunSpec, differences, read_spec
 from trainables.errors import InputError
@@ -53,6 +53,7 @@ def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterato
     Raises:
         InputError: If the name has been taken, or the folder cannot be made; or whatever the block raises.
     """
+    before = nearest_folder(storage.root)
     spec, directory = create(spec, storage, rename=rename)
     with driver_lock(directory):
         try:
@@ -60,6 +61,7 @@ def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterato
         except InputError:
             if not directory.record.exists():
                 shutil.rmtree(directory.path)
+                remove_empty(storage.root, before)
             raise
 
 
@@ -148,6 +150,7 @@ class Plan:
 
 
 def _make(spec: RunSpec, directory: RunDirectory) -> None:
+    before = nearest_folder(directory.path.parent)
     unfinished = RunDirectory(directory.path.with_name(f".{directory.name}.{os.getpid()}.tmp"))
     try:
         unfinished.path.mkdir(parents=True, exist_ok=True)
@@ -155,6 +158,7 @@ def _make(spec: RunSpec, directory: RunDirectory) -> None:
         unfinished.path.rename(directory.path)
     except OSError as error:
         shutil.rmtree(unfinished.path, ignore_errors=True)
+        remove_empty(directory.path.parent, before)
         if directory.path.exists():
             raise FileExistsError(directory.path) from None
         raise InputError(f"run directory {directory.path}: cannot be made ({error.strerror})") from error

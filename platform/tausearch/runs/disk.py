@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tausearch.runs.files import nearest_folder
 from trainables.errors import InputError
 
 LEAST_FREE = 64 * 2**20  # bytes that the last checkpoints, the record and the best file surely fit in
@@ -30,5 +33,50 @@ def require_space(path: Path) -> None:
     Raises:
         InputError: If the disk of the storage root is too full for a run.
     """
-    if problem := shortage(path):
+    if problem := shortage(nearest_folder(path)):
         raise InputError(f"--storage {path}: {problem}")
+
+
+@contextmanager
+def nothing_left(*targets: Path | None) -> Iterator[None]:
+    """Take away what a command has made if it does not end well, with the folders that it made on the way.
+
+    Args:
+        targets: Files and folders that the block may make; what exists when it begins stays, an empty folder empty.
+
+    Yields:
+        Nothing.
+    """
+    made = [path.absolute() for path in targets if path is not None and (not path.exists() or _is_empty(path))]
+    before = {path: nearest_folder(path) for path in made}
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            _remove(path, before[path])
+        raise
+
+
+def _remove(path: Path, before: Path) -> None:
+    """Remove a file or folder, and the folders above it that are empty and were not there before."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+    if path == before:
+        path.mkdir(exist_ok=True)
+        return
+    remove_empty(path.parent, before)
+
+
+def remove_empty(path: Path, before: Path) -> None:
+    """Remove a folder and those above it that were not there before, as far as they are empty."""
+    for folder in (path, *path.parents):
+        if folder == before:
+            break
+        with suppress(OSError):  # somebody else has put something there
+            folder.rmdir()
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from search_spaces.bounds import text_fault
+from search_spaces.text_files import one_line, shown
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -95,9 +97,12 @@ class Storage:
         """Return all run directories, oldest first."""
         if not self.root.is_dir():
             return []
-        folders = (path for path in self.root.iterdir() if not path.name.startswith("."))  # hidden: in the making
+        try:
+            folders = [path for path in self.root.iterdir() if not path.name.startswith(".")]  # hidden: in the making
+        except OSError as error:
+            raise InputError(f"--storage {self.root}: cannot be read ({error.strerror})") from error
         found = [run for run in map(RunDirectory, folders) if run.spec_file.is_file()]
-        return sorted(found, key=lambda run: (run.spec_file.stat().st_mtime, run.name))
+        return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
 
     def read_each(self, read: Callable[[RunDirectory], T]) -> tuple[list[T], list[InputError]]:
         """Read something of every run, oldest first; a run that cannot be read keeps no other from being read.
@@ -114,6 +119,9 @@ class Storage:
                 found.append(read(directory))
             except InputError as error:
                 faults.append(error)
+            except Exception as error:  # whatever somebody's damage is, the other runs are read
+                kind = type(error).__name__
+                faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
         return found, faults
 
     def free_name(self, stem: str) -> str:
@@ -274,8 +282,16 @@ def _checked(name: str) -> str:
         InputError: If it cannot.
     """
     if not _NAME.fullmatch(name):
-        raise InputError(f"name {name!r}: must be letters, digits, '.', '_' and '-', and start with a letter or digit")
+        allowed = "letters, digits, '.', '_' and '-', and start with a letter or digit"
+        raise InputError(f"name {shown(name)}: must be {allowed}")
     return name
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # removed just now
+        return 0.0
 
 
 def open_storage(root: str | Path, *, write: bool) -> Storage:
@@ -283,28 +299,40 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
 
     Args:
         root: Path of the storage root.
-        write: Whether to create it and make sure that it can be written.
+        write: Whether to make sure that it can be written, or made; nothing is left behind by trying.
 
     Returns:
-        The storage root; made if `write` is set.
+        The storage root, which need not exist.
 
     Raises:
         InputError: If the root is not a local path, or cannot be created or written.
     """
+    if fault := text_fault(str(root)):
+        raise InputError(f"--storage {fault}")
     if "://" in str(root):
         raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
     path = Path(os.path.expanduser(root)).absolute()
-    if path.exists() and not path.is_dir():
-        raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
-    if write:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            probe = path / f".write-probe-{os.getpid()}"
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise InputError(f"--storage {path}: cannot be written ({error.strerror})") from error
+    if odd := [sign for sign in "?#%" if sign in str(path)]:
+        raise InputError(f"--storage {path}: must not have {odd[0]!r} in it, which means something in MLflow's URIs")
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
+        if write:
+            _try_to_write(nearest_folder(path))
+    except OSError as error:
+        raise InputError(f"--storage {path}: cannot be written ({error.strerror})") from error
     return Storage(path)
+
+
+def nearest_folder(path: Path) -> Path:
+    """Return a folder itself, or the nearest one above it where it has yet to be made."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+def _try_to_write(folder: Path) -> None:
+    probe = folder / f".write-probe-{os.getpid()}"
+    probe.touch()
+    probe.unlink()
 
 
 def replace_text(path: Path, text: str) -> None:

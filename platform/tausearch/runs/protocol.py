@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import AfterValidator
+
+from search_spaces import bounds
 from search_spaces.schema import Strict
 from trainables.config import Precision
 
@@ -27,10 +30,10 @@ class ExperimentProtocol(Strict):
         class_orders: Seeds of the class orders that a final run is judged over; None for the benchmark's own alone.
     """
 
-    tasks: int
-    epochs: int
-    batch_size: int
-    split_seed: int
+    tasks: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    epochs: Annotated[int, AfterValidator(bounds.EPOCHS.checked)]
+    batch_size: Annotated[int, AfterValidator(bounds.BATCH.checked)]
+    split_seed: Annotated[int, AfterValidator(bounds.SEED.checked)]
     backbone: str
     weights: str | None = None
     weights_digest: str

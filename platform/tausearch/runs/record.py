@@ -6,6 +6,7 @@ search, and a driver that is killed leaves every finished task behind. `pandas.r
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -15,13 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from search_spaces.text_files import one_line
 from search_spaces.values import is_number
 from tausearch.runs.files import trial_name
-from tausearch.runs.trials import TrialSummary, final_value, metrics_of
+from tausearch.runs.trials import STATUSES, TrialSummary, final_value, metrics_of
 from trainables.errors import InputError
 from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seconds
 
 _HYPERPARAMETER = "hyperparameters/"
+_MOST_ROWS = 100_000  # one per task
+_LARGEST = 2**28  # bytes
+_DIGEST = b"tausearch.content"  # metadata of the file: digest of its rows; those of older versions have none
 
 
 class Record:
@@ -77,7 +82,7 @@ class Record:
         table = pa.Table.from_pylist(rows, schema=schema)
         target = self.folder / f"{trial_name(trial.number)}.parquet"
         unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
-        pq.write_table(table, unfinished)
+        pq.write_table(table.replace_schema_metadata({_DIGEST: _digest(table)}), unfinished)
         os.replace(unfinished, target)
 
     def table(self) -> pa.Table:
@@ -86,27 +91,79 @@ class Record:
         Raises:
             InputError: If a file is damaged.
         """
-        tables = _alike([_read(path) for path in sorted(self.folder.glob("trial-*.parquet"))])
+        tables = _alike([_read(path) for path in self._files()])
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
     def trials(self) -> list[TrialSummary]:
-        """Return all trials, ordered by number."""
-        by_number: dict[int, TrialSummary] = {}
-        for row in self.table().to_pylist():
-            trial = by_number.get(row["trial"])
-            if trial is None:
-                trial = by_number[row["trial"]] = TrialSummary(
-                    number=row["trial"],
-                    seed=row["seed"],
-                    status=row["status"],
-                    hyperparameters=json.loads(row["hyperparameters"]),
-                    error=row["error"] or None,
-                )
-            if row["task"] > 0:
-                trial.rows.append(metrics_of({k: v for k, v in row.items() if v is not None}))
-        for trial in by_number.values():
-            trial.value = final_value(trial.final)
-        return list(by_number.values())
+        """Return all trials, ordered by number.
+
+        Raises:
+            InputError: If a file is damaged, or is not that of its trial.
+        """
+        return [_trial(path) for path in self._files()]
+
+    def set_aside_damaged(self) -> list[str]:
+        """Rename the files that cannot be read, so that their trials are run again; returns a line for each."""
+        lines = []
+        for path in self._files():
+            try:
+                _trial(path)
+            except InputError as error:
+                # Whoever reads the folder as one Parquet dataset passes over what begins with a dot.
+                path.rename(path.with_name(f".{path.name}.damaged"))
+                lines.append(f"{error}; it was put aside, and {path.stem} is run again")
+        return lines
+
+    def _files(self) -> list[Path]:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"record {self.folder}: is a file, must be a folder; all results of the run are lost")
+        return sorted(self.folder.glob("trial-*.parquet"))
+
+
+def _trial(path: Path) -> TrialSummary:
+    """Read the file of one trial: an `InputError` if it is damaged, or not what a trial leaves there."""
+    rows = _read(path).to_pylist()
+    try:
+        trial = _summary(rows)
+        _require_whole(trial, rows, path)
+    except (KeyError, TypeError, ValueError, RecursionError, StopIteration) as error:
+        raise damaged(path, f"{type(error).__name__}: {error}") from error
+    return trial
+
+
+def _summary(rows: list[dict[str, Any]]) -> TrialSummary:
+    first = rows[0] if rows else {}
+    trial = TrialSummary(
+        number=first["trial"],
+        seed=first["seed"],
+        status=first["status"],
+        hyperparameters=json.loads(first["hyperparameters"]),
+        rows=[metrics_of({k: v for k, v in row.items() if v is not None}) for row in rows if row["task"] > 0],
+        error=first["error"] or None,
+    )
+    trial.value = final_value(trial.final)
+    return trial
+
+
+def _require_whole(trial: TrialSummary, rows: list[dict[str, Any]], path: Path) -> None:
+    tasks = [row["task"] for row in rows]
+    if path.stem != trial_name(trial.number) or any(row["trial"] != trial.number for row in rows):
+        raise ValueError(f"holds trial {trial.number}")
+    if tasks != [0] and (tasks != sorted(set(tasks)) or tasks[0] < 1):
+        raise ValueError(f"holds tasks {tasks[:20]}")
+    if trial.status not in STATUSES or not isinstance(trial.hyperparameters, dict) or type(trial.seed) is not int:
+        raise ValueError(f"status {trial.status!r}, seed {trial.seed!r}")
+    if trial.status == "complete" and trial.value is None:
+        raise ValueError("is complete without a final accuracy")
+
+
+def damaged(path: Path, why: object) -> InputError:
+    """Return the error that names a damaged file of the record, what is lost with it and what goes on without it."""
+    run = path.parent.parent.name
+    return InputError(
+        f"record file {path}: is damaged ({one_line(why)}), so the results of {path.stem} are lost;"
+        f" `tausearch resume {run} --without-damaged` puts it aside and runs this trial again"
+    )
 
 
 def _alike(tables: list[pa.Table]) -> list[pa.Table]:
@@ -121,9 +178,23 @@ def _with_texts(table: pa.Table, names: Collection[str]) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
+def _digest(table: pa.Table) -> bytes:
+    """Return a digest of names, kinds and values of a table, whatever bytes stand for them."""
+    kinds = [(field.name, str(field.type)) for field in table.schema]
+    return hashlib.sha256(json.dumps([kinds, table.to_pylist()]).encode()).hexdigest().encode()
+
+
 def _read(path: Path) -> pa.Table:
     try:
+        if not path.is_file():
+            raise OSError("is not a file")
         with path.open("rb") as file:  # one open file: the driver may replace the path at any moment
-            return pq.ParquetFile(file).read(use_threads=False)  # a few rows; threads could outlive the interpreter
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"record file {path}: is damaged ({str(error).splitlines()[0]})") from error
+            content = pq.ParquetFile(file)
+            if content.metadata.num_rows > _MOST_ROWS or path.stat().st_size > _LARGEST:
+                raise OSError(f"has {content.metadata.num_rows} rows in {path.stat().st_size} bytes")
+            table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
+            if (table.schema.metadata or {}).get(_DIGEST, _digest(table)) != _digest(table):
+                raise OSError("its content is not what was written")
+            return table.replace_schema_metadata(None)
+    except Exception as error:  # of a damaged file Arrow raises more kinds than it documents
+        raise damaged(path, error) from error

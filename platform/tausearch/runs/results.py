@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, FiniteFloat, ValidationError
+from pydantic import BaseModel, FiniteFloat
 
+from search_spaces.text_files import one_line, read_json
 from tausearch.runs.files import RunDirectory, replace_text
 from tausearch.runs.spec import RunSpec
 from tausearch.runs.trials import TrialSummary
@@ -111,12 +112,14 @@ def read_scores(directory: RunDirectory) -> dict[str, Score]:
         InputError: If the file cannot be read.
     """
     try:
-        results = _Results.model_validate(json.loads(directory.results_file.read_text(encoding="utf-8")))
+        results = _Results.model_validate(read_json(directory.results_file))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"results file {directory.results_file}: cannot be read ({reason})") from error
+    except ValueError as error:  # pydantic's and that of `read_json`
+        raise InputError(
+            f"results file {directory.results_file}: cannot be read ({one_line(error)});"
+            f" `tausearch sync {directory.name}` writes it anew from the record"
+        ) from error
     return {
         name: Score(part.mean, part.std if part.seeds > 1 else None, part.seeds)
         for name, part in results.summary.items()

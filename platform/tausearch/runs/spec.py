@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from search_spaces import Scalar
-from search_spaces.schema import Dimension, Strict
-from search_spaces.yaml_text import parse_yaml
+from search_spaces import Scalar, bounds
+from search_spaces.schema import Dimension, Strict, first_fault
+from search_spaces.text_files import TextFileError
+from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
@@ -23,14 +23,15 @@ Algorithm = Literal["grid", "random", "tpe", "gp"]
 Scheduler = Literal["none", "asha", "median"]
 ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "gp", "random", "grid")
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
+Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
     """What one trial gets, and how many were asked to run at a time: None for what `tausearch.cluster.at_once` says."""
 
-    cpus_per_trial: int = Field(1, ge=1)
-    gpus_per_trial: float = Field(0, ge=0)
-    concurrent: Annotated[int, Field(ge=1)] | None = None
+    cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
+    gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
+    concurrent: Annotated[int, AfterValidator(bounds.AT_ONCE.checked)] | None = None
 
 
 class KnownPoint(Strict):
@@ -85,17 +86,17 @@ class RunSpec(Strict):
     method: str
     protocol: ExperimentProtocol
     resources: Resources
-    trials: int = Field(ge=1)
-    steps: int = Field(ge=1)
-    store_gigabytes: Annotated[float, Field(ge=0)] = DEFAULT_STORE_GIGABYTES
+    trials: Annotated[int, AfterValidator(bounds.TRIALS.checked)]
+    steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    store_gigabytes: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_STORE_GIGABYTES
     algorithm: Algorithm = "tpe"
     scheduler: Scheduler = "none"
-    seed: int = 0
+    seed: Seed = 0
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}
     warm_start: tuple[KnownPoint, ...] = ()
     fixed: dict[str, Scalar] = {}
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[Seed, ...] = ()
     tracking_uri: str | None = None
     source: str | None = None
     data_root: str | None = None
@@ -103,6 +104,17 @@ class RunSpec(Strict):
     overrides: dict[str, Scalar] = {}
     data: DataFacts | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunSpec:
+        orders = len(self.protocol.class_orders or (None,))
+        if self.purpose == "final" and len(set(self.seeds)) * orders != self.trials:
+            raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
+        if self.purpose == "search" and self.seeds:
+            raise ValueError("seeds must be empty in a search")
+        if missing := sorted(set(self.space) - set(self.start)):
+            raise ValueError(f"start must have {missing[0]!r}")
+        return self
 
     @property
     def metrics(self) -> MetricNames:
@@ -119,7 +131,11 @@ class RunSpec(Strict):
 
     def save(self, directory: RunDirectory) -> None:
         """Write the specification to the `run.yaml` of a run directory."""
-        replace_text(directory.spec_file, yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a trial: a final run has its seeds, once for each class order, a search has one."""
+        return self.seeds[number % len(self.seeds)] if self.seeds else self.seed
 
     def trial(
         self,
@@ -138,7 +154,7 @@ class RunSpec(Strict):
             directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
                 None for a trial that leaves nothing.
         """
-        seed = self.seeds[number % len(self.seeds)] if self.seeds else self.seed
+        seed = self.seed_of(number)
         order = self.class_order(number)
         # Vectors of another class order are of other tasks: nothing that composes could tell them apart.
         leaves = directory is not None and self.purpose == "final" and order is None
@@ -181,11 +197,13 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         InputError: If the run directory has no `run.yaml`, or it is not one of this version's.
     """
     try:
-        return RunSpec.model_validate(parse_yaml(directory.spec_file.read_text(encoding="utf-8")))
+        return RunSpec.model_validate(read_yaml(directory.spec_file))
     except FileNotFoundError as error:
         raise InputError(f"no run named {directory.name!r} in {directory.path.parent}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
-        raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
+    except TextFileError as error:
+        raise InputError(f"{directory.spec_file}: {error}") from error
+    except ValidationError as error:
+        raise InputError(f"{directory.spec_file}: {first_fault(error)}") from error
 
 
 _HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes", "data"}  # how and where, not what

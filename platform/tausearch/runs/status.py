@@ -59,10 +59,10 @@ def read_status(directory: RunDirectory) -> RunStatus:
         The run as it stands now.
 
     Raises:
-        InputError: If there is no such run.
+        InputError: If there is no such run, or a file of it is damaged or foreign.
     """
     spec, driven = read_spec(directory), is_driven(directory)
-    trials = Record(directory.record).trials()
+    trials = read_trials(spec, directory)
     if not driven:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
@@ -72,6 +72,38 @@ def read_status(directory: RunDirectory) -> RunStatus:
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     return RunStatus(spec, state, {name: counts[name] for name in order}, trials, best_trial(trials), correlations)
+
+
+def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
+    """Read the trials of a run.
+
+    Returns:
+        Them, ordered by number.
+
+    Raises:
+        InputError: If a file of the record is damaged, or is not of this run.
+    """
+    trials = Record(directory.record).trials()
+    for trial in trials:
+        if fault := _foreign(spec, trial):
+            raise InputError(f"record {directory.record}: trial {trial.number} is not of this run: {fault}")
+    return trials
+
+
+def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
+    """Say what a trial has that none of the run can have; None if there is nothing."""
+    if trial.number >= spec.trials:
+        return f"run.yaml asks for {spec.trials} trials"
+    seed = spec.seed_of(trial.number)
+    if trial.seed != seed:
+        return f"its seed is {trial.seed}, must be {seed}"
+    if missing := sorted(set(spec.space) - set(trial.hyperparameters)):
+        return f"it has no {missing[0]!r}"
+    if trial.tasks_done > spec.steps:
+        return f"it has {trial.tasks_done} tasks of {spec.steps}"
+    if spec.purpose == "search" and any(spec.metrics.average_accuracy not in row for row in trial.rows):
+        return f"a task has no {spec.metrics.average_accuracy!r}"
+    return None
 
 
 def all_statuses(storage: Storage) -> tuple[list[RunStatus], list[InputError]]:

@@ -8,7 +8,10 @@ from typing import Any
 
 from filelock import FileLock
 
+from search_spaces.bounds import text_fault
+from search_spaces.text_files import shown
 from tausearch.runs import Storage
+from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets, without_secrets
 from trainables.errors import InputError
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -23,17 +26,25 @@ _SHORTER = {
 def checked_uri(uri: str | None) -> str | None:
     """Return a tracking URI that MLflow could write to, or None for the default store.
 
+    A password in it is kept in this process alone, and said to be: what is returned is without it.
+
     Raises:
-        InputError: If the URI has a scheme that is not supported.
+        InputError: If the URI is empty, or has a scheme that is not supported.
     """
-    if uri is not None and uri.partition("://")[0].partition("+")[0] not in _SCHEMES:
-        raise InputError(f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)}, got {uri!r}")
-    return uri
+    if uri is None:
+        return None
+    scheme = uri.partition("://")[0].partition("+")[0]
+    if "://" not in uri or scheme not in _SCHEMES or text_fault(uri):
+        raise InputError(
+            f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)},"
+            f" got {shown(without_secrets(uri))}"
+        )
+    return keep_secrets(uri)
 
 
 def reason(error: Exception) -> str:
-    """Return in a few words why MLflow could not be read or written."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Return in a few words why MLflow could not be read or written; never with a password."""
+    line = hide_secrets((str(error).strip().splitlines() or [type(error).__name__])[0])
     return next((shorter for sign, shorter in _SHORTER.items() if sign in line), line)
 
 
@@ -57,7 +68,7 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
     with FileLock(storage.root / "mlflow.lock"):  # two searches must not create the schema at once
         if uri == storage.mlflow_uri:
             _create_schema(storage.mlflow_file)
-        client = MlflowClient(tracking_uri=uri)
+        client = MlflowClient(tracking_uri=with_secrets(uri))
         found = client.get_experiment_by_name(benchmark)
         if found is not None:
             return client, str(found.experiment_id)

@@ -107,10 +107,10 @@ def test_the_papers_order_is_another_experiment(storage: Storage) -> None:
 @pytest.mark.parametrize(
     ("orders", "message"),
     [
-        ([1, 1], "--class-orders must be different whole numbers from 0, got 1 1"),
-        ([], "--class-orders must be different whole numbers from 0"),
-        ([-1], "--class-orders must be different whole numbers from 0, got -1"),
-        ([2**32], "class_order must be below 4294967296"),
+        ([1, 1], "--class-orders must be 1 to 1000 different numbers, got \\(1, 1\\)"),
+        ([], "--class-orders must be 1 to 1000 different numbers"),
+        ([-1], "--class-orders must be a whole number from 0 to 4294967295, got -1"),
+        ([2**32], "--class-orders must be a whole number from 0 to 4294967295, got 4294967296"),
     ],
 )
 def test_orders_that_there_are_not(orders: list[int], message: str, best: BestFile, storage: Storage) -> None:

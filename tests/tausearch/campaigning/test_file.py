@@ -40,7 +40,7 @@ def test_cells_are_rows_times_columns_with_their_exceptions(tmp_path: Path) -> N
     assert by_title["glyphs/ita-lora"].search == {
         "algorithm": "random",
         "trials": 3,
-        "overrides": {"lr": 0.001, "alpha": 2},  # 1e-3 is text to YAML 1.1
+        "overrides": {"lr": 0.001, "alpha": 2},
         "scheduler": "asha",
     }
     assert by_title["glyphs/ita-lora"].train == {"seeds": [0, 1], "cpus_per_trial": 2}
@@ -63,22 +63,22 @@ def test_a_cell_that_is_searched_on_one_benchmark_alone(tmp_path: Path) -> None:
         ("[digits, glyphs]", "[]", "benchmarks: list should have at least 1 item"),
         ("[digits, glyphs]", "[digits, digits]", "benchmarks: 'digits' is there twice"),
         ("[digits, glyphs]", "[digits, nope]", r"benchmarks\[1\]: unknown benchmark 'nope'; allowed: digits, glyphs"),
-        ("[digits, glyphs]", "[digits, 3]", r"benchmarks\[1\]: input should be a valid string, got '3'"),
+        ("[digits, glyphs]", "[digits, 3]", r"benchmarks\[1\]: input should be a valid string, got 3"),
         ("[ita-lora, finetune]", "[ewc, ewc]", "methods: 'ewc' is there twice"),
         ("train:", "trian:", "trian: there is no such key; allowed: campaign, benchmarks, methods, search, train"),
         ("trials: 6", "trails: 6", "search.trails: there is no such key; allowed: .*trials"),
         ("trials: 6", "trials: many", "search.trials: input should be a valid integer, got 'many'"),
-        ("trials: 6", "trials: true", "search.trials: input should be a valid integer, got 'True'"),
+        ("trials: 6", "trials: true", "search.trials: input should be a valid integer, got True"),
         ("trials: 6", "gpus_per_trial: auto", "search.gpus_per_trial: input should be a valid number, got 'auto'"),
         ("trials: 6", "storage: /tmp", "search.storage: is given on the command line of `campaign run`"),
         ("trials: 6", "tracking-uri: x", "search.tracking_uri: is given on the command line"),
         ("trials: 6", "name: x", "search.name: there is no such key"),
-        ("seeds: [0, 1]", "seeds: 3", "train.seeds: input should be an instance of sequence, got '3'"),
+        ("seeds: [0, 1]", "seeds: 3", "train.seeds: input should be an instance of sequence, got 3"),
         ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: input should be a valid integer, got 'a'"),
-        ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr.*, got '\[1\]'"),
+        ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr.*, got \[1\]"),
         ("{method: joint, search: null}", "{search: null}", r"cells\[0\]: names neither a benchmark nor a method"),
         ("{method: joint, search", "{metod: joint, search", r"cells\[0\].metod: .*allowed: benchmark, method, search"),
-        ("search: null", "search: 3", r"cells\[0\].search: input should be a valid dictionary, got '3'"),
+        ("search: null", "search: 3", r"cells\[0\].search: input should be a valid dictionary, got 3"),
         ("scheduler: asha", "schedule: asha", r"cells\[2\].search.schedule: there is no such key"),
         ("benchmark: glyphs, search", "benchmark: nope, search", r"cells\[2\].benchmark: unknown benchmark 'nope'"),
     ],
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_named_with_its_place_and_what_is_allowed(
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere: cannot be read"):
         read_campaign(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="is not valid YAML at line 1"):
+    with pytest.raises(InputError, match="is not valid YAML at line 2"):
         read_campaign(written(tmp_path, "a: [1"))
     with pytest.raises(InputError, match="must be a mapping with the keys campaign, benchmarks"):
         read_campaign(written(tmp_path, "- a"))

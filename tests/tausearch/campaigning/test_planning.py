@@ -55,8 +55,8 @@ def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
         ("algorithm: random", "algorithm: grid", "digits/ita-lora: --trials 999: the grid has"),
         ("algorithm: random", "set: {{lr: -1}}", "digits/ita-lora: --set lr=-1"),
         ("algorithm: random", "set: {{rate: 1}}", "digits/ita-lora: --set rate=1: unknown hyperparameter 'rate'"),
-        ("[0, 1]", "[0, 0]", "digits/ita-lora: --seeds must be different"),
-        ("algorithm: random", "cpus_per_trial: 0", "digits/ita-lora: --cpus-per-trial must be at least 1"),
+        ("[0, 1]", "[0, 0]", "digits/ita-lora: --seeds must be 1 to 1000 different numbers"),
+        ("algorithm: random", "cpus_per_trial: 0", "digits/ita-lora: --cpus-per-trial must be a whole number from 1"),
     ],
 )
 def test_a_cell_that_cannot_run_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -105,10 +105,10 @@ def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -
     record = Record(storage.run("t-digits-ita-lora").record, tasks=5)
     row = {"val/average_accuracy": 50.0, "seconds/training": 2.0}
     rows = [{"task": float(task), **row} for task in range(1, 6)]
-    record.write(
-        TrialSummary(0, 0, "complete", {"lr": 0.1}, [*rows[:-1], {**rows[-1], "val/final_accuracy": 5.0}], 5.0)
-    )
-    record.write(TrialSummary(1, 0, "pruned", {"lr": 0.1}, rows[:3]))
+    spec = plan.cells[0].search.spec
+    point = {**spec.fixed, **spec.start}
+    record.write(TrialSummary(0, 0, "complete", point, [*rows[:-1], {**rows[-1], "val/final_accuracy": 5.0}], 5.0))
+    record.write(TrialSummary(1, 0, "pruned", point, rows[:3]))
     left = estimate(planned(tmp_path))
     assert left[0].seconds == pytest.approx((4 - 2) * 10.0 + 2 * 10.0)  # no final run yet: as long as the search's
     assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None

@@ -159,7 +159,7 @@ def test_a_source_that_gives_nothing_is_named(
     method: str, sources: list[str], message: str, spec: RunSpec, storage: Storage
 ) -> None:
     made(storage, spec.model_copy(update={"name": "there"}), [make_trial(0)])
-    made(storage, spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,)}), [])
+    made(storage, spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,), "trials": 1}), [])
     with pytest.raises(InputError, match=message) as caught:
         plan_search(SearchRequest("digits", method, warm_start=sources, storage=storage.root))
     assert "\n" not in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,10 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
         (lambda c: c["final_accuracy"]["ewc"].pop(), "final_accuracy.ewc must have 7 cells, got 6"),
         (lambda c: c["final_accuracy"]["ewc"].__setitem__(0, None), "final_accuracy.ewc must have a number"),
         (lambda c: c["final_accuracy"]["ewc"].__setitem__(0, 586.4), "less than or equal to 100"),
-        (lambda c: c["composition"]["mit67"].update(nope=c["composition"]["mit67"]["tmc"]), "unknown method 'nope'"),
+        (
+            lambda c: c["composition"]["mit67"].update(nope=deepcopy(c["composition"]["mit67"]["tmc"])),
+            "unknown method 'nope'",
+        ),
         (lambda c: c.update(more=1), "more\n.*not permitted"),
     ],
 )

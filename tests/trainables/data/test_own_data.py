@@ -321,7 +321,12 @@ def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> Non
     [
         ("digits?taks=2", "unknown option 'taks=2'; allowed: tasks, classes_per_task, class_order"),
         ("digits?tasks=two", "tasks must be a whole number, got 'two'"),
-        ("digits?tasks=0", "tasks must be at least 1, got 0"),
+        ("digits?tasks=0", "tasks must be from 1 to 100000, got 0"),
+        ("digits?tasks=2&tasks=2", "option 'tasks' is given twice"),
+        ("digits?tasks=100001", "tasks must be from 1 to 100000"),
+        (f"digits?tasks={'9' * 5000}", "tasks must be a whole number"),
+        ("digits?epochs=100001", "epochs must be from 1 to 100000"),
+        ("digits?class_order=4294967296", "class_order must be from 0 to 4294967295"),
         ("digits?tasks=2&classes_per_task=2", "give tasks or classes_per_task, not both"),
         ("digits?tasks=6", "--tasks makes 6 tasks of 10 classes; a task needs at least 2 classes, so at most 5"),
         ("digits?partial=yes", "variant and partial are for published datasets"),

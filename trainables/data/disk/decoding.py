@@ -14,6 +14,8 @@ from trainables.errors import InputError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jfif"})
 
+MOST_PIXELS = 50_000_000  # of one image; ten times a large photograph's
+
 
 def decode(content: bytes, name: str) -> Tensor:
     """Decode the content of an image file to RGB pixels.
@@ -35,6 +37,7 @@ def decode(content: bytes, name: str) -> Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
             with Image.open(io.BytesIO(content)) as image:
+                _require_bounded(image)
                 pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
     except Exception as error:  # Pillow's readers raise many kinds; each means "not a readable image"
         raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
@@ -54,6 +57,7 @@ def size(content: bytes, name: str) -> tuple[int, int]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content)) as image:
+                _require_bounded(image)
                 return image.height, image.width
     except Exception as error:
         raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
@@ -65,6 +69,11 @@ def encode_png(image: Tensor) -> bytes:
     target = io.BytesIO()
     Image.fromarray(pixels.numpy()).save(target, "PNG")
     return target.getvalue()
+
+
+def _require_bounded(image: Image.Image) -> None:
+    if image.width * image.height > MOST_PIXELS:  # a file of a few kilobytes can decode to gigabytes
+        raise ValueError(f"has {image.width:,} x {image.height:,} pixels, at most {MOST_PIXELS:,} are read")
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

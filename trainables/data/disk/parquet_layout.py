@@ -120,14 +120,17 @@ def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode
     names = label_names(files[0], column)
     if names is not None:
         return tuple(names), _encode_numbers(len(names), 0)
-    values = sorted(set(read_labels(files, column)))
+    labels = list(read_labels(files, column))
+    kinds = {type(value) for value in labels}
+    if len(kinds) != 1 or not kinds <= {int, str}:
+        got = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no rows"
+        raise InputError(f"{files[0]}: column {column!r} must hold whole numbers or names, has {got}")
+    values = sorted(set(labels))
     if all(isinstance(value, int) for value in values):
         if values == list(range(values[0], values[0] + len(values))):  # 0, 1, ... or 1, 2, ...
             return tuple(map(str, values)), _encode_numbers(len(values), values[0])
         return tuple(map(str, values)), _encode_values(values)
-    if all(isinstance(value, str) for value in values):
-        return tuple(values), _encode_values(values)
-    raise InputError(f"{files[0]}: column {column!r} must hold whole numbers or names, has {type(values[0]).__name__}")
+    return tuple(values), _encode_values(values)
 
 
 def _encode_numbers(count: int, first: int) -> Encode:

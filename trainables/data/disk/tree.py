@@ -76,7 +76,9 @@ class ZipMember:
             name, extra = struct.unpack("<HH", head[26:30])
             file.seek(name + extra, os.SEEK_CUR)
             content = file.read(self.compressed)
-        return content if self.method == zipfile.ZIP_STORED else zlib.decompress(content, -15)
+        if self.method == zipfile.ZIP_STORED:
+            return content
+        return zlib.decompressobj(-15).decompress(content, self.size)  # a broken member could say more than it holds
 
 
 Entry = DiskFile | TarMember | ZipMember
@@ -173,8 +175,11 @@ def open_tree(root: Path) -> Tree:
     return Tree(root, dict(sorted(entries.items())), closed)
 
 
-def _files(root: Path) -> Iterator[tuple[str, DiskFile]]:
+def _files(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskFile]]:
     """Yield all files of a folder, those of a folder before its sub-folders', in order of their names."""
+    real = os.path.realpath(root)
+    if real in above:
+        raise InputError(f"{root}: is a link to a folder that it lies in")
     try:
         found = sorted(os.scandir(root), key=lambda entry: entry.name)
     except OSError as error:
@@ -188,8 +193,11 @@ def _files(root: Path) -> Iterator[tuple[str, DiskFile]]:
         elif entry.is_file():
             stat = entry.stat()
             yield entry.name, DiskFile(entry.path, stat.st_size, int(stat.st_mtime))
+        else:
+            kind = "a link to nothing" if entry.is_symlink() else "no file and no folder"
+            raise InputError(f"{entry.path}: is {kind}; remove it")
     for folder in folders:
-        for path, file in _files(root / folder):
+        for path, file in _files(root / folder, (*above, real)):
             yield f"{folder}/{path}", file
 
 

@@ -33,10 +33,41 @@ def split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
     """
     where = tree.root / path
     try:
-        content = yaml.load(tree.text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except Exception as error:  # PyYAML lets out whatever a value raises
+        content = _lists(yaml.parse(tree.text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{where}: is not valid YAML") from error
     return checked_split(content, ("data", "targets"), str(where))
+
+
+def _lists(events: Iterable[yaml.Event]) -> dict[str, list[str | int]]:
+    """Read a mapping of lists, and nothing else that YAML can say; a split file has ten thousands of lines.
+
+    Returns:
+        Key to its list; what is a whole number there comes as one.
+
+    Raises:
+        ValueError: If there is anything else: another structure, an alias, a tag, a key twice.
+    """
+    content: dict[str, list[str | int]] = {}
+    key, depth = None, 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth == 1 and key is None and isinstance(event, yaml.ScalarEvent) and event.value not in content:
+            key = event.value
+        elif depth == 1 and isinstance(event, yaml.SequenceEndEvent):
+            key = None
+        elif depth == 2 and key is not None and isinstance(event, yaml.SequenceStartEvent):
+            content[key] = []
+        elif depth == 2 and key is not None and isinstance(event, yaml.ScalarEvent) and event.tag is None:
+            content[key].append(_whole(event))
+        elif isinstance(event, yaml.NodeEvent) and not (depth == 1 and isinstance(event, yaml.MappingStartEvent)):
+            raise ValueError(f"{type(event).__name__} in a list")
+    return content
+
+
+def _whole(event: yaml.ScalarEvent) -> str | int:
+    plain = not event.style and len(event.value) < 10 and event.value.isascii() and event.value.isdigit()
+    return int(event.value) if plain else event.value
 
 
 def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[list[str], list[int]]:

@@ -1,0 +1,78 @@
+"""Passwords in tracking URIs: kept in this process, in no file, message or tag.
+
+A tracking server takes user and password from `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, which MLflow
+itself reads. A database has them in its URI; a continued run, whose `run.yaml` has none, finds them in
+`MLFLOW_TRACKING_URI` if that is the same database, or the database's own library does, as PostgreSQL's in `PGPASSWORD`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from urllib.parse import unquote, urlsplit
+
+_VARIABLE = "MLFLOW_TRACKING_URI"
+_KEYS = ("password", "passwd", "pwd", "sslpassword", "token", "access_token")  # of a query
+_whole: dict[str, str] = {}  # URI without secrets to the URI as it was given, of this process
+_secrets: set[str] = set()  # the passwords themselves, as they may stand in a message
+
+
+def without_secrets(uri: str) -> str:
+    """Return a tracking URI without password; that of a server without its user, too, who may be a token."""
+    try:
+        parts = urlsplit(uri)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:  # no URI
+        return uri.partition("://")[0]
+    user = "" if parts.scheme in ("http", "https") else parts.netloc.rpartition("@")[0].partition(":")[0]
+    netloc = f"{user}@{host}" if user else host
+    query = "&".join(part for part in parts.query.split("&") if not _is_secret(part))
+    if (netloc, query) == (parts.netloc, parts.query):
+        return uri
+    return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{query}" if query else "")
+
+
+def _is_secret(part: str) -> bool:
+    return unquote(part.partition("=")[0]).lower() in _KEYS
+
+
+def keep_secrets(uri: str) -> str:
+    """Keep what is secret in a tracking URI in this process, and say so; returns the URI without it."""
+    clean = without_secrets(uri)
+    if clean == uri:
+        return uri
+    _keep(uri, clean)
+    again = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if clean.startswith("http") else _VARIABLE
+    print(
+        f"tausearch: the password in --tracking-uri is not stored; resume and sync take it from {again}",
+        file=sys.stderr,
+    )
+    return clean
+
+
+def with_secrets(uri: str) -> str:
+    """Return the URI with which to open a tracking store, from the one that is written down."""
+    given = os.environ.get(_VARIABLE, "")
+    if uri not in _whole and without_secrets(given) == uri != given:
+        _keep(given, uri)
+    whole = _whole.get(uri, uri)
+    if not uri.startswith("http") or whole == uri:
+        return whole
+    user, _, password = urlsplit(whole).netloc.rpartition("@")[0].partition(":")
+    os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(user), unquote(password)
+    return uri  # MLflow writes the URI of a request into its errors
+
+
+def hide_secrets(text: str) -> str:
+    """Return a message without any password that this process knows."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def _keep(uri: str, clean: str) -> None:
+    _whole[clean] = uri
+    parts = urlsplit(uri)
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    found = [password or user, *(part.partition("=")[2] for part in parts.query.split("&") if _is_secret(part))]
+    _secrets.update(form for secret in found if secret for form in (secret, unquote(secret)))

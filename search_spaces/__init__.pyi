@@ -1,0 +1,20 @@
+from . import bounds
+from .reading import METHODS_WITH_SPACE, load_space, paper_benchmarks, paper_points
+from .schema import Choices, Dimension, Range, ResolvedSpace, SpaceFile
+from .values import Scalar, SpaceError, parse_assignments
+
+__all__ = [
+    "Choices",
+    "Dimension",
+    "METHODS_WITH_SPACE",
+    "Range",
+    "ResolvedSpace",
+    "Scalar",
+    "SpaceError",
+    "SpaceFile",
+    "bounds",
+    "load_space",
+    "paper_benchmarks",
+    "paper_points",
+    "parse_assignments",
+]

@@ -1,0 +1,87 @@
+"""What numbers and texts that somebody gives may be: one place for the options, the requests of Python and the files.
+
+The upper bounds are far beyond what a machine does. They are there so that a slip of the keyboard, or a file of
+somebody else's, is refused in a line before any work starts, and not by memory that runs out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from search_spaces.text_files import shown
+
+LONGEST_TEXT = 4096  # characters; as long as a path may be
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A range of numbers, both ends included.
+
+    Attributes:
+        low: The smallest.
+        high: The largest.
+        whole: Whether the number must be whole.
+        unit: In which it counts, for a message.
+    """
+
+    low: float
+    high: float
+    whole: bool = True
+    unit: str = ""
+
+    @property
+    def words(self) -> str:
+        """What is allowed, in words."""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"a {'whole ' if self.whole else ''}number from {self.low:.12g} to {self.high:.12g}{unit}"
+
+    def fault(self, value: object) -> str | None:
+        """Return what is wrong with a value, such as `must be a number from 1 to 9, got 0`; None if nothing is."""
+        number = isinstance(value, int if self.whole else int | float) and not isinstance(value, bool)
+        if number and math.isfinite(_as_float(value)) and self.low <= value <= self.high:  # type: ignore[operator]
+            return None
+        return f"must be {self.words}, got {shown(value, 40)}"
+
+    def checked(self, value: float) -> float:
+        """Return a value.
+
+        Raises:
+            ValueError: If it is not within the bounds.
+        """
+        if fault := self.fault(value):
+            raise ValueError(fault)
+        return value
+
+
+TRIALS = Bounds(1, 100_000)  # their files are named by five digits
+AT_ONCE = Bounds(1, 100_000)
+SEED = Bounds(0, 2**32 - 1)  # numpy's and scikit-learn's
+THREADS = Bounds(1, 4096)
+GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")
+TIME = Bounds(0.001, 10 * 366 * 86400.0, whole=False, unit="seconds")
+TASKS = Bounds(1, 100_000)
+CLASSES_PER_TASK = Bounds(2, 100_000)
+EPOCHS = Bounds(1, 100_000)
+BATCH = Bounds(1, 1_000_000)
+SHARE = Bounds(0, 1, whole=False)
+WEIGHT = Bounds(-1e6, 1e6, whole=False)
+MOST_SEEDS = 1000
+
+
+def text_fault(text: str) -> str | None:
+    """Return what is wrong with a text that somebody gave, such as `must not be empty`; None if nothing is."""
+    if not text.strip():
+        return "must not be empty"
+    if len(text) > LONGEST_TEXT:
+        return f"must have at most {LONGEST_TEXT} characters, has {len(text)}"
+    if not text.isprintable():
+        return f"must be a line of printable characters, got {shown(text)}"
+    return None
+
+
+def _as_float(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # a number, as its caller has seen
+    except OverflowError:
+        return math.inf

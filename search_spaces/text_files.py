@@ -1,0 +1,84 @@
+"""Text files that somebody else may have written: bounded, and whatever is wrong with one is one kind of error."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+LARGEST = 2**20  # bytes; the largest file of the tool's own has some ten thousand
+
+
+class TextFileError(ValueError):
+    """A file cannot be read, or does not hold what it should; the message says why in one line, without the path."""
+
+
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """Read a text file.
+
+    Args:
+        path: The file.
+        largest: Most bytes that it may have.
+
+    Returns:
+        Its text.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        TextFileError: If it cannot be read, is no file (whoever opens a FIFO waits for ever), is too large, or is not
+            UTF-8.
+    """
+    try:
+        content = _read(path, largest + 1)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, error.strerror, str(path)) from error
+    except OSError as error:
+        raise TextFileError(f"cannot be read ({error.strerror or error})") from error
+    if len(content) > largest:
+        raise TextFileError(f"cannot be read (has more than {largest:,} bytes)")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TextFileError(f"is not a text file ({error.reason} at byte {error.start})") from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Returns:
+        What the file says.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        TextFileError: If it cannot be read, is too large, or is not JSON.
+    """
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TextFileError(f"cannot be read ({one_line(error)})") from error
+
+
+def _read(path: Path, count: int) -> bytes:
+    if "\0" in str(path):
+        raise OSError("null character in its name")
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError("is not a file")
+    with path.open("rb") as file:
+        return file.read(count)
+
+
+def one_line(value: object, longest: int = 100) -> str:
+    """Return something out of a file as text that fits into a line: its first line, cut where that is long."""
+    lines = str(value).splitlines()
+    first = "".join(c if c.isprintable() else "?" for c in lines[0]) if lines else ""
+    return first if len(lines) <= 1 and len(first) <= longest else f"{first[:longest]}..."
+
+
+def shown(value: object, longest: int = 100) -> str:
+    """Return a value as Python writes it, cut to what fits into a line."""
+    try:
+        return one_line(repr(value), longest)
+    except (ValueError, RecursionError):  # a whole number of thousands of digits
+        return f"a {type(value).__name__} too large to show"

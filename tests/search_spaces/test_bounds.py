@@ -1,0 +1,120 @@
+"""Bounds of numbers and texts, and that every request and every file of a run has them."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from search_spaces import SpaceError, parse_assignments
+from search_spaces.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
+from search_spaces.schema import Choices, Range
+from search_spaces.values import parse_assignment
+from tausearch.api import ComposeRequest, EditRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
+from trainables.errors import InputError
+from trainables.methods import METHODS
+
+REQUESTS: dict[type, dict[str, Any]] = {
+    SearchRequest: {"benchmark": "digits", "method": "ita-lora"},
+    ResumeRequest: {"name": "s"},
+    TrainRequest: {"best": object()},
+    EditRequest: {"runs": ["f"]},
+    ComposeRequest: {"runs": ["f"]},
+    FiguresRequest: {"runs": ["f"]},
+}
+FIELDS = [(kind, field) for kind in REQUESTS for field in fields(kind)]
+WRONG_NUMBERS: list[Any] = [-(10**400), 10**400, 10**5000, float("nan"), float("inf"), -1e300, "3", True, b"3", 1 + 0j]
+WRONG_TEXTS = ["", "  ", "a\nb", "a\0b", "\udcff", "x" * (LONGEST_TEXT + 1)]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside"),
+    [
+        (TRIALS, [1, 100_000], [0, 100_001, 1.0, True, "1", None, 10**5000]),
+        (SEED, [0, 2**32 - 1], [-1, 2**32, float("nan")]),
+        (SHARE, [0, 1, 0.5, 1.0], [-1e-9, 1.0000001, float("nan"), float("inf"), False, 10**400]),
+        (TIME, [0.001, 3600], [0, -1, 1e300]),
+    ],
+)
+def test_what_lies_within(bounds: Bounds, inside: list[Any], outside: list[Any]) -> None:
+    assert [bounds.fault(value) for value in inside] == [None] * len(inside)
+    for value in outside:
+        assert (bounds.fault(value) or "").startswith(f"must be {bounds.words}, got ")
+        assert len(bounds.fault(value) or "") < 150
+    with pytest.raises(ValueError, match="must be"):
+        bounds.checked(outside[0])
+
+
+def test_texts() -> None:
+    assert all(text_fault(text) for text in WRONG_TEXTS)
+    assert not any(map(text_fault, ["a", "/tmp/a b/ä?#%", "x" * LONGEST_TEXT]))
+
+
+def is_number(field: Any) -> bool:
+    return any(word in str(field.type) for word in ("int", "float")) and field.name != "gpus_per_trial"
+
+
+def test_every_number_of_a_request_has_bounds() -> None:
+    numbers = [(kind, field) for kind, field in FIELDS if is_number(field)]
+    assert len(numbers) > 20
+    for kind, field in numbers:
+        assert isinstance(field.metadata.get("bounds"), Bounds), f"{kind.__name__}.{field.name}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), FIELDS, ids=lambda each: getattr(each, "name", getattr(each, "__name__", ""))
+)
+def test_no_request_is_made_of_what_is_out_of_bounds(kind: type, field: Any) -> None:
+    text = "str" in str(field.type) and not is_number(field) and field.name != "overrides"
+    wrong = WRONG_NUMBERS if is_number(field) else WRONG_TEXTS if text else []
+    for value in wrong:
+        for given in [[value], value] if "Sequence" in str(field.type) else [value]:
+            with pytest.raises(InputError) as error:
+                kind(**{**REQUESTS[kind], field.name: given})
+            assert field.name.split("_")[0] in str(error.value) and len(str(error.value).splitlines()) == 1
+    if field.default is not MISSING:
+        kind(**{**REQUESTS[kind], field.name: field.default})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_hyperparameter_has_bounds(name: str) -> None:
+    entry = METHODS[name]
+    kinds = typing.get_type_hints(entry.config, include_extras=False)
+    usual = {"lr": 0.01, **({"epsilon": 0.9} if "epsilon" in kinds else {})}
+    known = {each.name: each.default for each in fields(entry.config) if each.default is not MISSING}
+    missing = [each.name for each in fields(entry.config) if each.name not in known and each.name not in usual]
+    start = {**known, **{key: 1 for key in missing}, **{key: value for key, value in usual.items() if key in kinds}}
+    assert entry.parse(start)
+    for key in kinds:
+        for value in (10**12 if kinds[key] is int else 1e31, float("nan"), float("inf"), 10**400, -(10**12)):
+            with pytest.raises(InputError, match=key) as error:
+                entry.parse({**start, key: value})
+            assert len(str(error.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "texts", [["lr=1", "lr=2"], ["lr=1", " lr =1"], ["lr=" + "9" * 400], ["lr=1e400"], ["lr="], [""]]
+)
+def test_assignments_that_are_refused(texts: list[str]) -> None:
+    with pytest.raises(SpaceError, match="--set ") as error:
+        parse_assignments(texts)
+    assert len(str(error.value)) < 200
+
+
+def test_assignments() -> None:
+    assert parse_assignments(["lr=1e-3", "regularise=none"]) == {"lr": 0.001, "regularise": "none"}
+    assert parse_assignment("a=0x1F") == ("a", "0x1F") and parse_assignment("a=nan") == ("a", "nan")
+
+
+@pytest.mark.parametrize("choices", [[], ["a", "a"], [1, 1.0], ["1", 1], [float("nan")], ["1e400"]])
+def test_choices_of_no_use(choices: list[Any]) -> None:
+    with pytest.raises(ValueError, match="choices"):
+        Choices.model_validate({"choices": choices})
+
+
+def test_choices_that_only_look_alike() -> None:
+    assert Choices.model_validate({"choices": [True, 1, "a", "A"]}).choices == (True, 1, "a", "A")
+    with pytest.raises(ValueError, match="different"):
+        Range.model_validate({"low": 1, "high": 5, "grid": [2, 2.0]})

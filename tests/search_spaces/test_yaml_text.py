@@ -1,0 +1,146 @@
+"""YAML as every reader has it: what is written is what is read, within bounds, and one line says why not."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from search_spaces.text_files import LARGEST, TextFileError, read_text
+from search_spaces.yaml_text import DEEPEST, parse_yaml, read_yaml, yaml_of
+from tests.support.imports import ROOT
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join(f'*a{n - 1}' for _ in range(9))}]\n" for n in range(1, 9)
+)
+SHARED = [1]
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 1e-3\nb: [-2, +.5, 7., 0012]", {"a": 0.001, "b": [-2, 0.5, 7.0, 12]}),
+        (
+            "[no, 1:30, 2001-99-99, 0x1F, 1_000, '7', ~, true]",
+            ["no", "1:30", "2001-99-99", "0x1F", "1_000", "7", None, True],
+        ),
+        ("a: .inf", {"a": math.inf}),
+        ("9223372036854775807", 2**63 - 1),
+        ("", None),
+        ("# nothing", None),
+        ("a: |\n  1\n", {"a": "1\n"}),
+    ],
+)
+def test_values_are_those_that_are_written(text: str, value: object) -> None:
+    assert parse_yaml(text) == value
+
+
+@given(_PLAIN)
+@example({"a": {"b": [{"c": -0.0}]}})
+@example({"<": "<<", "=": "=", "date": "2001-01-01", "1:30": "0x1F", "no": "yes", "1_0": "1e-3", "010": "010"})
+@example([SHARED, SHARED])
+def test_what_the_tool_writes_is_read_again(content: object) -> None:
+    assert parse_yaml(yaml_of(content)) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (BOMB, r"line 2 \(alias \*a0: write the value out\)"),
+        ("a: &a [*a]", r"alias \*a"),
+        ("a: 1\nb: {c: 1, c: 2}", r"line 2 \(key 'c' is there twice\)"),
+        ("a: {1: x, 1.0: y}", "key 1.0 is there twice"),
+        ("<<: {a: 1}", "a key must be"),
+        ("? [1]\n: 2", "a key must be"),
+        ("a: !!python/object/apply:os.system [id]", "tag tag:yaml.org,2002:python/object"),
+        ("a: !!int 1", "tag .*int: leave it out"),
+        ("--- 1\n--- 2", "one document"),
+        ("a: " + "9" * 400, "line 1 .*too large a number"),
+        ("a: 9223372036854775808", "too large a number"),
+        ("a: " + "9" * 100_000, "too large a number"),
+        ("a: [1, 1e400]", "1e400 is too large"),
+        ("a: -1e-400", "too small"),
+        ("a: b: c", "line 1"),
+        ("a: \0", "not valid YAML"),
+        ("a: \ud800", "not valid YAML"),
+        ("[" * 3000, f"nested more than {DEEPEST} deep"),
+        ("".join(f"{' ' * n}a:\n" for n in range(900)), "nested more than"),
+    ],
+)
+def test_what_is_refused(text: str, fault: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(TextFileError, match=fault) as error:
+        parse_yaml(text)
+    assert time.perf_counter() - start < 1 and len(str(error.value).splitlines()) == 1 and len(str(error.value)) < 300
+
+
+def test_depth_counts_and_width_does_not() -> None:
+    deepest = "[" * DEEPEST + "]" * DEEPEST
+    assert parse_yaml(f"[{', '.join(['[]'] * 1000)}]") == [[]] * 1000
+    assert parse_yaml(deepest) is not None
+    with pytest.raises(TextFileError):
+        parse_yaml(f"[{deepest}]")
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large").write_bytes(b"#" * (LARGEST + 1))
+    (tmp_path / "latin").write_bytes("ä".encode("latin-1"))
+    (tmp_path / "loop").symlink_to("loop")
+    faults = {"fifo": "is not a file", ".": "is not a file", "large": "more than", "latin": "not a text file"}
+    for name, fault in {**faults, "loop": "symbolic links", "a\0b": "null"}.items():
+        with pytest.raises(TextFileError, match=fault):
+            read_yaml(tmp_path / name)
+    with pytest.raises(TextFileError, match="is not a file"):
+        read_text(Path("/dev/zero"))
+    with pytest.raises(FileNotFoundError):
+        read_yaml(tmp_path / "none")
+    (tmp_path / "whole").write_bytes(b"#" * LARGEST)
+    assert read_yaml(tmp_path / "whole") is None
+
+
+def test_no_other_module_reads_yaml() -> None:
+    """Split files of ten thousands of lines are read by their events, which cannot be more than what stands there."""
+    allowed = {"YAMLError", "parse", "SafeLoader", "SafeDumper", "dump"}
+    found = {}
+    for path in [
+        p for folder in ("platform", "trainables", "search_spaces", "benchmarks") for p in (ROOT / folder).rglob("*.py")
+    ]:
+        uses = _uses_of_yaml(ast.parse(path.read_text(encoding="utf-8")))
+        if uses:
+            found[str(path.relative_to(ROOT))] = uses
+    assert set(found) == {"search_spaces/yaml_text.py", "trainables/data/published/_reading.py"}
+    for path, uses in found.items():
+        assert {use for use in uses if not use.endswith(("Event", "End"))} <= allowed, path
+
+
+def _uses_of_yaml(tree: ast.AST) -> set[str]:
+    nodes = list(ast.walk(tree))
+    names = {
+        n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "yaml"
+    }
+    froms = {
+        a.name
+        for n in nodes
+        if isinstance(n, ast.ImportFrom) and (n.module or "").split(".")[0] == "yaml"
+        for a in n.names
+    }
+    others = {
+        a.asname
+        for n in nodes
+        if isinstance(n, ast.Import)
+        for a in n.names
+        if a.name.split(".")[0] in ("yaml", "ruamel")
+    }
+    return names | froms | {f"import as {name}" for name in others if name}

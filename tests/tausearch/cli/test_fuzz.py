@@ -1,0 +1,141 @@
+"""Bad input of every kind to every option and file, in one process: exit code 2, one line, nothing made."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tausearch.runs import Record, Storage
+from tests.search_spaces.test_yaml_text import BOMB
+from tests.support.command_line import run
+from tests.support.damage import damaged
+from tests.support.trials import make_trial, search_spec
+from tests.tausearch.choosing.test_damaged_files import BEST, OWN_SPACE
+
+SEARCH, TRAIN = ["search", "digits", "ita-lora"], ["train", "best.yaml"]
+HUGE, TEXTS = "9" * 400, ["", " ", "a\nb", "\udcff", "x" * 5000]
+COUNTS = ["0", "-1", HUGE, "99999999999"]
+VALUES: dict[str, list[str]] = {
+    "--trials": COUNTS,
+    "--seed": ["-1", HUGE, "4294967296"],
+    "--concurrent": COUNTS,
+    "--cpus-per-trial": COUNTS,
+    "--gpus-per-trial": ["", "nan", "inf", "-1", "2", "1/0", "1e999999999", "1/" + HUGE, HUGE, "0x1", "٣"],
+    "--store-size": ["nan", "inf", "-inf", "-1", "1e300", "1e400"],
+    "--time-budget": ["", "1", "h", "nanh", "infh", "-1h", "0s", "1e400h", HUGE + "h", "1 h", "1_0h", "99999999d"],
+    "--class-order": ["", "-1", "x", HUGE, "4294967296", "²"],
+    "--tasks": [*COUNTS, "6"],
+    "--classes-per-task": [*COUNTS[:3], "1"],
+    "--epochs": COUNTS,
+    "--set": ["", "=", "lr", "lr=", "=1", "lr=nan", "lr=inf", "lr=1e400", "lr=1e31", f"lr={HUGE}", "lr=0", "nope=1"],
+    "--algorithm": TEXTS,
+    "--scheduler": [*TEXTS, "asha,median"],
+    "--precision": TEXTS,
+    "--name": [*TEXTS, "..", "a/b", ".a", "store", "a" * 101, "ä"],
+    "--backbone": TEXTS,
+    "--data-root": TEXTS,
+    "--storage": [*TEXTS, "a?b", "a#b", "a%b", "s3://a", "file", "file/below", "/proc/nope", "/dev/null", "x" * 300],
+    "--tracking-uri": [*TEXTS, "http", "ftp://u:p@h", "://", "file:///x"],
+    "--address": [*TEXTS, "a", "a:b", "a:99999999", "127.0.0.1:9", "ray://"],
+    "--space": ["nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large"],
+    "--weights": ["nope", "folder", "file"],
+    "--variant": [*TEXTS, "a&tasks=2", "nope"],
+}
+BENCHMARKS = [
+    *TEXTS,
+    *("digit", "digits?tasks", "digits?tasks=2&tasks=2", f"digits?tasks={HUGE}", "digits?tasks=-1"),
+    *("folder:", "folder:nope?tasks=2", "folder:file?tasks=2", "folder:fifo?tasks=2", "parquet:file?tasks=2"),
+    *("parquet:folder?tasks=2", "nope:NAME", "os:path", "a:b:c", "digits?epochs=0", "digits?variant=x"),
+]
+OTHERS = [
+    *(["train", name] for name in ("nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large")),
+    *([*TRAIN, "--seeds", seeds] for seeds in ("", "x", "0 0", "-1", "4294967296", HUGE, "1.5", "²")),
+    *([*TRAIN, option, value] for option in ("--benchmark", "--name") for value in TEXTS),
+    *([command, name] for command in ("resume", "status", "sync") for name in (*TEXTS, "nope", "..", "a/b", "file")),
+    *(["extend", "nope", "--trials", count] for count in COUNTS),
+    *(["compose", "nope", option, value] for option in ("--keep", "--drop", "--weights") for value in ("", "x", HUGE)),
+    *(["compose", "nope", "--density", value] for value in ("nan", "inf", "-1", "2")),
+    *(["spaces", name] for name in TEXTS),
+    *(["export", "digits", "ita-lora", "--output", value] for value in ("made/here.yaml", "folder")),
+    *(["search", "digits", name] for name in (*TEXTS, "ita", "joint ")),
+    [*SEARCH, "--set", "lr=0.1", "--set", "lr=0.2"],
+    ["data", "check", "digits"],
+    ["data", "--data-root", "", "check", "cifar100"],
+]
+CASES = [
+    *([*SEARCH, option, value] for option, values in VALUES.items() for value in values),
+    *(["search", benchmark, "finetune"] for benchmark in BENCHMARKS),
+    *OTHERS,
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "loop").symlink_to("loop")
+    texts = {"file": "x", "bomb": BOMB, "deep": "[" * 5000, "large": "# \n" * 10**6, "best.yaml": BEST}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    yield tmp_path
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 250 and {case[0] for case in CASES} > {"search", "train", "resume", "extend", "compose"}
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_no_bad_input_does_harm(
+    number: int, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = listing(folder)
+    for case in itertools.islice(CASES, number, None, 10):
+        shown = [text[:60] for text in case]
+        try:
+            code, out, err = run(case, capsys, monkeypatch)
+        except BaseException as error:
+            raise AssertionError(f"{shown}: {error!r}") from error
+        assert code == 2 and out == "", (shown, code, out, err)
+        assert err.count("\n") == 1 or "Usage: " in err, (shown, err)
+        assert "Traceback" not in err and len(err) < 6000, (shown, err)
+        assert listing(folder) == before, shown
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(space=damaged(OWN_SPACE), best=damaged(BEST))
+def test_no_damaged_file_does_harm(
+    space: bytes, best: bytes, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "damaged.yaml").write_bytes(space)
+    (folder / "best.yaml").write_bytes(best)
+    # An unknown precision and a seed given twice end what is sound before it is started.
+    for case in ([*SEARCH, "--space", "damaged.yaml", "--precision", "fp0"], ["train", "best.yaml", "--seeds", "0 0"]):
+        code, out, err = run(case, capsys, monkeypatch)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert not (folder / "tausearch-runs").exists()
+
+
+def test_reading_needs_no_right_to_write(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, spec = Storage(folder / "runs ä"), search_spec()
+    storage.run(spec.name).path.mkdir(parents=True)
+    spec.save(storage.run(spec.name))
+    Record(storage.run(spec.name).record).write(make_trial(0, value=70.0))
+    before = listing(folder)
+    for command in (["status"], ["status", spec.name], ["compare", "--csv"], ["store"], ["spaces", "ita-lora"]):
+        at = [] if command[0] == "spaces" else ["--storage", str(storage.root)]
+        code, out, err = run([*command, *at], capsys, monkeypatch)
+        assert code == 0 and (err == "" or command[0] == "compare"), (command, err)
+        assert listing(folder) == before, command

@@ -1,0 +1,96 @@
+"""A password in a tracking URI is shown nowhere and stored nowhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tausearch.api import SearchRequest, plan_search, sync_run
+from tausearch.runs import Record, Storage, read_spec
+from tausearch.tracking import checked_uri, reason, secrets
+from tests.support.command_line import run
+from tests.support.trials import make_trial, search_spec
+from trainables.errors import InputError
+
+SECRET = "s3cr%40t"
+URIS = {
+    f"http://me:{SECRET}@127.0.0.1:9": "http://127.0.0.1:9",
+    f"https://{SECRET}@server/path?a=b": "https://server/path?a=b",
+    f"postgresql://me:{SECRET}@host:5/db": "postgresql://me@host:5/db",
+    f"mysql+pymysql://me:{SECRET}@host/db?ssl=1": "mysql+pymysql://me@host/db?ssl=1",
+    f"postgresql://host/db?user=me&password={SECRET}": "postgresql://host/db?user=me",
+}
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+        monkeypatch.setenv(variable, "")
+        monkeypatch.delenv(variable)
+    monkeypatch.setattr(secrets, "_whole", {})
+    monkeypatch.setattr(secrets, "_secrets", set())
+    yield
+
+
+@pytest.mark.parametrize("uri", URIS)
+def test_a_password_is_kept_in_the_process_alone(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked_uri(uri) == URIS[uri]
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "is not stored" in err and "s3cr" not in err
+    opened = secrets.with_secrets(URIS[uri])
+    if uri.startswith("http"):
+        assert opened == URIS[uri] and "s3cr@t" in (
+            os.environ["MLFLOW_TRACKING_PASSWORD"] + os.environ["MLFLOW_TRACKING_USERNAME"]
+        )
+    else:
+        assert opened == uri
+    for secret in (SECRET, "s3cr@t"):
+        assert "s3cr" not in reason(RuntimeError(f"cannot open {uri} with {secret}\nsecond line"))
+
+
+@pytest.mark.parametrize("uri", [*URIS.values(), "sqlite:////a/b c?d.db", "http://[::1]:5000", "https://host/a%20b"])
+def test_a_uri_without_one_stays_as_it_is(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked_uri(uri) == uri == secrets.with_secrets(uri)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_continued_run_finds_it_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql://me:{SECRET}@host/db")
+    assert secrets.with_secrets("postgresql://me@host/db") == f"postgresql://me:{SECRET}@host/db"
+    assert secrets.with_secrets("postgresql://me@other/db") == "postgresql://me@other/db"
+    assert "s3cr" not in reason(RuntimeError(f"password {SECRET}"))
+
+
+@pytest.mark.parametrize("uri", [f"ftp://me:{SECRET}@host", f"me:{SECRET}@host", "", "http:", "http://a\nb"])
+def test_what_is_refused_does_not_show_it(uri: str) -> None:
+    with pytest.raises(InputError, match="--tracking-uri must start with one of") as error:
+        checked_uri(uri)
+    if "://" in uri:
+        assert "s3cr" not in str(error.value)
+
+
+def test_nothing_that_a_run_leaves_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = next(iter(URIS))
+    plan = plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path / "p", tracking_uri=uri))
+    assert plan.spec.tracking_uri == URIS[uri] and "s3cr" not in plan.spec.model_dump_json()
+    storage = Storage(tmp_path / "runs")
+    directory, spec = storage.run("s"), search_spec().model_copy(update={"name": "s"})
+    directory.path.mkdir(parents=True)
+    spec.save(directory)
+    Record(directory.record).write(make_trial(0, value=70.0))
+    with pytest.raises(InputError, match="no server answers there") as error:
+        sync_run(storage, directory, uri)
+    code, out, err = run(["sync", "s", "--storage", str(storage.root), "--tracking-uri", uri], capsys, monkeypatch)
+    assert code == 2 and "s3cr" not in out + err + str(error.value)
+    own = f"sqlite:///{tmp_path}/own.db?password={SECRET}"
+    assert sync_run(storage, directory, own).tracking_uri == f"sqlite:///{tmp_path}/own.db"
+    assert read_spec(directory).tracking_uri == f"sqlite:///{tmp_path}/own.db"
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(left) > 3
+    for path in left:
+        assert b"s3cr" not in path.read_bytes(), path

@@ -1,0 +1,98 @@
+"""Benchmarks in somebody's own module: what it raises or returns is said in one line, before anything."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import run
+
+GOOD = """\
+import torch
+from trainables.data import BenchmarkSource, small_transforms
+def load(part):
+    generator = torch.Generator().manual_seed(len(part))
+    labels = torch.arange(4).repeat_interleave(8)
+    return torch.randint(0, 255, (32, 1, 32, 32), generator=generator, dtype=torch.uint8), labels
+OWN = BenchmarkSource(
+    name="own", class_names=("a", "b", "c", "d"), num_tasks=2, epochs=1, batch_size=8, backbone="glyph_vit",
+    load=load, transforms=small_transforms,
+)
+"""
+BROKEN = {
+    "syntax": ("import torch", "import torch +", r"SyntaxError: .* in .*own_syntax.py, line 1\)"),
+    "raise": ("import torch", "raise KeyError('lost')", r"KeyError: 'lost' in .*own_raise.py, line 1\)"),
+    "exit": ("import torch", "import sys; sys.exit(3)", r"SystemExit: 3 in .*own_exit.py, line 1\)"),
+    "lines": ("import torch", "raise RuntimeError('a\\nb')", r"RuntimeError: a b in"),
+    "load": ("generator =", "generator = 1 / 0 +", r"load\('train'\) failed \(ZeroDivisionError: .*, line 4\)"),
+    "loadexit": ("generator =", "raise SystemExit; generator =", r"load\('train'\) failed \(SystemExit in .*line 4\)"),
+    "none": ("return torch.randint", "return None; torch.randint", "must return images and labels, got NoneType"),
+    "dtype": ("dtype=torch.uint8)", "dtype=torch.int32)", "must return uint8 images .* got torch.int32"),
+    "channel": ("(32, 1, 32, 32)", "(32, 32, 32, 1)", r"1 or 3 channels.* got torch.uint8 \(32, 32, 32, 1\)"),
+    "shape": ("(32, 1, 32, 32)", "(32, 32, 32)", "must return uint8 images"),
+    "zero": ("(32, 1, 32, 32)", "(0, 1, 32, 32)", "at least one"),
+    "fewer": ("repeat_interleave(8)", "repeat_interleave(7)", r"int64 labels \(32,\), one for each"),
+    "float": (".repeat_interleave(8)", ".repeat_interleave(8).float()", "int64 labels .* got torch.float32"),
+    "above": ("torch.arange(4)", "torch.arange(1, 5)", "labels from 0 to 3, got 1 to 4"),
+    "below": ("torch.arange(4)", "torch.arange(-1, 3)", "labels from 0 to 3, got -1 to 2"),
+    "tasks": ("num_tasks=2", "num_tasks=0", "num_tasks must be from 1 to 2, 2 classes each, got 0"),
+    "manytasks": ("num_tasks=2", "num_tasks=3", "num_tasks must be from 1 to 2"),
+    "epochs": ("epochs=1", "epochs=0", "epochs and batch_size must be at least 1, got 0 and 8"),
+    "batch": ("batch_size=8", "batch_size=0", "at least 1, got 1 and 0"),
+    "half": ("batch_size=8", "batch_size=8.5", "at least 1, got 1 and 8.5"),
+    "names": ('"d")', '"a")', "class_names must be at least 2 different ones, got 4, 3 different"),
+    "list": ('("a", "b", "c", "d")', '["a", "b", "c", "d"]', "class_names must be a tuple"),
+    "backbone": ('"glyph_vit"', '"nope"', "unknown backbone 'nope'"),
+    "transform": (
+        "small_transforms,\n)",
+        "lambda reads: (lambda i, g: i[:, :, :9], ) * 2,\n)",
+        "must give finite .* got",
+    ),
+    "nan": ("small_transforms,\n)", "lambda r: (lambda i, g: i * float('nan'), ) * 2,\n)", "must give finite"),
+    "raises": ("small_transforms,\n)", "lambda r: (lambda i, g: i[99], ) * 2,\n)", "transforms failed .IndexError"),
+    "type": ("OWN = BenchmarkSource(", "OWN = dict(", "'OWN' must be a BenchmarkSource, got dict"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_wrong_with_it(
+    kind: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import re
+
+    old, new, message = BROKEN[kind]
+    assert old in GOOD
+    (folder / f"own_{kind}.py").write_text(GOOD.replace(old, new))
+    code, out, err = run(["search", f"own_{kind}:OWN", "finetune", "--trials", "1"], capsys, monkeypatch)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert re.search(message, err) and f"own_{kind}:OWN" in err or kind == "backbone", err
+    assert not (folder / "tausearch-runs").exists()
+    sys.modules.pop(f"own_{kind}", None)
+
+
+def test_a_whole_one_is_taken(folder: Path) -> None:
+    from tausearch.api import SearchRequest, plan_search
+
+    (folder / "own_whole.py").write_text(GOOD)
+    assert plan_search(SearchRequest("own_whole:OWN", "finetune", storage=folder / "runs")).spec.steps == 2
+    assert plan_search(SearchRequest("own_whole:OWN", "finetune", classes_per_task=4, storage=folder)).spec.steps == 1
+
+
+def test_both_parts_may_not_be_the_same(folder: Path) -> None:
+    from tausearch.api import open_benchmark
+    from trainables.backbones import Backbone
+    from trainables.errors import InputError
+
+    (folder / "own_same.py").write_text(GOOD.replace("manual_seed(len(part))", "manual_seed(0)"))
+    opened = open_benchmark("own_same:OWN", None)
+    with pytest.raises(InputError, match="the same images for both parts"):
+        opened.require("final", 0, Backbone("glyph_vit").input)

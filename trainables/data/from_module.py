@@ -1,0 +1,138 @@
+"""A benchmark in somebody's own module, `MODULE:NAME`: whatever it raises or returns is looked at before it is used."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from trainables.backbones import InputSpec
+from trainables.data.benchmark import Benchmark, BenchmarkSource
+from trainables.data.disk.listing import Rows
+from trainables.data.parts import Part
+from trainables.errors import InputError
+
+
+def source_from_module(name: str) -> BenchmarkSource:
+    """Import a benchmark.
+
+    Args:
+        name: Of the form `MODULE:NAME`.
+
+    Returns:
+        The benchmark; its loader raises an `InputError` for whatever goes wrong in it.
+
+    Raises:
+        InputError: If the module cannot be imported, or what it has under this name is no benchmark that can be used.
+    """
+    module_name, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute, None)
+    except (Exception, SystemExit) as error:  # a module can raise anything
+        why = f"module {module_name!r} cannot be imported ({_what(error)})"
+        raise InputError(f"benchmark {name!r}: {why}") from error
+    if not isinstance(found, BenchmarkSource):
+        got = "nothing of that name" if found is None else type(found).__name__
+        raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
+    _require_protocol(name, found)
+    return replace(found, load=_checked(name, found))
+
+
+def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
+    """Make sure that what the transforms make of a benchmark's images is what the backbone reads.
+
+    Args:
+        benchmark: The benchmark as it was built.
+        reads: What the backbone reads.
+
+    Raises:
+        InputError: If the transforms fail, or give another shape or numbers that are not finite; or if the images that
+            evaluate are those that train.
+    """
+    name, task, evaluation = benchmark.spec.name, benchmark.tasks[0], benchmark.evaluation[0]
+    generator, rows = torch.Generator().manual_seed(0), torch.arange(min(2, len(evaluation)))
+    if len(evaluation) == 0:
+        raise InputError(f"benchmark {name!r}: task 1 has no image to evaluate on")
+    for images in (task.train, evaluation):
+        try:
+            made = images.prepare(images.pixels(rows), generator)
+        except Exception as error:  # the transforms are the module's, too
+            raise InputError(f"benchmark {name!r}: transforms failed ({_what(error)})") from error
+        shape = (len(rows), reads.channels, reads.size, reads.size)
+        if not isinstance(made, Tensor) or made.shape != shape or not bool(torch.isfinite(made).all()):
+            got = f"{tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+            raise InputError(f"benchmark {name!r}: transforms must give finite {shape} for the backbone, got {got}")
+    first, second = task.train.images, evaluation.images
+    if isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second):
+        raise InputError(f"benchmark {name!r}: load returns the same images for both parts")
+
+
+def _what(error: BaseException) -> str:
+    """Return in one line what was raised, and in which file and line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        where = f" in {error.filename}, line {error.lineno}"
+    said = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}{f': {said}' if said else ''}{where}"
+
+
+def _require_protocol(name: str, source: BenchmarkSource) -> None:
+    names = source.class_names
+    problem = None
+    if not isinstance(names, tuple) or not all(isinstance(each, str) and each for each in names):
+        problem = "class_names must be a tuple of names"
+    elif len(set(names)) < len(names) or len(names) < 2:
+        problem = f"class_names must be at least 2 different ones, got {len(names)}, {len(set(names))} different"
+    elif not _is_whole(source.num_tasks, 1, len(names) // 2):
+        problem = f"num_tasks must be from 1 to {len(names) // 2}, 2 classes each, got {source.num_tasks!r}"
+    elif not (_is_whole(source.epochs, 1, 100_000) and _is_whole(source.batch_size, 1, 1_000_000)):
+        problem = f"epochs and batch_size must be at least 1, got {source.epochs!r} and {source.batch_size!r}"
+    elif not callable(source.load) or not callable(source.transforms):
+        problem = "load and transforms must be functions"
+    elif not isinstance(source.backbone, str):
+        problem = f"backbone must be a name, got {type(source.backbone).__name__}"
+    if problem is not None:
+        raise InputError(f"benchmark {name!r}: {problem}")
+
+
+def _is_whole(value: object, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _checked(name: str, source: BenchmarkSource) -> Callable[[Part], Rows]:
+    def load(part: Part) -> Rows:
+        try:
+            loaded = source.load(part)
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise InputError(f"benchmark {name!r}: load({part!r}) failed ({_what(error)})") from error
+        if problem := _problem(loaded, len(source.class_names)):
+            raise InputError(f"benchmark {name!r}: load({part!r}) {problem}")
+        return loaded
+
+    return load
+
+
+def _problem(loaded: object, classes: int) -> str | None:
+    """Say what is wrong with one part of a dataset; None if nothing is."""
+    if not isinstance(loaded, tuple) or len(loaded) != 2:
+        return f"must return images and labels, got {type(loaded).__name__}"
+    images, labels = loaded
+    if isinstance(images, Tensor):
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
+            got = f"{images.dtype} {tuple(images.shape)}"
+            return f"must return uint8 images (n, c, h, w) with 1 or 3 channels, at least one, got {got}"
+    elif not (hasattr(images, "image") and hasattr(images, "digest")):  # of `StoredImages`
+        return f"must return images as a tensor, got {type(images).__name__}"
+    if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != (len(images),):
+        got = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+        return f"must return int64 labels ({len(images)},), one for each image, got {got}"
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        return f"must return labels from 0 to {classes - 1}, got {int(labels.min())} to {int(labels.max())}"
+    return None
