@@ -11,7 +11,7 @@ from .files import (
     replace_text,
     trial_name,
 )
-from .insight import ENOUGH, importances, rank_correlations
+from .insight import ENOUGH, Importance, importances, rank_correlations
 from .lock import driver_lock, is_driven
 from .protocol import ExperimentProtocol, protocol_of
 from .record import Record
@@ -29,6 +29,7 @@ __all__ = [
     "DEFAULT_STORE_GIGABYTES",
     "ENOUGH",
     "ExperimentProtocol",
+    "Importance",
     "Plan",
     "Record",
     "Resources",
