@@ -13,7 +13,7 @@ from tests.support.imports import ROOT, SOURCES, circle, imports
 FLOORS = [
     {"cli"},
     {"campaigning"},
-    {"api", "comparison"},
+    {"api", "comparison", "reporting"},
     {"driving", "composing"},
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},

@@ -1,0 +1,56 @@
+"use strict";
+const PRINTED = 640; // pixels that a plot takes on paper
+
+// Drawn when it comes near the window: a page of many cells opens at once.
+function draw(figure) {
+  const canvas = figure.querySelector(".canvas");
+  if (canvas.dataset.drawn) return;
+  canvas.dataset.drawn = "yes";
+  const content = JSON.parse(figure.querySelector("script").textContent);
+  content.layout.dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
+  Plotly.newPlot(canvas, content.data, content.layout, { displayModeBar: false, responsive: true });
+}
+
+const plots = document.querySelectorAll(".plot");
+const near = new IntersectionObserver(
+  (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
+  { rootMargin: "600px" },
+);
+plots.forEach((figure) => near.observe(figure));
+
+// A link from the table opens the cell that it leads to.
+function openTarget() {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target && target.matches("details")) {
+    target.open = true;
+    target.scrollIntoView();
+  }
+}
+addEventListener("hashchange", openTarget);
+openTarget();
+
+addEventListener("beforeprint", () => {
+  document.querySelectorAll("details").forEach((cell) => (cell.open = true));
+  plots.forEach((figure) => {
+    draw(figure);
+    const wide = figure.closest(".slices") ? PRINTED / 3 : PRINTED;
+    Plotly.relayout(figure.querySelector(".canvas"), { width: wide, autosize: false });
+  });
+});
+addEventListener("afterprint", () => {
+  plots.forEach((figure) => Plotly.relayout(figure.querySelector(".canvas"), { width: null, autosize: true }));
+});
+
+document.querySelectorAll(".copy").forEach((figure) => {
+  const button = figure.querySelector("button");
+  const text = figure.querySelector("pre");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(text); // no clipboard for a page from disk: at least it is selected
+      button.textContent = "Selected";
+    }
+  });
+});
