@@ -10,6 +10,7 @@ import optuna
 import plotly.graph_objects as go
 
 from search_spaces import Range
+from tausearch.reporting.insight_plots import importances_plot, trust_plot
 from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, hovering, make_plot, ticks
 from tausearch.reporting.searched import Searched
 from tausearch.runs import TrialSummary
@@ -34,11 +35,11 @@ def search_plots(searched: Searched) -> Iterator[Plot]:
     if any(trial.rows and trial.status != "failed" for trial in searched.trials):
         yield _by_task(searched)
     if searched.importances:
-        yield _importances(searched)
+        yield importances_plot(searched)
     if len(searched.importances) > 1:
         yield from _contour(searched, *list(searched.importances)[:2])
     if searched.correlations:
-        yield _trust(searched)
+        yield trust_plot(searched)
 
 
 def slice_plots(searched: Searched) -> Iterator[Plot]:
@@ -134,31 +135,6 @@ def _pairs(searched: Searched) -> Iterator[tuple[TrialSummary, optuna.trial.Froz
     return zip(searched.trials, searched.study.get_trials(deepcopy=False), strict=True)
 
 
-def _importances(searched: Searched) -> Plot:
-    found = searched.importances
-    names = list(found)[::-1]
-    bars = go.Bar(
-        y=names,
-        x=[found[name].share for name in names],
-        orientation="h",
-        marker={"color": ACCENT},
-        error_x={
-            "type": "data",
-            "symmetric": False,
-            "array": [found[name].high - found[name].share for name in names],
-            "arrayminus": [found[name].share - found[name].low for name in names],
-            "color": FAINT,
-        },
-        **hovering([f"{name}: {found[name].text()}" for name in names]),
-    )
-    figure = go.Figure(bars)
-    figure.update_xaxes(range=[0, 1.02], title="share")
-    figure.update_yaxes(type="category")
-    shares = "; ".join(f"{name} {each.text()}" for name, each in found.items())
-    text = f"What sets the best trials apart (PED-ANOVA), with 90 % intervals over resampled trials: {shares}."
-    return make_plot(figure, "Importances", text, height=90 + 34 * len(names))
-
-
 def _contour(searched: Searched, first: str, second: str) -> Iterator[Plot]:
     """Draw the two hyperparameters that matter most, if each was tried at more than one value."""
     if any(len({trial.hyperparameters[name] for trial in searched.finished}) < 2 for name in (first, second)):
@@ -177,26 +153,6 @@ def _contour(searched: Searched, first: str, second: str) -> Iterator[Plot]:
     figure.update_yaxes(**_ticks(shown, figure.layout.yaxis.title.text))
     text = f"Final accuracy over {first} and {second}, between the points of {every} finished trials."
     yield make_plot(figure, "The two that matter most", text, height=340)
-
-
-def _trust(searched: Searched) -> Plot:
-    found = searched.correlations
-    line = go.Scatter(
-        x=list(found),
-        y=list(found.values()),
-        mode="lines+markers",
-        line={"color": ACCENT},
-        **hovering([f"after task {k}: {value:.2f}" for k, value in found.items()]),
-    )
-    figure = go.Figure(line)
-    figure.update_xaxes(title="after task", dtick=max(1, math.ceil(searched.spec.steps / _TICKS)))
-    figure.update_yaxes(title="rank correlation", range=[-1.05, 1.05])
-    values = ", ".join(f"{k}: {value:.2f}" for k, value in found.items())
-    text = (
-        "How far the order of trials after task k tells their order at the end (Spearman's rank correlation, over"
-        f" {len(searched.finished)} finished trials): {values}. Near 1, stopping early can be trusted; near 0, not."
-    )
-    return make_plot(figure, "Early stopping's trust", text, height=260)
 
 
 def _span(searched: Searched, name: str) -> str:
