@@ -1,4 +1,5 @@
 from .best import BestFile, best_of_all, load_best, start_of
+from .dashboard import dashboard_of
 from .keeping import BestListener, write_best
 from .sources import FixedSource, OptunaSource, TrialSource
 from .spaces import defaults, require_runs, running_method, space_of
@@ -15,6 +16,7 @@ __all__ = [
     "StudyMirror",
     "TrialSource",
     "best_of_all",
+    "dashboard_of",
     "defaults",
     "load_best",
     "require_runs",

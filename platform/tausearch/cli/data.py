@@ -25,7 +25,7 @@ def data(context: typer.Context, data_root: DataRootOption = None, json: JsonOpt
     if context.invoked_subcommand is not None:
         return
     from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
-    from tausearch.cli.show_data import show_states
+    from tausearch.cli.show_stored import show_states
 
     states = dataset_states(data_root)
     if json:
@@ -45,7 +45,7 @@ def check(
 ) -> None:
     """Read every image once and name each that cannot be read; of prepared data, every file is compared too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
-    from tausearch.cli.show_data import show_check
+    from tausearch.cli.show_stored import show_check
 
     root, as_json = _inherited(context, data_root, json)
     found = check_dataset(benchmark, root, variant, partial)

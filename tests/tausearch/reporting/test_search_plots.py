@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from search_spaces import Choices, Range
-from tausearch.reporting.plots import AccuracyAxis, Plot, ticks
+from tausearch.reporting.plots import AccuracyAxis, Plot, make_plot, ticks
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
 from tausearch.runs import RunDirectory, Storage, importances, read_spec, read_status
@@ -145,6 +146,12 @@ def test_many_trials_make_no_large_page(tmp_path: Path) -> None:
     plots = plots_of(directory)
     assert sum(len(plot.figure) for plot in plots.values()) < 600_000
     assert "of the best 100 finished trials" in plots["The two that matter most"].text
+
+
+def test_no_text_of_a_figure_ends_the_script_that_it_stands_in() -> None:
+    plot = make_plot(go.Figure(go.Scatter(x=[1], y=[1], name="</script><b>")), "a &lt; b", "c &amp; d")
+    assert "<" not in plot.figure and figure(plot)["data"][0]["name"] == "</script><b>"
+    assert (plot.title, plot.text) == ("a < b", "c & d")
 
 
 def test_ticks_of_logarithmic_axes_have_room() -> None:
