@@ -31,6 +31,7 @@ def dashboard_of(storage: Storage) -> tuple[Callable[..., None], list[InputError
         from optuna_dashboard import run_server
     except ImportError:
         raise InputError("--optuna: optuna-dashboard is not installed; pip install optuna-dashboard") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     studies = optuna.storages.InMemoryStorage()
     _, faults = storage.read_each(partial(_add, studies))
     if not studies.get_all_studies():

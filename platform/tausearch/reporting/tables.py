@@ -67,8 +67,7 @@ def trials_table(status: RunStatus) -> Table:
     rows = tuple(_trial_row(trial, spec, names, searching) for trial in status.trials)
     best = None if status.best is None or not searching else status.best.number
     marked = frozenset(place for place, trial in enumerate(status.trials) if trial.number == best)
-    table = Table("trials" if searching else "seeds", header, rows, marked)
-    return table if any(row[-1] for row in rows) else _without_last(table)
+    return _without_empty(Table("trials" if searching else "seeds", header, rows, marked))
 
 
 def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
@@ -163,8 +162,11 @@ def _trial_row(trial: TrialSummary, spec: RunSpec, names: MetricNames, searching
     )
 
 
-def _without_last(table: Table) -> Table:
-    return Table(table.title, table.header[:-1], tuple(row[:-1] for row in table.rows), table.marked)
+def _without_empty(table: Table) -> Table:
+    """Leave out columns that are empty in every row: an error of no trial, a metric that older versions lack."""
+    kept = [place for place in range(len(table.header)) if any(row[place] for row in table.rows)]
+    rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
+    return Table(table.title, tuple(table.header[place] for place in kept), rows, table.marked)
 
 
 def _value(value: Scalar) -> str:

@@ -137,7 +137,9 @@ def browser(profile: Path) -> Iterator[Page]:
     os.close(theirs_in)
     os.close(theirs_out)
     try:
-        yield Page(ours_out, ours_in)
+        page = Page(ours_out, ours_in)
+        yield page
+        page.call("Browser.close")
     finally:
         process.terminate()
         process.wait(_WAIT)
