@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
 ACCENT, BEST, FAINT = "#3f83c8", "#d9730d", "#8b929c"  # each can be told from a white page and from a dark one
@@ -59,13 +61,38 @@ def make_plot(figure: go.Figure, title: str, text: str, height: int = 300) -> Pl
     )
     figure.update_xaxes(automargin=True, zeroline=False, gridcolor=FAINT, title_standoff=8)
     figure.update_yaxes(automargin=True, zeroline=False, gridcolor=FAINT, title_standoff=8)
-    # Inside a script element `<` alone could end it; in JSON it occurs in strings alone.
-    return Plot(unescape(title), unescape(text), str(figure.to_json()).replace("<", "\\u003c"), height)
+    return Plot(unescape(title), unescape(text), script_json(_plain(figure.to_plotly_json())), height)
+
+
+def script_json(content: Any) -> str:
+    """Return plain values as JSON that can stand in a script element.
+
+    `<` alone could end the element; in JSON it occurs in strings alone.
+    """
+    return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _plain(value: Any) -> Any:
+    """Return a figure's content as plain values, with six digits: a page of a hundred cells must stay small."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value
 
 
 def hovering(texts: str | Sequence[str]) -> dict[str, Any]:
     """Return what makes a trace show these texts, and nothing else, where the pointer is."""
     return {"hovertext": texts, "hoverinfo": "text"}
+
+
+def pointing(trials: int | Sequence[int]) -> dict[str, Any]:
+    """Return what makes a trace show trials where the pointer is; the page has what each of them says, once."""
+    return {"hovertext": trials, "hoverinfo": "text", "meta": "trials"}
 
 
 def ticks(values: Sequence[float], *, log: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from search_spaces import Range
 from tausearch.reporting.insight_plots import importances_plot, trust_plot
-from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, hovering, make_plot, ticks
+from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, make_plot, pointing, ticks
 from tausearch.reporting.searched import Searched
 from tausearch.runs import TrialSummary
 
@@ -55,7 +55,7 @@ def slice_plots(searched: Searched) -> Iterator[Plot]:
             trace.update(y=[axis.edge if off else value for off, value in zip(below, trace.y, strict=True)])
             trace.marker.update(symbol=["triangle-down" if off else "circle" for off in below], size=8)
             trace.marker.update(colorscale=SCALE, showscale=False, line={"width": 0})
-            trace.update(**hovering([searched.hover(trial) for trial in shown]))
+            trace.update(**pointing([trial.number for trial in shown]))
         figure.update_yaxes(range=axis.range)
         figure.update_xaxes(title=None, **_ticks(searched, name))
         yield make_plot(figure, name, _span(searched, name), height=230)
@@ -67,7 +67,7 @@ def _history(searched: Searched) -> Plot:
     points, best = figure.data[:2]
     points.update(
         x=[trial.number for trial in searched.finished], name="trial", marker={"color": ACCENT, "size": 8}
-    ).update(**hovering([searched.hover(trial) for trial in searched.finished]))
+    ).update(**pointing([trial.number for trial in searched.finished]))
     best.update(x=[searched.trials[place].number for place in best.x], name="best so far", hoverinfo="skip")
     best.update(line={"color": BEST, "shape": "hv"})
     figure = go.Figure([points, best, *_off_the_axis(searched, axis)], figure.layout)
@@ -91,7 +91,7 @@ def _off_the_axis(searched: Searched, axis: AccuracyAxis) -> Iterator[go.Scatter
                 mode="markers",
                 name=name,
                 marker={"symbol": symbol, "color": colour, "size": 9},
-                **hovering([searched.hover(trial) for trial in trials]),
+                **pointing([trial.number for trial in trials]),
             )
 
 
@@ -120,7 +120,7 @@ def _by_task(searched: Searched) -> Plot:
             line={"color": BEST if chosen else FAINT if stopped else ACCENT, "width": 2.5 if chosen else 1.2},
             opacity=1 if chosen else 0.6,
             marker={"size": 5},
-            **hovering(searched.hover(trial)),
+            **pointing(trial.number),
         )
     axis = AccuracyAxis.of([value for trace in figure.data for value in trace.y])
     figure.update_yaxes(title="average accuracy (%)", range=axis.range)
@@ -147,7 +147,7 @@ def _contour(searched: Searched, first: str, second: str) -> Iterator[Plot]:
     surface.update(zauto=False, zmin=max(axis.floor, min(_values(shown.finished))), zmax=max(_values(shown.finished)))
     surface.update(colorscale=SCALE, reversescale=False, colorbar={"title": "%", "thickness": 12})
     points.update(marker={"color": "#ffffff", "size": 7, "line": {"color": "#1f2733", "width": 1.5}})
-    points.update(**hovering([shown.hover(trial) for trial in shown.finished]))
+    points.update(**pointing([trial.number for trial in shown.finished]))
     every = f"the best {len(best)}" if len(best) < len(searched.finished) else "all"
     figure.update_xaxes(**_ticks(shown, figure.layout.xaxis.title.text))
     figure.update_yaxes(**_ticks(shown, figure.layout.yaxis.title.text))

@@ -11,7 +11,7 @@ from pathlib import Path
 from tausearch.composing import read_compositions, read_edit
 from tausearch.reporting import tables
 from tausearch.reporting.final_plots import time_plot
-from tausearch.reporting.plots import Plot
+from tausearch.reporting.plots import Plot, script_json
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
 from tausearch.reporting.tables import Table
@@ -51,6 +51,7 @@ class RunView:
         facts: What it is and how far it has come: name to text.
         plots: Large plots, in order.
         slices: Small plots, side by side.
+        hover: What each trial says where the pointer is, by number; JSON.
         tables: Tables, in order.
         best_file: The text of the best file; empty if there is none.
         trials: The table of trials or seeds; None until the record is read.
@@ -62,6 +63,7 @@ class RunView:
     facts: dict[str, str] = field(default_factory=dict)
     plots: list[Plot] = field(default_factory=list)
     slices: list[Plot] = field(default_factory=list)
+    hover: str = "{}"
     tables: list[Table] = field(default_factory=list)
     best_file: str = ""
     trials: Table | None = None
@@ -123,6 +125,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
     searched = Searched.of(status)
+    shown.hover = script_json({trial.number: searched.hover(trial) for trial in searched.trials})
     with view.noting(f"plots of {directory.name}"):
         shown.plots.extend(search_plots(searched))
     with view.noting(f"slices of {directory.name}"):

@@ -32,6 +32,7 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
         self.plots: list[dict[str, Any]] = []
+        self.says: list[dict[str, str]] = []
         self.rows: list[list[str]] = []
         self._inside: list[str] = []
         self.feed(re.sub(r"<script>.*?</script>", "", file.read_text(encoding="utf-8"), flags=re.DOTALL))
@@ -51,7 +52,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         inside = self._inside[-1] if self._inside else ""
         if inside == "script":
-            self.plots.append(json.loads(data))
+            (self.says if self.tags[-1][1].get("class") == "trials" else self.plots).append(json.loads(data))
             return
         self.texts.append(data)
         if {"td", "th"} & set(self._inside):
@@ -161,11 +162,11 @@ def test_texts_stay_texts(storage: Storage, tmp_path: Path) -> None:
     directory.best_file.write_text(f"# {HOSTILE}\n", encoding="utf-8")
     page = report([ReportCell(HOSTILE, HOSTILE, directory, None, HOSTILE)], tmp_path)
     assert "cannot be" not in page.text and len(page.plots) == 8
-    assert page.count("img") == 0 and page.count("script") == len(page.plots)
-    assert all(had == {"type": "application/json"} for name, had in page.tags if name == "script")
+    assert page.count("img") == 0 and page.count("script") == len(page.plots) + 1
+    assert all(had["type"] == "application/json" for name, had in page.tags if name == "script")
     assert page.text.count(HOSTILE) > 8
     # Nor does plotly, which reads markup, get any of it.
-    drawn = json.dumps(page.plots)
+    drawn = json.dumps([*page.plots, *page.says])
     assert "<img" not in drawn and "<script" not in drawn and "&lt;script" in drawn
 
 

@@ -7,6 +7,11 @@ function draw(figure) {
   if (canvas.dataset.drawn) return;
   canvas.dataset.drawn = "yes";
   const content = JSON.parse(figure.querySelector("script").textContent);
+  const says = JSON.parse(figure.closest(".run").querySelector(".trials").textContent);
+  for (const trace of content.data.filter((each) => each.meta === "trials")) {
+    trace.hovertext = [trace.hovertext].flat().map((number) => says[number]);
+    if (trace.hovertext.length === 1) trace.hovertext = trace.hovertext[0]; // of a whole line
+  }
   content.layout.dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
   Plotly.newPlot(canvas, content.data, content.layout, { displayModeBar: false, responsive: true });
 }
