@@ -68,7 +68,7 @@ class Page:
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         self.call("Page.navigate", url=file.as_uri())
-        self.until("document.readyState === 'complete'")
+        self.until("document.readyState === 'complete' && typeof Plotly === 'object'")
 
     def open(self, file: Path, width: int, *, dark: bool = False) -> None:
         """Open a file in a window of that width, all of its cells and plots."""

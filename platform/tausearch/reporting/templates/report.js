@@ -16,12 +16,22 @@ function draw(figure) {
   Plotly.newPlot(canvas, content.data, content.layout, { displayModeBar: false, responsive: true });
 }
 
+// Plotly is in the page, packed: a script that is unpacked and added runs at once.
+async function unpackPlotly() {
+  const packed = atob(document.getElementById("plotly").textContent);
+  const bytes = Uint8Array.from(packed, (each) => each.charCodeAt(0));
+  const script = document.createElement("script");
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  script.textContent = await new Response(unpacked).text();
+  document.head.append(script);
+}
+
 const plots = document.querySelectorAll(".plot");
 const near = new IntersectionObserver(
   (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => draw(entry.target)),
   { rootMargin: "600px" },
 );
-plots.forEach((figure) => near.observe(figure));
+unpackPlotly().then(() => plots.forEach((figure) => near.observe(figure)));
 
 // A link from the table opens the cell that it leads to.
 function openTarget() {
@@ -36,6 +46,7 @@ openTarget();
 
 addEventListener("beforeprint", () => {
   document.querySelectorAll("details").forEach((cell) => (cell.open = true));
+  if (!window.Plotly) return; // not unpacked yet: the tables are printed
   plots.forEach((figure) => {
     draw(figure);
     const wide = figure.closest(".slices") ? PRINTED / 3 : PRINTED;
@@ -43,6 +54,7 @@ addEventListener("beforeprint", () => {
   });
 });
 addEventListener("afterprint", () => {
+  if (!window.Plotly) return;
   plots.forEach((figure) => Plotly.relayout(figure.querySelector(".canvas"), { width: null, autosize: true }));
 });
 
