@@ -14,7 +14,7 @@ FLOORS = [
     {"cli"},
     {"showing"},
     {"campaigning"},
-    {"api", "comparison"},
+    {"api", "comparison", "reporting"},
     {"driving", "composing", "replaying"},
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},

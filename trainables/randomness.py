@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # takes seconds to import; whoever only derives a seed must not
+    import torch
 
 
 def derive_seed(seed: int, *labels: str | int) -> int:
@@ -19,4 +21,6 @@ def make_generator(seed: int, *labels: str | int) -> torch.Generator:
     Because each stage of each task has a generator of its own, what one stage draws never shifts another's numbers:
     pre-consolidation can be read from the store, and a trial resumed at task t needs no saved random state.
     """
+    import torch
+
     return torch.Generator().manual_seed(derive_seed(seed, *labels))

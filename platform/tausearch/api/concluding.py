@@ -64,7 +64,7 @@ def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
 
     mattered = importances(SearchStudy(spec, trials).optuna)
     correlations = rank_correlations(trials, spec.steps, spec.metrics)
-    metrics = {f"importance/{name}": share for name, share in mattered.items()}
+    metrics = {f"importance/{name}": each.share for name, each in mattered.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     try:
         return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures)

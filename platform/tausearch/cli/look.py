@@ -248,10 +248,14 @@ def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
 @app.command()
 def ui(
     port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
+    optuna: Annotated[bool, typer.Option("--optuna", help="Open optuna-dashboard on the searches instead.")] = False,
     storage: StorageOption = DEFAULT_STORAGE,
 ) -> None:
     """Open MLflow's pages on loopback, until Ctrl-C."""
     root = open_storage(storage, write=False)
+    if optuna:
+        _open_dashboard(root, port)
+        return
     if not root.mlflow_file.exists():
         raise InputError(f"--storage {root.root}: {_tracked_elsewhere(root) or 'has no runs yet'}")
     _require_free(port)
@@ -263,6 +267,16 @@ def ui(
     mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
     os.execv(sys.executable, [*mlflow, *stores])
+
+
+def _open_dashboard(root: Storage, port: int) -> None:
+    from tausearch.choosing import dashboard_of  # Optuna takes a second to import; --help must not
+
+    serve, faults = dashboard_of(root)
+    say_unreadable(*faults)
+    _require_free(port)
+    print(f"optuna-dashboard: http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
+    serve(host="127.0.0.1", port=port)
 
 
 def _tracked_elsewhere(root: Storage) -> str | None:

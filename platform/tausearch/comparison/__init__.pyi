@@ -1,9 +1,10 @@
 from .ablating import AblationRow, ablations, as_ablation_text, show_ablations
+from .cells import Sheet, comparison_sheets
 from .command import as_texts, show_comparison, show_transfer
 from .editing import EditRow, as_edit_text, compare_edits, show_edits
 from .printing import FORMS, Form
 from .rows import Comparison, ComparisonRow, compare
-from .runs import FinalRun, read_final_runs
+from .runs import FinalRun, read_final_run, read_final_runs
 from .transferring import TransferCell, TransferMatrix, transfer
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "FORMS",
     "FinalRun",
     "Form",
+    "Sheet",
     "TransferCell",
     "TransferMatrix",
     "ablations",
@@ -22,6 +24,8 @@ __all__ = [
     "as_texts",
     "compare",
     "compare_edits",
+    "comparison_sheets",
+    "read_final_run",
     "read_final_runs",
     "show_ablations",
     "show_comparison",

@@ -68,7 +68,7 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[I
         Those with results, oldest first; the names of those without: unfinished, or no seed of which finished; and why
         runs are left out that cannot be read.
     """
-    read, faults = storage.read_each(_read)
+    read, faults = storage.read_each(read_final_run)
     found = [run for _, run in read if run is not None]
     without = [spec.name for spec, run in read if run is None and spec.purpose == "final"]
     return found, without, faults
@@ -106,7 +106,15 @@ def protocol_text(protocol: ExperimentProtocol) -> str:
     return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision]), *orders])
 
 
-def _read(directory: RunDirectory) -> tuple[RunSpec, FinalRun | None]:
+def read_final_run(directory: RunDirectory) -> tuple[RunSpec, FinalRun | None]:
+    """Read a run.
+
+    Returns:
+        Its specification, and what it is as a final run: None if it is none, or has no results yet.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
     spec = read_spec(directory)
     if spec.purpose == "search":
         return spec, None

@@ -1,5 +1,6 @@
 from .analysing import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
-from .editing import EditedSeed, EditResult, edit_pools, evaluations, read_edit
+from .edited import EditedSeed, EditResult, read_edit
+from .editing import edit_pools, evaluations
 from .evaluating import LINEAR, Rule, evaluate
 from .exporting import FORMS, Form, about, chosen_forms, export, require_empty
 from .pooling import Pools, make_pools, require_alike

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tausearch.composing.editing import EditResult, read_edit
+from tausearch.composing.edited import EditResult, read_edit
 from tausearch.composing.results import EDIT, CompositionResult, read_compositions
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
 from tausearch.screen import chatter_to

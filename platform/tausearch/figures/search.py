@@ -14,13 +14,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from search_spaces import Dimension, Range
 from tausearch.figures.style import WIDE, new_figure, one_pair_of_axes, save
-from tausearch.runs import TrialSummary
+from tausearch.runs import Importance, TrialSummary
 
 
 def draw_search(
     trials: Sequence[TrialSummary],
     space: Mapping[str, Dimension],
-    importances: Mapping[str, float],
+    importances: Mapping[str, Importance],
     correlations: Mapping[int, float],
     folder: Path,
 ) -> list[Path]:
@@ -29,7 +29,7 @@ def draw_search(
     Args:
         trials: The trials of the search.
         space: The search space: hyperparameter to its dimension.
-        importances: Hyperparameter to its share of the variance, from `runs.importances`.
+        importances: Hyperparameter to its importance, from `runs.importances`.
         correlations: Task k to the rank correlation, from `runs.rank_correlations`.
         folder: The folder to write to; made if missing.
 
@@ -120,12 +120,14 @@ def _few_ticks(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _bars(importances: Mapping[str, float]) -> Figure:
+def _bars(importances: Mapping[str, Importance]) -> Figure:
     figure, axes = one_pair_of_axes((WIDE[0], 1.2 + 0.45 * len(importances)))
     names = list(importances)[::-1]
-    bars = axes.barh(names, [importances[name] for name in names])
+    shown = [importances[name] for name in names]
+    beyond = [[each.share - each.low for each in shown], [each.high - each.share for each in shown]]
+    bars = axes.barh(names, [each.share for each in shown], xerr=beyond, error_kw={"ecolor": "0.35", "capsize": 3})
     axes.bar_label(bars, fmt="%.2f", padding=3)
-    axes.set(xlabel="share of the variance of final accuracy (fANOVA)", xlim=(0, 1.1))
+    axes.set(xlabel="share of what sets the best trials apart (PED-ANOVA), with its 90 % interval", xlim=(0, 1.15))
     return figure
 
 

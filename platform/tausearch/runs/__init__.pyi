@@ -11,7 +11,7 @@ from .files import (
     replace_text,
     trial_name,
 )
-from .insight import ENOUGH, ProtocolChoice, importances, protocol_choices, rank_correlations
+from .insight import ENOUGH, Importance, ProtocolChoice, importances, protocol_choices, rank_correlations
 from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of
 from .record import Record
@@ -41,6 +41,7 @@ __all__ = [
     "ENOUGH",
     "DataFacts",
     "ExperimentProtocol",
+    "Importance",
     "KnownPoint",
     "Plan",
     "Record",

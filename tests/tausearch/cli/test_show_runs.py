@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tausearch.showing import show_status
 
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_status
 from tausearch.runs.creating import create
+from tausearch.showing import show_status
 from tests.support.trials import make_trial
 
 

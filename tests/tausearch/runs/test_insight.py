@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+import numpy as np
+import optuna
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -45,9 +47,45 @@ def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
 def test_importance_finds_what_mattered(spec: RunSpec) -> None:
     trials = search_of([90.0] * 12, [10.0 + 5 * n for n in range(12)])
     found = importances(SearchStudy(spec, trials).optuna)
-    assert sum(found.values()) == pytest.approx(1) and found["alpha"] > 0.9
+    assert sum(each.share for each in found.values()) == pytest.approx(1) and found["alpha"].share > 0.9
     assert found == importances(SearchStudy(spec, trials).optuna)
     assert importances(SearchStudy(spec, trials[:3]).optuna) == {}
+    assert importances(SearchStudy(spec, search_of([90.0] * 6, [70.0] * 6)).optuna) == {}  # all equally good
+    stopped = [make_trial(12 + number, tasks=1, status="pruned") for number in range(6)]
+    for trial in stopped:
+        trial.hyperparameters["alpha"] = 0.2
+    assert importances(SearchStudy(spec, [*trials, *stopped]).optuna) == found  # what did not end has no say
+
+
+def random_study(trials: int, seed: int) -> optuna.Study:
+    """Uniform points on the unit cube; the value is 3 strong + weak + noise, and has nothing of idle."""
+    draw = np.random.default_rng(seed)
+    distributions = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("idle", "strong", "weak")}
+    study = optuna.create_study(direction="maximize")
+    for _ in range(trials):
+        point = {name: float(draw.uniform()) for name in distributions}
+        value = 3 * point["strong"] + point["weak"] + 0.3 * float(draw.normal())
+        study.add_trial(optuna.trial.create_trial(params=point, distributions=distributions, value=value))
+    return study
+
+
+def test_importances_order_what_is_known_and_say_how_sure_they_are() -> None:
+    many, few = importances(random_study(200, seed=0)), importances(random_study(12, seed=0))
+    assert list(many) == ["strong", "weak", "idle"]
+    assert many["strong"].share > 0.6 and many["idle"].share < 0.05
+    assert many["strong"].low > many["weak"].high  # 200 trials tell them apart, 12 do not
+    assert few["strong"].low < max(few["weak"].high, few["idle"].high)
+    for found in (many, few):
+        assert all(0 <= each.low <= each.share <= each.high <= 1 for each in found.values())
+
+
+def test_a_minimised_study_has_its_best_trials_at_the_other_end() -> None:
+    upwards = random_study(60, seed=1)
+    downwards = optuna.create_study(direction="minimize")
+    for trial in upwards.trials:
+        trial.value = -trial.value
+        downwards.add_trial(trial)
+    assert importances(downwards) == importances(upwards)
 
 
 def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""The command that writes the report of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tausearch.cli.options import JsonOption, StorageOption, app
+from tausearch.runs import DEFAULT_STORAGE, RunDirectory, open_storage
+from tausearch.screen import print_json
+from trainables.errors import InputError
+
+if TYPE_CHECKING:
+    from tausearch.reporting import AnyTable
+
+
+@app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="Search or final run; each brings the other along.")],
+    output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Write one HTML file that shows a run: plots, tables, the best file; it opens from disk without a network."""
+    from tausearch.reporting import cell_of, write_report  # plotly and Optuna take a second to import
+
+    root = open_storage(storage, write=False)
+    cell = cell_of(root, name)
+    file = output or root.run(name).path / "report.html"
+    comparison = [] if cell.final is None else _beside_the_paper(cell.final)
+    written = write_report(f"{cell.method} on {cell.benchmark}: {name}", [cell], file, comparison=comparison)
+    if json:
+        print_json({"report": str(written)})
+    else:
+        print(f"report: {written}")
+
+
+def _beside_the_paper(final: RunDirectory) -> Sequence[AnyTable]:
+    """Return the final run beside the paper's results, or why it cannot be compared; nothing before it has results."""
+    from tausearch.comparison import compare, comparison_sheets, read_final_run
+    from tausearch.paper import paper_results
+
+    try:
+        _, run = read_final_run(final)
+    except InputError:
+        return []  # the page says why it cannot be read
+    paper = paper_results()
+    compared = [] if run is None else compare([run], paper)
+    return [sheet for each in compared for sheet in comparison_sheets(each, paper)]
