@@ -14,6 +14,7 @@ FLOORS = [
     {"cli"},
     {"campaigning"},
     {"api", "comparison"},
+    {"predicting"},
     {"driving", "composing"},
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},

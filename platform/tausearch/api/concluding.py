@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tausearch.choosing import SearchStudy, write_best
+from tausearch.composing import describe_run
 from tausearch.runs import (
     Conclusion,
     RunDirectory,
@@ -77,5 +78,6 @@ def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[Tria
     if not all_ended(trials, spec.trials):  # results of some of its seeds would be taken for the run's
         return Conclusion(files=(directory.spec_file,))
     summary = write_results(spec, directory, trials)
+    describe_run(directory)
     metrics = {f"{name}/{part}": parts[part] for name, parts in summary.items() for part in ("mean", "std")}
     return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tausearch.choosing import BestFile, best_of_all
-from tausearch.composing import about, find_source
+from tausearch.composing import about_source, find_source, write_card
 from tausearch.runs import RunStatus, Storage, all_statuses
 from tausearch.screen import tool
 from trainables.errors import InputError
@@ -67,7 +67,7 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
             target,
             ignore=shutil.ignore_patterns(".*"),  # hidden: left half written by a process that was killed
         )
-        about([source]).save(target)
+        write_card(target, about_source(source))
     except OSError as error:
         raise InputError(f"--adapters {target}: cannot be made ({error.strerror or 'exists already'})") from error
     return target

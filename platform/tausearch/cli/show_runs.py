@@ -153,6 +153,7 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
+        out.print(f"predict       {tool()} predict {result.name} IMAGES{storage_option}", soft_wrap=True)
     out.print(f"MLflow        {_pages(spec, storage_option)}", soft_wrap=True)
     _show_tracking_error(out, result, storage_option)
 

@@ -1,6 +1,7 @@
 from .composition import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure, write_table
 from .matrix import accuracy_matrix_figure
 from .panels import Line, Panel, draw_panels
+from .predictions import draw_predictions
 from .search import draw_search
 from .style import save
 
@@ -11,6 +12,7 @@ __all__ = [
     "alignment_figure",
     "cosine_figure",
     "draw_panels",
+    "draw_predictions",
     "draw_search",
     "risk_figure",
     "save",

@@ -35,10 +35,21 @@ def decode(content: bytes, name: str) -> Tensor:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
             with Image.open(io.BytesIO(content)) as image:
-                pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+                return _pixels(image)
     except Exception as error:  # Pillow's readers raise many kinds; each means "not a readable image"
         raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+
+
+def as_pixels(image: Image.Image, name: str) -> Tensor:
+    """Return a picture of Pillow as `decode` returns one that is read from a file.
+
+    Raises:
+        InputError: If it is broken, or of a kind whose brightness is not defined.
+    """
+    try:
+        return _pixels(image)
+    except Exception as error:  # a picture that was opened is read here, see above
+        raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
 
 
 def size(content: bytes, name: str) -> tuple[int, int]:
@@ -65,6 +76,11 @@ def encode_png(image: Tensor) -> bytes:
     target = io.BytesIO()
     Image.fromarray(pixels.numpy()).save(target, "PNG")
     return target.getvalue()
+
+
+def _pixels(image: Image.Image) -> Tensor:
+    pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
