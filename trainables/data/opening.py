@@ -64,6 +64,8 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
         source = _from_disk(ref, data_root)
     elif ref.variant is not None or ref.partial:
         raise InputError(f"benchmark {text!r}: variant and partial are for published datasets")
+    elif ref.skip_broken:
+        raise InputError(f"benchmark {text!r}: skip_broken is for images on disk")
     else:
         source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else _from_module(ref.name)
     return _as_asked(source, ref)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tausearch.screen import LongWork
+from tausearch.screen import LongWork, say_unreadable
 from trainables.backbones import InputSpec
 from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.opening import on_disk
-from trainables.data.parts import Part
+from trainables.data.parts import PARTS
 from trainables.data.usable import require_usable
 
 
@@ -30,21 +30,27 @@ class OpenBenchmark:
     ref: BenchmarkRef
     source: BenchmarkSource
     data_root: str | None
-    _required: set[tuple[object, ...]] = field(default_factory=set, compare=False)
+    _required: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict, compare=False)
 
-    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> None:
-        """Make sure, once, that a run can use it: every image that it reads is readable, every class large enough.
+    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> tuple[str, ...]:
+        """Make sure, once, that a run can use it: every image of both parts is readable, every class large enough.
+
+        Of the test images a search learns that they can be decoded, and nothing else: no final run fails on one.
+
+        Returns:
+            A line for each image that cannot be read and is left out.
 
         Raises:
             InputError: If an image cannot be read, or a class has too few images.
         """
-        if (asked := (purpose, split_seed, reads)) in self._required:
-            return
-        parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
-        with LongWork() as work:
-            require_usable(str(self.ref), self.data_root, parts, work.start)
-        build_benchmark(self.source, purpose, split_seed, reads)
-        self._required.add(asked)
+        asked = (purpose, split_seed, reads)
+        if asked not in self._required:
+            with LongWork() as work:
+                left_out = require_usable(str(self.ref), self.data_root, PARTS, work.start)
+            say_unreadable(*(f"left out: {line}" for line in left_out))
+            build_benchmark(self.source, purpose, split_seed, reads)
+            self._required[asked] = tuple(left_out)
+        return self._required[asked]
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]

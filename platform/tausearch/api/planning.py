@@ -66,7 +66,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     require_runs(entry, space, entry.setting(opened.source.spec, backbone))
     storage, given = _given(request, "search", opened, entry)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
-    opened.require("search", request.seed, backbone.input)
+    left_out = opened.require("search", request.seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
@@ -77,6 +77,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         space=space.space,
         start=space.start,
         fixed=space.fixed,
+        left_out=left_out,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
@@ -110,7 +111,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision)
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
     storage, given = _given(request, "final", opened, entry)
-    opened.require("final", protocol.split_seed, backbone.input)
+    left_out = opened.require("final", protocol.split_seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
@@ -120,6 +121,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         source=None if best.selection is None else best.selection.search,
         tuned_on=None if best.selection is None else best.benchmark,
         overrides=overrides,
+        left_out=left_out,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
@@ -166,6 +168,7 @@ def _text_of(request: SearchRequest) -> str:
         epochs=request.epochs,
         variant=request.variant,
         partial=request.partial or None,
+        skip_broken=request.skip_broken or None,
     )
     return str(ref)
 

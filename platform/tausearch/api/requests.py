@@ -86,6 +86,7 @@ class SearchRequest(NewRunRequest):
         epochs: Epochs of fine-tuning per task; by default the benchmark's.
         variant: Variant of a published dataset; see docs/data.md.
         partial: Whether to accept fewer images than were published.
+        skip_broken: Whether to leave out images on disk that cannot be read, which the run then lists.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
     """
 
@@ -107,6 +108,7 @@ class SearchRequest(NewRunRequest):
     epochs: int | None = None
     variant: str | None = None
     partial: bool = False
+    skip_broken: bool = False
     time_budget: float | None = None
 
 

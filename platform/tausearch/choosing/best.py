@@ -55,6 +55,7 @@ class BestFile(Strict):
         protocol: See `ExperimentProtocol`.
         selection: See `Selection`; None if the configuration was not searched.
         versions: Of tausearch, torch, timm and peft.
+        left_out: A line for each image that could not be read and was left out of the search.
     """
 
     schema_version: Literal[1]
@@ -64,6 +65,7 @@ class BestFile(Strict):
     protocol: ExperimentProtocol
     selection: Selection | None
     versions: dict[str, str]
+    left_out: tuple[str, ...] = ()
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
@@ -100,6 +102,7 @@ def _best(spec: RunSpec, hyperparameters: Mapping[str, Scalar], selection: Selec
         protocol=spec.protocol,
         selection=selection,
         versions={name: version(name) for name in ("tausearch", "torch", "timm", "peft")},
+        left_out=spec.left_out,
     )
 
 

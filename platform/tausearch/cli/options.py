@@ -60,4 +60,5 @@ OwnDataRootOption = Annotated[
     typer.Option("--data-root", help="Folder of the published datasets [default: as the search was started with]."),
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
+SkipBrokenOption = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]

@@ -68,6 +68,7 @@ def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[Trial
         "source": spec.source,
         "tuned_on": spec.tuned_on,
         "overrides": spec.overrides,
+        "left_out": spec.left_out,
         "summary": summary,
         "seeds": [{"seed": t.seed, "status": t.status, **{m: t.final.get(m) for m in _METRICS}} for t in trials],
     }

@@ -59,6 +59,7 @@ class RunSpec(Strict):
         data_root: Folder of the published datasets, where the benchmark is one.
         tuned_on: The benchmark of the search named by `source`; None in a search.
         overrides: What a final run has in the place of the chosen values (`--set`).
+        left_out: A line for each image that cannot be read and is left out (`--skip-broken`).
         version: The version of tausearch that made the run.
     """
 
@@ -84,6 +85,7 @@ class RunSpec(Strict):
     data_root: str | None = None
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
+    left_out: tuple[str, ...] = ()
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property

@@ -135,6 +135,56 @@ def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
     assert dataset(tmp_path).manifest() is None
 
 
+@pytest.mark.parametrize("kind", ["folder", "parquet"])
+def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    listed[7]["bytes"] = listed[16]["bytes"] = b"no image"
+    if kind == "folder":
+        put(tmp_path / "data", {f"{CLASSES[row['label']]}/{row['path'][-5:]}": row["bytes"] for row in listed})
+    else:
+        parquet(tmp_path / "data" / "all.parquet", listed, list(CLASSES))
+    text = f"{kind}:{tmp_path}/data?tasks=2"
+    before = {part: get_source(text).load(part) for part in PARTS}
+    with pytest.raises(InputError, match="; --skip-broken leaves out what cannot be read"):
+        require_usable(text, None, PARTS, silent)
+    left_out = require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)
+    assert len(left_out) == 2 and all("cannot be read (not an image)" in line for line in left_out)
+    kept = 0
+    for part in PARTS:
+        images, labels = get_source(f"{text}&skip_broken=yes").load(part)
+        wanted = [row for row in range(len(before[part][1])) if _reads(stored(before[part][0]), row)]
+        assert labels.tolist() == before[part][1][wanted].tolist()
+        for row, there in enumerate(wanted):
+            assert torch.equal(stored(images).image(row), stored(before[part][0]).image(there))
+        kept += len(wanted)
+    assert kept == 22
+    assert require_usable(f"{text}&skip_broken=yes", None, PARTS, never) == left_out  # the note says it, too
+
+
+def _reads(images: Any, row: int) -> bool:
+    try:
+        return images.image(row) is not None
+    except InputError:
+        return False
+
+
+def never(name: str, total: int) -> Any:
+    pytest.fail(f"{name}: a second look")
+
+
+def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refused(tmp_path: Path) -> None:
+    good = images()
+    put(tmp_path, good | {f"cat/{n}.png": b"no image" for n in range(6)})
+    text = f"folder:{tmp_path}?tasks=2"
+    assert len(require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)) == 6
+    with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
+        get_source(f"{text}&skip_broken=yes").load("train")
+    put(tmp_path, good)
+    assert require_usable(text, None, PARTS, silent) == []
+    with pytest.raises(InputError, match="skip_broken is for images on disk"):
+        get_source("digits?skip_broken=yes")
+
+
 def test_every_image_is_looked_at_once_and_not_again(tmp_path: Path) -> None:
     put(tmp_path, images())
     steps: list[str] = []
