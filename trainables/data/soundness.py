@@ -5,11 +5,12 @@ The note has the digest of the files that were looked at, and a line for each th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
-from trainables.data.disk.passes import Tick, each_image
+from trainables.data.disk.passes import Tick, each_image, stored
 from trainables.data.images import StoredImages
 from trainables.errors import InputError
 
@@ -48,6 +49,16 @@ def without(images: StoredImages, labels: torch.Tensor, rows: dict[int, str]) ->
         return images, labels
     kept = torch.tensor([row for row in range(len(labels)) if row not in rows], dtype=torch.int64)
     return images.take(kept), labels[kept]
+
+
+def longest_side(images: torch.Tensor | StoredImages, count: int) -> int:
+    """Return the longest side, pixels, of some images spread over all; those that cannot be read do not count."""
+    whole = stored(images)
+    sides = [0]
+    for row in range(0, len(whole), max(1, len(whole) // count)):
+        with suppress(InputError):
+            sides.append(max(whole.image(row).shape[1:]))
+    return max(sides)
 
 
 def _write(note: Path, lines: list[str]) -> None:

@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.screen import LongWork, say_unreadable
-from trainables.backbones import InputSpec
+from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.opening import on_disk
 from trainables.data.parts import PARTS
+from trainables.data.soundness import longest_side
 from trainables.data.usable import require_usable
+from trainables.errors import NotFetchedError
+
+_SMALL = 64  # pixels of the longest side up to which an image loses little in the embedded backbone's 32
+_LOOKED_AT = 16  # images whose size is asked for
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,35 @@ class OpenBenchmark:
     source: BenchmarkSource
     data_root: str | None
     _required: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict, compare=False)
+
+    def backbone(self, weights: Path | None) -> Backbone:
+        """Return the benchmark's backbone; for small images of one's own the embedded one, where that is out of reach.
+
+        Args:
+            weights: Local weights file of the benchmark's backbone, or None.
+
+        Returns:
+            The backbone; which was taken in the place of another is said.
+
+        Raises:
+            NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
+        """
+        wanted = Backbone(self.source.backbone, weights)
+        if weights is not None or self.ref.path is None:
+            return wanted
+        try:
+            _ = wanted.digest
+        except NotFetchedError:
+            side = longest_side(self.source.load("train")[0], _LOOKED_AT)
+            if side > _SMALL:
+                raise
+            reads = Backbone().input
+            say_unreadable(
+                f"{wanted.name}: its weights cannot be fetched. The images are small ({side} pixels), so the embedded"
+                f" {EMBEDDED} is taken: it reads {reads.size} x {reads.size} grey, colour and finer detail are lost"
+            )
+            return Backbone()
+        return wanted
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> tuple[str, ...]:
         """Make sure, once, that a run can use it: every image of both parts is readable, every class large enough.

@@ -62,7 +62,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     trials = _trial_count(request.trials, algorithm, space.grid_size(), bool(space.space))
     scheduler = _scheduler(request.scheduler, algorithm, _steps(entry, opened))
     weights = None if request.weights is None else Path(request.weights).absolute()
-    backbone = Backbone(request.backbone or opened.source.backbone, weights)
+    backbone = Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
     require_runs(entry, space, entry.setting(opened.source.spec, backbone))
     storage, given = _given(request, "search", opened, entry)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)

@@ -67,7 +67,7 @@ def search(
     continue_: ContinueOption = False,
     space: SpaceOption = None,
     set_: SetOption = None,
-    backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,

@@ -154,7 +154,7 @@ def store(
     json: JsonOption = False,
 ) -> None:
     """List the pre-consolidation store, what trials share, or clear it."""
-    from tausearch.cli import show_store  # torch takes seconds to import; --help must not
+    from tausearch.cli import show_data  # torch takes seconds to import; --help must not
     from trainables.preconsolidation.store import Store
 
     folder = open_storage(storage, write=False).store
@@ -162,9 +162,9 @@ def store(
     removed = shared.shrink(0) if shared and clear else []
     entries = shared.entries() if shared else []
     if json:
-        print_json({"removed": len(removed), "entries": [show_store.entry_as_dict(entry) for entry in entries]})
+        print_json({"removed": len(removed), "entries": [show_data.entry_as_dict(entry) for entry in entries]})
     else:
-        show_store.show_store(entries, removed if clear else None)
+        show_data.show_store(entries, removed if clear else None)
 
 
 @app.command()

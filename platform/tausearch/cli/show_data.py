@@ -1,15 +1,23 @@
-"""Datasets and what a check of them found, for people."""
+"""Datasets and what a check of them found, backbones, the pre-consolidation store: for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from rich.filesize import decimal
 from rich.table import Table
 
-from tausearch.api import CheckResult, DataState
-from tausearch.screen import console
+from tausearch.screen import console, counted, tool
+from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
+
+if TYPE_CHECKING:  # Ray and timm take seconds to import
+    from tausearch.api import CheckResult, DataState
+    from trainables.backbones.offered import Offer
+    from trainables.preconsolidation.store import Entry
 
 
 def show_states(states: Sequence[DataState], root: str | None) -> None:
@@ -33,7 +41,48 @@ def show_check(found: CheckResult) -> None:
     out = console()
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
-    verdict = f"{len(found.faults)} faults" if found.faults else "all of them readable"
+    verdict = counted(len(found.faults), "fault") if found.faults else "all of them readable"
     out.print(
         f"{found.name}: {found.images:,} images in {Path(found.home)} ({found.layout}), {verdict}", soft_wrap=True
     )
+
+
+def show_backbones(offers: Sequence[Offer], word: str) -> None:
+    """Print backbones: without a word those whose weights are here, and how to see the others."""
+    out, table = console(), Table()
+    for column in ("backbone", "reads", "weights"):
+        table.add_column(column, overflow="fold")
+    for each in offers:
+        if word or each.here:
+            where = "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub"
+            table.add_row(each.name, f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}", where)
+    out.print(table)
+    if not word:
+        others = sum(not each.here for each in offers)
+        out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
+        out.print("they are fetched when first used; a local file: --backbone NAME --weights FILE", soft_wrap=True)
+
+
+def entry_as_dict(entry: Entry) -> dict[str, Any]:
+    """Return the plain form of an entry of the pre-consolidation store."""
+    return {"key": entry.path.stem, "bytes": entry.bytes, "used": entry.used, "in_use": entry.in_use, **entry.about}
+
+
+def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> None:
+    """Print what the pre-consolidation store holds, after what was removed from it if that was asked for."""
+    out = console()
+    if removed is not None:
+        size = decimal(sum(entry.bytes for entry in removed))
+        out.print(f"removed {len(removed)} entries, {size}; {len(entries)} in use stay")
+    if not entries:
+        out.print("the store is empty")
+        return
+    first = ("benchmark", "purpose", "backbone", "seed", "task")
+    about = [*first, *sorted({name for entry in entries for name in entry.about} - set(first))]
+    table = Table(*about, "size", "last used", "in use")
+    for entry in reversed(entries):
+        used = datetime.fromtimestamp(entry.used).astimezone().strftime("%Y-%m-%d %H:%M")
+        values = (entry.about.get(name, "") for name in about)
+        table.add_row(*values, decimal(entry.bytes), used, "yes" if entry.in_use else "")
+    out.print(table)
+    out.print(f"{len(entries)} entries, {decimal(sum(entry.bytes for entry in entries))}")
