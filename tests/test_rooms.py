@@ -14,7 +14,7 @@ FLOORS = [
     {"cli"},
     {"campaigning"},
     {"api", "comparison"},
-    {"predicting"},
+    {"predicting", "managing"},
     {"driving", "composing"},
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tausearch.choosing import BestFile, best_of_all
+from tausearch.choosing import BestFile, best_of_all, best_of_run
 from tausearch.composing import about_source, find_source, write_card
 from tausearch.runs import RunStatus, Storage, all_statuses
 from tausearch.screen import tool
@@ -35,7 +35,15 @@ def export_best(
     Raises:
         InputError: If there is none, or the file cannot be written.
     """
-    best = best_of_all(storage, benchmark, method, left_out)
+    return _save(best_of_all(storage, benchmark, method, left_out), target)
+
+
+def export_best_of(storage: Storage, name: str, target: Path) -> BestFile:
+    """Write the best configuration of a search; see `export_best`."""
+    return _save(best_of_run(storage, name), target)
+
+
+def _save(best: BestFile, target: Path) -> BestFile:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         best.save(target)
@@ -60,7 +68,19 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
             f"no finished final run of this configuration of {best.method!r} on {best.benchmark!r} in {storage.root}"
             f" left task vectors; run `{tool()} train` first"
         )
-    source = find_source(storage, runs[-1].spec.name)
+    return export_vectors(storage, runs[-1].spec.name, target)
+
+
+def export_vectors(storage: Storage, name: str, target: Path) -> Path:
+    """Copy the task vectors of a final run; see `export_adapters`.
+
+    Returns:
+        The folder written.
+
+    Raises:
+        InputError: If there is no such run, it has left no task vectors, or the folder exists or cannot be made.
+    """
+    source = find_source(storage, name)
     try:
         shutil.copytree(
             source.folder,

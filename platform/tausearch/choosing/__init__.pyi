@@ -1,4 +1,4 @@
-from .best import BestFile, best_of_all, load_best, start_of
+from .best import BestFile, best_of_all, best_of_run, load_best, start_of
 from .keeping import BestListener, write_best
 from .sources import FixedSource, OptunaSource, TrialSource
 from .spaces import defaults, require_runs, running_method, space_of
@@ -15,6 +15,7 @@ __all__ = [
     "StudyMirror",
     "TrialSource",
     "best_of_all",
+    "best_of_run",
     "defaults",
     "load_best",
     "require_runs",

@@ -16,7 +16,16 @@ from search_spaces.schema import Strict
 from search_spaces.values import ScalarField
 from search_spaces.yaml_text import one_line, parse_yaml
 from tausearch.choosing.spaces import running_method
-from tausearch.runs import ExperimentProtocol, RunSpec, Storage, TrialSummary, all_statuses, replace_text
+from tausearch.runs import (
+    ExperimentProtocol,
+    RunSpec,
+    RunStatus,
+    Storage,
+    TrialSummary,
+    all_statuses,
+    read_status,
+    replace_text,
+)
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.methods import get_method
@@ -163,8 +172,33 @@ def best_of_all(
     ]
     finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
     if not finished:
-        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
-    found = max(finished, key=lambda pair: pair[0])[1]
+        there = sorted({f"{each.spec.benchmark} {each.spec.method}" for each in statuses if _has_found(each)})
+        others = f"; there are searches of: {', '.join(there)}" if there else ""
+        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial{others}")
+    return _best_of(storage, max(finished, key=lambda pair: pair[0])[1])
+
+
+def best_of_run(storage: Storage, name: str) -> BestFile:
+    """Return the best configuration of a search.
+
+    Raises:
+        InputError: If there is no such search, or none of its trials has finished.
+    """
+    found = read_status(storage.run(name))
+    if found.spec.purpose == "final":
+        source = f"; it was tuned by {found.spec.source}" if found.spec.source else ""
+        raise InputError(f"run {name!r}: is a final run, which chooses nothing{source}")
+    if found.best is None:
+        raise InputError(f"run {name!r}: has no finished trial yet")
+    return _best_of(storage, found)
+
+
+def _has_found(found: RunStatus) -> bool:
+    return found.spec.purpose == "search" and found.best is not None
+
+
+def _best_of(storage: Storage, found: RunStatus) -> BestFile:
+    """Return the best file of a search that has a finished trial."""
     directory = storage.run(found.spec.name)
     if directory.best_file.exists():
         return load_best(directory.best_file)

@@ -127,7 +127,8 @@ def extend(
 @app.command()
 def train(
     what: Annotated[
-        list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")
+        list[str],
+        typer.Argument(metavar="FILE | SEARCH | BENCHMARK METHOD", help="Best file, search, or both names."),
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
@@ -207,17 +208,19 @@ def _whole_numbers(text: str) -> list[int]:
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:
-    from tausearch.choosing import best_of_all, load_best  # torch takes seconds to import
+    from tausearch.choosing import best_of_all, best_of_run, load_best  # torch takes seconds to import
     from tausearch.runs import open_storage
     from tausearch.screen import say_unreadable
     from trainables.data import reference
 
     if len(what) == 1:
-        return load_best(what[0])
+        root = open_storage(storage, write=False)
+        is_run = not Path(what[0]).is_file() and root.run_exists(what[0])
+        return best_of_run(root, what[0]) if is_run else load_best(what[0])
     if len(what) == 2:
         benchmark, method = what
         return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method, say_unreadable)
-    raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
+    raise InputError(f"train needs a best file, a search, or a benchmark and a method, got {' '.join(what)}")
 
 
 def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:

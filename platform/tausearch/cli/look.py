@@ -1,4 +1,4 @@
-"""The commands that read what runs left: status, compare, export, spaces, store, sync, ui."""
+"""The commands that read what runs left: status, compare, export, spaces, sync, ui."""
 
 from __future__ import annotations
 
@@ -97,28 +97,52 @@ def compare(
 
 @app.command()
 def export(
-    benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
-    method: Annotated[str, typer.Argument(help="Method.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="RUN | BENCHMARK METHOD", help="Search or final run, or what to look up.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
     adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
-    """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
-    from tausearch.api import export_adapters, export_best  # torch takes seconds to import; --help must not
-    from trainables.data import reference
+    """Write a best configuration to a file, and task vectors to a folder: of a run, or of METHOD on BENCHMARK."""
+    if len(what) > 2:
+        raise InputError(f"export needs a run, or a benchmark and a method, got {' '.join(what)}")
+    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
 
-    root, ref = open_storage(storage, write=False), reference(benchmark)
-    target = output or Path(f"{ref.slug}-{method}.best.yaml")
-    best = export_best(root, str(ref), method, target, say_unreadable)
-    written = {"best_file": str(target)}
-    if adapters is not None:
-        written["adapters"] = str(export_adapters(root, best, adapters))
+    root = open_storage(storage, write=False)
+    if len(what) == 1 and root.run_exists(what[0]) and read_spec(root.run(what[0])).purpose == "final":
+        written = _export_final(root, what[0], output, adapters)
+    else:
+        written = _export_search(root, what, output, adapters)
     if json:
         print_json(written)
     else:
         for kind, path in written.items():
             print(f"{kind.replace('_', ' ')}: {path}")
+
+
+def _export_final(root: Storage, name: str, output: Path | None, adapters: Path | None) -> dict[str, str]:
+    from tausearch.api import export_vectors  # torch takes seconds to import; --help must not
+
+    if adapters is None or output is not None:
+        raise InputError(f"run {name!r}: is a final run, of which task vectors alone are exported: --adapters FOLDER")
+    return {"adapters": str(export_vectors(root, name, adapters))}
+
+
+def _export_search(root: Storage, what: list[str], output: Path | None, adapters: Path | None) -> dict[str, str]:
+    from tausearch.api import export_adapters, export_best, export_best_of  # torch takes seconds to import
+    from trainables.data import reference
+
+    if len(what) == 1:
+        target = output or Path(f"{what[0]}.best.yaml")
+        best = export_best_of(root, what[0], target)
+    else:
+        ref = reference(what[0])
+        target = output or Path(f"{ref.slug}-{what[1]}.best.yaml")
+        best = export_best(root, str(ref), what[1], target, say_unreadable)
+    written = {"best_file": str(target)}
+    return written if adapters is None else {**written, "adapters": str(export_adapters(root, best, adapters))}
 
 
 @app.command()
@@ -132,39 +156,19 @@ def spaces(
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignment  # torch takes seconds to import; --help must not
     from tausearch.choosing import space_of
-    from tausearch.cli import show_spaces
+    from tausearch.cli import show_data
     from trainables.data import reference
 
     benchmark = reference(benchmark).name
     overrides = dict(parse_assignment(text) for text in set_ or [])
     resolved = [space_of(each, benchmark, space, overrides) for each in ([method] if method else METHODS_WITH_SPACE)]
     if json:
-        plain = [show_spaces.space_as_dict(found) for found in resolved]
+        plain = [show_data.space_as_dict(found) for found in resolved]
         print_json(plain[0] if method else plain)
     elif method:
-        show_spaces.show_space(resolved[0])
+        show_data.show_space(resolved[0])
     else:
-        show_spaces.show_spaces(resolved)
-
-
-@app.command()
-def store(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
-) -> None:
-    """List the pre-consolidation store, what trials share, or clear it."""
-    from tausearch.cli import show_data  # torch takes seconds to import; --help must not
-    from trainables.preconsolidation.store import Store
-
-    folder = open_storage(storage, write=False).store
-    shared = Store(folder) if folder.is_dir() else None
-    removed = shared.shrink(0) if shared and clear else []
-    entries = shared.entries() if shared else []
-    if json:
-        print_json({"removed": len(removed), "entries": [show_data.entry_as_dict(entry) for entry in entries]})
-    else:
-        show_data.show_store(entries, removed if clear else None)
+        show_data.show_spaces(resolved)
 
 
 @app.command()

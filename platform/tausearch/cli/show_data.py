@@ -1,18 +1,21 @@
-"""Datasets and what a check of them found, backbones, the pre-consolidation store: for people."""
+"""Datasets, backbones, search spaces, the pre-consolidation store: as tables and as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.filesize import decimal
 from rich.table import Table
 
-from tausearch.screen import console, counted, tool
+from search_spaces import Choices, Dimension, Range, ResolvedSpace
+from tausearch.choosing import defaults
+from tausearch.screen import console, counted, number, tool
 from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
+from trainables.methods import METHODS
 
 if TYPE_CHECKING:  # Ray and timm take seconds to import
     from tausearch.api import CheckResult, DataState
@@ -86,3 +89,55 @@ def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> Non
         table.add_row(*values, decimal(entry.bytes), used, "yes" if entry.in_use else "")
     out.print(table)
     out.print(f"{len(entries)} entries, {decimal(sum(entry.bytes for entry in entries))}")
+
+
+def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
+    """Return the plain form of a space, whether its method runs, and what else can be set."""
+    return {**space.as_dict(), "defaults": defaults(space), "runs": space.method in METHODS}
+
+
+def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
+    """Print one line per method: whether it runs, and what is searched."""
+    out = console()
+    table = Table(title=f"search spaces on {spaces[0].benchmark}", title_justify="left")
+    for column in ("method", "runs", "searched", "the paper chose"):
+        table.add_column(column, no_wrap=column in ("method", "runs"))
+    for space in spaces:
+        runs = space.method in METHODS
+        searched = ", ".join(f"{name} {_extent(dimension)}" for name, dimension in space.space.items())
+        paper = ", ".join(f"{name} {number(value)}" for name, value in space.paper.items())
+        table.add_row(space.method, "yes" if runs else "not yet", searched, paper, style="" if runs else "dim")
+    out.print(table)
+    out.print(f"All of one: {tool()} spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
+
+
+def show_space(space: ResolvedSpace) -> None:
+    """Print what a search would use."""
+    out = console()
+    table = Table(title=f"{space.method} on {space.benchmark}", title_justify="left")
+    for column in ("hyperparameter", "searched", "values", "used first", "paper"):
+        table.add_column(column)
+    for name, dimension in space.space.items():
+        log = ", log scale" if isinstance(dimension, Range) and dimension.log else ""
+        grid = ", ".join(number(value) for value in dimension.grid)
+        first = (number(space.start[name]), number(space.paper.get(name)))
+        table.add_row(name, f"{_extent(dimension)}{log}", grid, *first)
+    for name, value in space.fixed.items():
+        table.add_row(name, "fixed", "", number(value), number(space.paper.get(name)))
+    for name, value in defaults(space).items():
+        table.add_row(name, "default", _choices(METHODS[space.method].config, name), number(value), "", style="dim")
+    out.print(table)
+    if space.method not in METHODS:
+        out.print(f"{space.method} does not run yet: search and train refuse it", style="yellow", soft_wrap=True)
+
+
+def _choices(config: type, name: str) -> str:
+    """Return the values of a hyperparameter that takes a few words only."""
+    kind = get_type_hints(config)[name]
+    return ", ".join(get_args(kind)) if get_origin(kind) is Literal else ""
+
+
+def _extent(dimension: Dimension) -> str:
+    if isinstance(dimension, Choices):
+        return ", ".join(map(str, dimension.choices))
+    return f"{dimension.low:g} to {dimension.high:g}"

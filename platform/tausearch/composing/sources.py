@@ -74,7 +74,10 @@ def find_source(storage: Storage, text: str) -> VectorSource:
         found = _named(storage, match[1])
         found = found and replace(found, tasks=tuple(int(task) for task in match[2].split(",")))
     if found is None:
-        raise InputError(f"{text!r}: no run of that name in {storage.root}, and no folder of exported task vectors")
+        raise InputError(
+            f"{text!r}: no run of that name in {storage.root}, and no folder of exported task vectors"
+            f"{storage.near(text)}"
+        )
     return found
 
 
@@ -89,7 +92,9 @@ def about_source(source: VectorSource) -> About:
     """
     if source.spec is None or source.directory is None:
         return read_about(source.folder)
-    origins = [read_vector(folder).origin for folder in vector_folders(source.of_seed(source.seeds[0]))]
+    first = source.of_seed(source.seeds[0])
+    folders = vector_folders(first) if any(first.glob("task_*")) else []
+    origins = [read_vector(folder).origin for folder in folders]
     about = About(
         benchmark=source.benchmark,
         protocol=source.protocol,

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from search_spaces import Scalar
 from search_spaces.schema import Dimension, Strict
 from search_spaces.yaml_text import parse_yaml
-from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
+from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
 from tausearch.runs.protocol import ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
@@ -150,7 +150,8 @@ def read_spec(directory: RunDirectory) -> RunSpec:
     try:
         return RunSpec.model_validate(parse_yaml(directory.spec_file.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
-        raise InputError(f"no run named {directory.name!r} in {directory.path.parent}") from error
+        storage = Storage(directory.path.parent)
+        raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValidationError) as error:
         raise InputError(f"{directory.spec_file}: cannot be read ({str(error).splitlines()[0]})") from error
 

@@ -143,7 +143,8 @@ class MlflowRun:
             self._delete(found[1:])
         if found:
             parent = found[0]
-            self._client.update_run(parent.info.run_id, status="RUNNING")
+            self._client.update_run(parent.info.run_id, status="RUNNING", name=self.spec.name)  # it may have a new one
+            self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.name)
         else:
             names = {RUN_TAG: self.spec.name, ID_TAG: self.spec.id}
             tags = {"method": self.spec.method, "kind": self.spec.purpose, **names, **self._origin()}
