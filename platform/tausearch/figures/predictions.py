@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from tausearch.figures.style import new_figure, save
+from tausearch.figures.style import new_figure
 
 Shown = tuple[str, str, float, Callable[[], Tensor]]  # name, class, probability, and what reads the image
 _COLUMNS = 6
@@ -39,7 +39,8 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
         cells[0].set_ylabel(title)
         for axes, each in zip(cells, part, strict=False):
             _draw(axes, *each)
-    return save(figure, path)
+    figure.savefig(path)
+    return path
 
 
 def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[[], Tensor]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from tausearch.runs import RunSpec
 
 DPI = 150
 WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
@@ -31,8 +34,15 @@ def one_pair_of_axes(inches: tuple[float, float] = WIDE) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+def caption(spec: RunSpec) -> str:
+    """Say of which run a figure is: method, benchmark without the path of its data, name, split."""
+    kind, colon, rest = spec.benchmark.partition(":")
+    benchmark = f"{kind}:{rest.rpartition('/')[2]}" if colon and "/" in rest else spec.benchmark
+    return f"{spec.method} on {benchmark}, {spec.name} ({spec.metrics.prefix} split)"
+
+
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure; the kind is the file's ending (png, pdf, svg).
+    """Write a figure; the kind is the file's ending (png, pdf, svg). Beside a PNG lies the same as PDF, for papers.
 
     Returns:
         The path of the file that was written.
@@ -42,4 +52,6 @@ def save(figure: Figure, path: Path) -> Path:
         ValueError: If matplotlib knows no kind of picture with that file ending.
     """
     figure.savefig(path)
+    if path.suffix == ".png":
+        figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file
     return path

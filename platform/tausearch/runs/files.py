@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 DEFAULT_STORAGE = "./tausearch-runs"
 DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
-_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "campaigns")
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
 _NAMED = 5  # runs that an error names
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
