@@ -213,13 +213,26 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     Raises:
         InputError: If a published dataset has no such variant, or a folder was given one.
     """
-    kept = BenchmarkRef(name=ref.name, variant=ref.variant, partial=ref.partial, skip_broken=ref.skip_broken)
+    kept = BenchmarkRef(
+        name=ref.name,
+        variant=ref.variant,
+        partial=ref.partial,
+        skip_broken=ref.skip_broken,
+        label_column=ref.label_column,
+    )
     if ref.path is not None:
         if ref.variant is not None or ref.partial:
             raise InputError(f"benchmark {ref.name!r}: variant and partial are for published datasets")
         path = Path(ref.path)
-        find = (lambda: folder.find(path)) if ref.name.startswith(FOLDER) else (lambda: parquet_layout.find(path))
-        return Dataset(kept, path.parent if path.is_file() else path, path.name if path.is_file() else "all", find)
+        home, key = (path.parent, path.name) if path.is_file() else (path, "all")
+        if not ref.name.startswith(FOLDER):
+            column = ref.label_column
+            return Dataset(kept, home, f"{key}.{column}" if column else key, lambda: parquet_layout.find(path, column))
+        if ref.label_column is not None:
+            raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
+        return Dataset(kept, home, key, lambda: folder.find(path))
+    if ref.label_column is not None:
+        raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
     publication = PUBLISHED[ref.name]
     variant = ref.variant or publication.variants[0]
     if variant not in publication.variants:

@@ -30,6 +30,7 @@ class BenchmarkRef:
         variant: Name of a variant, for a published dataset that has several.
         partial: Whether a copy with fewer images than the published dataset will do.
         skip_broken: Whether images on disk that cannot be read are left out.
+        label_column: The column of a Parquet file that has the labels; None finds it by its name.
     """
 
     name: str
@@ -40,6 +41,7 @@ class BenchmarkRef:
     variant: str | None = None
     partial: bool = False
     skip_broken: bool = False
+    label_column: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> BenchmarkRef:
@@ -112,6 +114,10 @@ def _typed(text: str, key: str, value: str) -> int | str | bool:
     if key == "variant":
         if not re.fullmatch(r"[a-z0-9-]+", value):
             raise InputError(f"benchmark {text!r}: variant must be letters, digits and '-', got {value!r}")
+        return value
+    if key == "label_column":
+        if not value or "?" in value:
+            raise InputError(f"benchmark {text!r}: label_column must be the name of a column, got {value!r}")
         return value
     if key in ("partial", "skip_broken"):
         if value != "yes":

@@ -169,6 +169,7 @@ def _text_of(request: SearchRequest) -> str:
         variant=request.variant,
         partial=request.partial or None,
         skip_broken=request.skip_broken or None,
+        label_column=request.label_column,
     )
     return str(ref)
 

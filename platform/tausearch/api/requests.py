@@ -87,6 +87,7 @@ class SearchRequest(NewRunRequest):
         variant: Variant of a published dataset; see docs/data.md.
         partial: Whether to accept fewer images than were published.
         skip_broken: Whether to leave out images on disk that cannot be read, which the run then lists.
+        label_column: Column of labels in Parquet files; by default found by its name.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
     """
 
@@ -109,6 +110,7 @@ class SearchRequest(NewRunRequest):
     variant: str | None = None
     partial: bool = False
     skip_broken: bool = False
+    label_column: str | None = None
     time_budget: float | None = None
 
 

@@ -20,7 +20,7 @@ from tausearch.cli.options import (
     app,
 )
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
-from tausearch.screen import print_json, say_unreadable
+from tausearch.screen import counted, print_json, say_unreadable
 from trainables.errors import InputError
 
 
@@ -198,7 +198,8 @@ def sync(
             continue
         done.append(each)
         if not json:
-            print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
+            trials, tasks = counted(each.trials, "trial"), counted(each.tasks, "task")
+            print(f"{each.name}: {trials}, {tasks} in MLflow, {each.written} of them new")
     if json:
         print_json([asdict(each) for each in done])
     if failed:

@@ -61,4 +61,5 @@ OwnDataRootOption = Annotated[
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 SkipBrokenOption = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
+LabelColumnOption = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]

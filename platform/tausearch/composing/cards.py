@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tausearch.composing.describing import About, Form
 from tausearch.composing.sources import about_source, source_of_run
-from tausearch.runs import RunDirectory, replace_text
+from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.errors import InputError
 
 CARD_FILE = "README.md"
@@ -53,7 +53,7 @@ def card(about: About) -> str:
 def _head(about: About) -> Iterator[str]:
     protocol = about.protocol
     yield from ("---", f"library_name: {_LIBRARY[about.form]}", "pipeline_tag: image-classification", "---", "")
-    yield from (f"# {' + '.join(about.methods)} on {_short(about.benchmark)}", "", _IS[about.form], "")
+    yield from (f"# {' + '.join(about.methods)} on {shown_benchmark(about.benchmark)}", "", _IS[about.form], "")
     yield f"Learned by {', '.join(about.runs)} with tausearch {about.version}, on the backbone {protocol.backbone}"
     yield f"(sha256 {protocol.weights_digest[:12]}), {protocol.epochs} epochs a task."
     if about.weights:
@@ -93,14 +93,8 @@ def _limits(about: About) -> Iterator[str]:
     yield from ("## Limits", "")
     yield "- It always answers with one of its classes, whatever the image shows."
     yield "- Its probabilities are a softmax of logits; nobody has calibrated them."
-    yield f"- Accuracies are of the test images of {_short(about.benchmark)}; on images of another kind expect less."
+    yield f"- Accuracies are of the test images of {shown_benchmark(about.benchmark)}; of another kind expect less."
     yield "- Backbone and images belong to those who published them; their terms hold for what was learned of them."
-
-
-def _short(benchmark: str) -> str:
-    """Return what a benchmark is called without the path on the machine that had it."""
-    kind, colon, rest = benchmark.partition(":")
-    return f"{kind}:{rest.rpartition('/')[2]}" if colon and "/" in rest else benchmark
 
 
 def _cell(text: str) -> str:

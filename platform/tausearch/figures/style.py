@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-if TYPE_CHECKING:
-    from tausearch.runs import RunSpec
+from tausearch.runs import RunSpec, shown_benchmark
 
 DPI = 150
 WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
@@ -36,9 +35,7 @@ def one_pair_of_axes(inches: tuple[float, float] = WIDE) -> tuple[Figure, Axes]:
 
 def caption(spec: RunSpec) -> str:
     """Say of which run a figure is: method, benchmark without the path of its data, name, split."""
-    kind, colon, rest = spec.benchmark.partition(":")
-    benchmark = f"{kind}:{rest.rpartition('/')[2]}" if colon and "/" in rest else spec.benchmark
-    return f"{spec.method} on {benchmark}, {spec.name} ({spec.metrics.prefix} split)"
+    return f"{spec.method} on {shown_benchmark(spec.benchmark)}, {spec.name} ({spec.metrics.prefix} split)"
 
 
 def save(figure: Figure, path: Path) -> Path:

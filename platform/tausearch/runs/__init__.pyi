@@ -13,7 +13,7 @@ from .files import (
 )
 from .insight import ENOUGH, importances, rank_correlations
 from .lock import driver_lock, is_driven
-from .protocol import ExperimentProtocol, protocol_of
+from .protocol import ExperimentProtocol, protocol_of, shown_benchmark
 from .record import Record
 from .results import Score, read_scores, summarise, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, Resources, RunSpec, Scheduler, differences, read_spec
@@ -66,6 +66,7 @@ __all__ = [
     "replace_text",
     "require_space",
     "shortage",
+    "shown_benchmark",
     "summarise",
     "trial_name",
     "write_results",

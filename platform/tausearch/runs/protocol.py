@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from search_spaces.schema import Strict
@@ -34,6 +35,11 @@ class ExperimentProtocol(Strict):
     weights: str | None = None
     weights_digest: str
     precision: Precision = "fp32"
+
+
+def shown_benchmark(text: str) -> str:
+    """Return what a benchmark is called, for figures and papers: without the way to its folder."""
+    return re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
 
 
 def protocol_of(

@@ -13,6 +13,7 @@ from typing import Any
 
 from tausearch.runs import Conclusion, RunSpec, Status, Storage, TrialSummary
 from tausearch.tracking.mlflow_store import open_store
+from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
 
 _MLFLOW_STATUS: dict[Status, str] = {
@@ -147,8 +148,11 @@ class MlflowRun:
             self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.name)
         else:
             names = {RUN_TAG: self.spec.name, ID_TAG: self.spec.id}
-            tags = {"method": self.spec.method, "kind": self.spec.purpose, **names, **self._origin()}
+            kind = {"method": self.spec.method, "kind": self.spec.purpose}
+            tags = {**kind, **names, **self._origin(), **provenance(self.spec)}
             parent = self._client.create_run(self._experiment, run_name=self.spec.name, tags=tags)
+        if not (parent.inputs and parent.inputs.dataset_inputs):
+            self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
             about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
@@ -176,6 +180,7 @@ class MlflowRun:
             "method": self.spec.method,
             "trial": str(trial.number),
             **self._origin(),
+            **provenance(self.spec),
         }
         start = int((time.time() - trial.seconds) * 1000)  # one that is written late has its length all the same
         name = f"{self.spec.name}/trial-{trial.number}"

@@ -11,7 +11,8 @@ from filelock import FileLock
 from tausearch.choosing import load_best, write_best
 from tausearch.composing import read_about
 from tausearch.managing import delete_run, rename_run
-from tausearch.runs import Record, RunSpec, Storage, read_spec, read_status
+from tausearch.runs import Record, RunSpec, Storage, read_spec, read_status, shown_benchmark
+from tausearch.screen import counted
 from tests.support.command_line import run
 from tests.support.composable_runs import make_composable_run
 from tests.support.trials import make_trial, search_spec
@@ -160,3 +161,27 @@ class TestByName:
         assert err.count("\n") == 1 and "; there are searches of: digits ita-lora" in err
         _, err = shown(storage, capsys, monkeypatch, "compose", "finale", code=2)
         assert err.count("\n") == 1 and "; there are: final" in err
+
+
+class TestShown:
+    def test_the_store_has_totals_per_benchmark(self, capsys: Captured) -> None:
+        from tausearch.cli.show_data import show_store
+        from trainables.preconsolidation.store import Entry
+
+        entries = [
+            Entry(Path(f"{n}.safetensors"), 1000 * n, 0.0, {"benchmark": benchmark})
+            for n, benchmark in ((1, "digits"), (2, "glyphs"), (3, "digits"))
+        ]
+        show_store(entries, None)
+        lines = capsys.readouterr().out.splitlines()[-3:]
+        assert lines == ["digits: 2 entries, 4.0 kB", "glyphs: 1 entry, 2.0 kB", "3 entries, 6.0 kB"]
+
+    def test_figures_and_papers_do_not_have_the_way_to_a_folder(self) -> None:
+        assert shown_benchmark("folder:/home/me/my data/birds?tasks=5") == "folder:birds?tasks=5"
+        assert shown_benchmark("parquet:/a/b.parquet") == "parquet:b.parquet"
+        assert shown_benchmark("ita on folder:/a/b and c") == "ita on folder:b and c"
+        assert shown_benchmark("cifar100?tasks=5") == "cifar100?tasks=5"
+
+    def test_one_is_not_many(self) -> None:
+        assert [counted(n, "trial") for n in (0, 1, 2000)] == ["0 trials", "1 trial", "2,000 trials"]
+        assert [counted(n, "entry") for n in (1, 2)] == ["1 entry", "2 entries"]

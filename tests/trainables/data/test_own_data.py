@@ -220,6 +220,34 @@ def test_parquet_with_splits_and_with_names_as_labels(tmp_path: Path) -> None:
     assert torch.equal(stored(train).image(9), stored(train).image(9)) and labels.tolist() == sorted(labels.tolist())
 
 
+def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    columns = {"image": [r["bytes"] for r in listed], "label": [r["label"] for r in listed]}
+    coarse = ["small" if row["label"] < 2 else "large" for row in listed]
+    pq.write_table(pa.table({**columns, "size": coarse}), tmp_path / "a.parquet")
+    text = f"parquet:{tmp_path}?tasks=1&label_column=size"
+    source = get_source(text)
+    assert source.class_names == ("large", "small") and source.name == text
+    assert sorted(source.load("train")[1].tolist() + source.load("test")[1].tolist()) == [0] * 12 + [1] * 12
+    assert get_source(f"parquet:{tmp_path}?tasks=2").class_names == tuple("0123")
+    with pytest.raises(
+        InputError, match="--label-column colour: .*a.parquet has no such column; it has image, label, size"
+    ):
+        get_source(f"parquet:{tmp_path}?tasks=1&label_column=colour")
+    for other in (
+        f"folder:{tmp_path}?tasks=1&label_column=size",
+        "digits?label_column=size",
+        "mit67?label_column=size",
+    ):
+        with pytest.raises(InputError, match="label_column is for Parquet files"):
+            get_source(other)
+
+
+def test_what_is_not_there_is_said_before_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        get_source(f"folder:{tmp_path}/nowhere")
+
+
 def test_faults_of_parquet(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         get_source(f"parquet:{tmp_path}/none?tasks=2")
@@ -377,7 +405,7 @@ def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> Non
         ("digits?partial=yes", "variant and partial are for published datasets"),
         ("folder:", "needs a path after 'folder:'"),
         ("folder:/nowhere?tasks=2", "folder:/nowhere: no such folder"),
-        ("folder:/nowhere", "needs --tasks or --classes-per-task"),
+        ("folder:/nowhere", "folder:/nowhere: no such folder"),
         ("folder:/nowhere?tasks=2&partial=yes", "variant and partial are for published datasets"),
         ("nowhere.module:NAME", "module 'nowhere.module' cannot be imported"),
         ("trainables.data:Task", "'Task' must be a BenchmarkSource, got type"),
