@@ -3,6 +3,8 @@ from .campaigning import CampaignResult, campaign
 from .choosing import BestFile, load_best
 from .predicting import Model, Prediction, load_model
 
+__version__: str
+
 __all__ = [
     "BestFile",
     "CampaignResult",

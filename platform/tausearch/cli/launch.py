@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tausearch.api import SearchRequest
-from tausearch.cli.durations import seconds
 from tausearch.cli.options import (
     AddressOption,
     ConcurrentOption,
@@ -38,6 +37,7 @@ from tausearch.cli.options import (
     TrackingOption,
     VariantOption,
     app,
+    seconds,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
 from tausearch.screen import print_json
@@ -222,7 +222,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     if len(what) == 2:
         benchmark, method = what
         return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method, say_unreadable)
-    raise InputError(f"train needs a best file, a search, or a benchmark and a method, got {' '.join(what)}")
+    raise InputError(f"train needs a best file, or a benchmark and a method, or a search, got {' '.join(what)}")
 
 
 def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:

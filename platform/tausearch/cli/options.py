@@ -1,16 +1,22 @@
-"""Options that several commands have, and the application that they belong to."""
+"""Options that several commands have, how their text is read, and the application that they belong to."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trainables.errors import InputError
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
 app = typer.Typer(
     help="Find the hyperparameters with which a composable incremental learner does best.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command's
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -63,3 +69,41 @@ VariantOption = Annotated[str | None, typer.Option(help="Variant of a published 
 SkipBrokenOption = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
 LabelColumnOption = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
+
+
+def seconds(text: str | None) -> float | None:
+    """Read the duration of `--time-budget`, in seconds; None stays None.
+
+    Returns:
+        The seconds.
+
+    Raises:
+        InputError: If it is not a positive number with a unit.
+    """
+    if text is None:
+        return None
+    number, unit = text[:-1], _UNITS.get(text[-1:])
+    try:
+        found = float(number) * (unit or math.nan)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {text!r}")
+    return found
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"tausearch {version('tausearch')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tausearch(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Find the hyperparameters with which a composable incremental learner does best."""
