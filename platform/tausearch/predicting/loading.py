@@ -210,7 +210,7 @@ def _complete(about: About, source: VectorSource, data_root: str | Path | None) 
     """Take from the benchmark what the vectors do not say; returns lines that say so, too."""
     if about.class_names and about.transform is not None:
         return about, about.transform.build(), []
-    lacks = "its transform is the benchmark's own code" if about.class_names else "was written before vectors had names"
+    lacks = "its transform is the benchmark's own code" if about.tasks else "was written before vectors had names"
     own = None if source.spec is None else source.spec.data_root
     try:
         opened = get_source(about.benchmark, data_root or own)

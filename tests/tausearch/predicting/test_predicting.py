@@ -20,7 +20,7 @@ from torch import nn
 import tausearch
 from tausearch import compose
 from tausearch.composing import read_about
-from tausearch.runs import Record, RunDirectory, Storage, open_storage
+from tausearch.runs import Record, RunDirectory, Storage, open_storage, read_spec
 from tests.support.command_line import run
 from tests.support.composable_runs import make_composable_run, small_benchmark
 from trainables.backbones import Backbone
@@ -237,6 +237,19 @@ class TestOlderArtefacts:
             warnings.simplefilter("error")
             new = tausearch.load_model("letters", storage=storage.root)
         assert model.classes == new.classes and torch.equal(model.probabilities(letters), new.probabilities(letters))
+
+    def test_an_export_of_an_older_version_is_read_by_its_own_file(self, old: Storage, letters: Path) -> None:
+        folder = old.run("letters").artifacts
+        protocol = read_spec(old.run("letters")).protocol.model_dump(mode="json")
+        said = {"protocol": protocol, "runs": ["letters"], "methods": ["ita-lora"], "class_names": list(LETTERS)}
+        benchmark = f"folder:{letters}?tasks=3&epochs=2"
+        (folder / "vectors.json").write_text(
+            json.dumps({**said, "benchmark": benchmark, "weights": [], "version": "0.1"})
+        )
+        with pytest.warns(UserWarning, match="was written before vectors had names; taken from the benchmark folder:"):
+            model = tausearch.load_model(folder)
+        wanted = tausearch.load_model("letters", storage=old.root).probabilities(letters / "test")
+        assert model.classes == tuple(LETTERS) and torch.equal(model.probabilities(letters / "test"), wanted)
 
     def test_without_the_benchmark_they_are_refused_in_one_line(self, old: Storage) -> None:
         file = old.run("letters").spec_file

@@ -56,11 +56,11 @@ def _look(said: dict[str, str], folder: Path) -> None:
     assert results["summary"]["test/final_accuracy"]["mean"] > 50  # of four classes; 25 is guessing
     (right,) = re.findall(r"(\d+) of 40 images", said["tausearch predict shapes-final shapes/"])
     assert int(right) > 20
-    one = json.loads(said["tausearch predict shapes-final shapes/star/0.png --json"])
-    assert one["classes"] == ["circle", "ring", "square", "star"] and len(one["predictions"]) == 1
+    one = json.loads(said["tausearch predict shapes-final shapes/triangle/0.png --json"])
+    assert one["classes"] == ["circle", "ring", "square", "triangle"] and len(one["predictions"]) == 1
     assert len(said["tausearch predict shapes-final shapes/ --csv"].splitlines()) == 41
-    assert said["predict.py"].count("shapes/star/") == 10 and Image.open(folder / "sure.png").width > 600
+    assert said["predict.py"].count("shapes/triangle/") == 10 and Image.open(folder / "sure.png").width > 600
     alone = said["tausearch predict shapes-final shapes/ --tasks 2"]
-    assert "star" in alone and not re.search(r"│ (circle|ring) ", alone)
+    assert "triangle" in alone and not re.search(r"│ (circle|ring) ", alone)
     (left,) = re.findall(r"(\d+) of 40 images", said["tausearch predict unlearned shapes/"])
     assert int(left) < int(right) and (folder / "unlearned" / "vectors" / "README.md").exists()
