@@ -53,7 +53,7 @@ def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
 def _look(said: dict[str, str], folder: Path) -> None:
     """What the page says that its reader will see."""
     results = json.loads((folder / "tausearch-runs/shapes-final/results.json").read_text(encoding="utf-8"))
-    assert results["summary"]["test/final_accuracy"]["mean"] > 50  # of four classes; 25 is guessing
+    assert results["summary"]["test/final_accuracy"]["mean"] > 40  # of four classes; 25 is guessing
     (right,) = re.findall(r"(\d+) of 40 images", said["tausearch predict shapes-final shapes/"])
     assert int(right) > 20
     one = json.loads(said["tausearch predict shapes-final shapes/triangle/0.png --json"])
