@@ -15,6 +15,7 @@ FLOORS = [
     {"showing"},
     {"campaigning"},
     {"api", "comparison", "reporting"},
+    {"predicting", "managing"},
     {"driving", "composing", "replaying"},
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},

@@ -7,6 +7,10 @@ class InputError(ValueError):
     """Something the user gave is wrong; the message is one line that says what, where and what is allowed."""
 
 
+class NotFetchedError(InputError):
+    """Raised where weights are to be fetched and cannot be."""
+
+
 class DivergedError(ArithmeticError):
     """Training diverged: the loss or the weights became NaN or infinite, or the loss blew up.
 

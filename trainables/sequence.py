@@ -13,7 +13,7 @@ import torch
 from trainables.backbones import Backbone
 from trainables.composition import Origin
 from trainables.config import Precision
-from trainables.data import Benchmark, ImageSet, Task
+from trainables.data import Benchmark, ImageSet, Task, described
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
 from trainables.metrics import average_accuracy, forgetting, pooled_accuracy, seconds
@@ -136,6 +136,8 @@ class IncrementalSequence:
             classes=task.classes,
             backbone=self.backbone.name,
             backbone_digest=self.backbone.digest,
+            class_names=self.benchmark.spec.class_names[task.classes.start : task.classes.stop],
+            transform=described(self.benchmark.evaluation[0].transform, self.backbone.input.size),
         )
 
     def _accuracy_metrics(self) -> dict[str, float]:

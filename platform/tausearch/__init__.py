@@ -4,6 +4,9 @@ What it offers stands in the stub beside this file. A name is loaded when it is 
 to import, and `--help` needs neither.
 """
 
+from importlib.metadata import version
+
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__version__ = version("tausearch")

@@ -10,7 +10,7 @@ from tausearch.api.concluding import conclude
 from tausearch.runs import Record, Resources, RunDirectory, RunSpec, Storage, TrialSummary, protocol_of
 from tausearch.runs.creating import create
 from trainables.backbones import Backbone
-from trainables.data import Benchmark, build_benchmark, get_source
+from trainables.data import Benchmark, BenchmarkSource, build_benchmark, get_source
 from trainables.sequence import IncrementalSequence
 
 SMALL = "tests.support.methods.small_digits:SOURCE"
@@ -31,14 +31,23 @@ def small_benchmark() -> Benchmark:
 
 
 def make_composable_run(
-    storage: Storage, name: str, method: str = "ita-lora", seeds: Sequence[int] = (0, 1), failed: Sequence[int] = ()
+    storage: Storage,
+    name: str,
+    method: str = "ita-lora",
+    seeds: Sequence[int] = (0, 1),
+    failed: Sequence[int] = (),
+    source: BenchmarkSource | None = None,
 ) -> RunDirectory:
-    """Train a final run of three tasks of two digits; of a seed that failed, two tasks have left their vectors."""
-    source = get_source(SMALL)
+    """Train a final run of three tasks; of a seed that failed, two tasks have left their vectors.
+
+    The tasks are of two digits each, or those of a benchmark on disk, which is run with the embedded backbone.
+    """
+    benchmark = small_benchmark() if source is None else build_benchmark(source, "final", 0, Backbone().input)
+    source = source or get_source(SMALL)
     spec = RunSpec(
         name=name,
         purpose="final",
-        benchmark=SMALL,
+        benchmark=source.name,
         method=method,
         protocol=protocol_of(source.spec, 0, Backbone()),
         resources=Resources(),
@@ -47,19 +56,21 @@ def make_composable_run(
         fixed=SETTINGS[method],
         seeds=tuple(seeds),
         source="search",
-        tuned_on=SMALL,
+        tuned_on=source.name,
     )
     _, directory = create(spec, storage)
-    trials = [_trained(spec, directory, number, seed, seed in failed) for number, seed in enumerate(seeds)]
+    trials = [_trained(benchmark, spec, directory, number, seed, seed in failed) for number, seed in enumerate(seeds)]
     for trial in trials:
         Record(directory.record, names=spec.metrics, tasks=3).write(trial)
     conclude(spec, directory, trials)
     return directory
 
 
-def _trained(spec: RunSpec, directory: RunDirectory, number: int, seed: int, fails: bool) -> TrialSummary:
+def _trained(
+    benchmark: Benchmark, spec: RunSpec, directory: RunDirectory, number: int, seed: int, fails: bool
+) -> TrialSummary:
     sequence = IncrementalSequence(
-        small_benchmark(),
+        benchmark,
         spec.method,
         spec.fixed,
         backbone=Backbone(),

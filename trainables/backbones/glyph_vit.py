@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 INPUT = InputSpec(channels=1, size=32, mean=(0.5,), std=(0.5,))
 SHAPE = Shape(width=64, depth=4, parameters=205_376)
 ARCHITECTURE = {"img_size": 32, "patch_size": 8, "in_chans": 1, "embed_dim": 64, "depth": 4, "num_heads": 4}
+_CONFIG = {  # in timm's words, for `timm.data.resolve_model_data_config` and whoever else asks a model of timm
+    "architecture": "glyph_vit",
+    "input_size": (INPUT.channels, INPUT.size, INPUT.size),
+    "fixed_input_size": True,
+    "mean": INPUT.mean,
+    "std": INPUT.std,
+    "interpolation": "bicubic",
+    "crop_pct": 0.875,
+    "crop_mode": "center",
+    "pool_size": None,
+    "first_conv": "patch_embed.proj",
+    "classifier": "head",
+}
 WEIGHTS = Path(__file__).parent / "weights" / "glyph_vit.safetensors"
 
 
@@ -24,4 +37,6 @@ def build(num_classes: int = 0) -> VisionTransformer:
     """Build the ViT with fresh weights; without classes it returns the CLS feature `(b, 64)` after the final norm."""
     from timm.models.vision_transformer import VisionTransformer  # takes two seconds to import
 
-    return VisionTransformer(**ARCHITECTURE, num_classes=num_classes)
+    model = VisionTransformer(**ARCHITECTURE, num_classes=num_classes)
+    model.pretrained_cfg = model.default_cfg = {**_CONFIG, "num_classes": num_classes}
+    return model

@@ -18,7 +18,7 @@ from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.few_tokens import attend_among_few
 from trainables.backbones.inputs import EMBEDDED, AttentionKind, Shape, Tokens
 from trainables.backbones.token_vit import reason_closed
-from trainables.errors import InputError
+from trainables.errors import InputError, NotFetchedError
 
 
 def load(
@@ -95,7 +95,8 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
             model = timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:  # the hub's client raises many kinds; each means "no weights"
             first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise InputError(
-                f"backbone {name!r}: its weights cannot be fetched ({first_line}); give a local file with --weights"
+            raise NotFetchedError(
+                f"backbone {name!r}: its weights cannot be fetched ({first_line}); give a local file with --weights, or"
+                f" take the embedded --backbone {EMBEDDED}, which reads small grey images"
             ) from error
     return model

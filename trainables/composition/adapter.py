@@ -5,7 +5,7 @@ Source: https://huggingface.co/docs/peft/developer_guides/checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -36,12 +36,15 @@ def concatenated(vectors: Iterable[SavedVector], weights: Sequence[float]) -> di
     return {name: {"A": torch.cat(a), "B": torch.cat(b, dim=1)} for name, (a, b) in factors.items()}
 
 
-def write_adapter(folder: Path, parameters: dict[str, dict[str, Tensor]]) -> None:
+def write_adapter(
+    folder: Path, parameters: dict[str, dict[str, Tensor]], said: Mapping[str, str] | None = None
+) -> None:
     """Write an adapter: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau.
 
     Args:
         folder: The folder to write to; made if missing.
         parameters: Tuned weight name to `A` `(r, in)` and `B` `(out, r)`.
+        said: What the file's header says besides, such as the names of the classes.
     """
     # peft takes more than a second to import, and a search saves no task vectors: so not at the head of the file.
     from peft import LoraConfig
@@ -62,4 +65,4 @@ def write_adapter(folder: Path, parameters: dict[str, dict[str, Tensor]]) -> Non
         for name, parts in factors.items()
         for letter in "AB"
     }
-    save_tensors(folder / "adapter_model.safetensors", tensors, {"format": "pt"})
+    save_tensors(folder / "adapter_model.safetensors", tensors, {"format": "pt", **(said or {})})

@@ -7,6 +7,7 @@ header says the rest, all as text. Files from before there was a header hold eve
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import uuid
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from trainables.composition.adapter import write_adapter
 from trainables.composition.saved import PARTS, Origin, SavedVector
+from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.task_vectors import Parametrisation
@@ -63,7 +65,7 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
     try:
         save_tensors(unfinished / VECTOR_FILE, _tensors(vector), _header(vector, vector.origin))
         if vector.parametrisation == "lora":
-            write_adapter(unfinished / "adapter", vector.parameters)
+            write_adapter(unfinished / "adapter", vector.parameters, _usage(vector.origin))
         _replace(unfinished, target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -131,12 +133,24 @@ def _header(vector: SavedVector, origin: Origin) -> dict[str, str]:
         "version": str(FORMAT_VERSION),
         "parametrisation": vector.parametrisation,
         "scale": repr(vector.scale),
+        "classes": f"{origin.classes.start}-{origin.classes.stop}",
+        **_usage(origin),
+    }
+
+
+def _usage(origin: Origin) -> dict[str, str]:
+    """Return what whoever meets the file alone needs to use it."""
+    found = {
         "method": origin.method,
         "task": str(origin.task),
-        "classes": f"{origin.classes.start}-{origin.classes.stop}",
         "backbone": origin.backbone,
         "backbone_digest": origin.backbone_digest,
     }
+    if origin.class_names:
+        found["class_names"] = json.dumps(origin.class_names)
+    if origin.transform is not None:
+        found["transform"] = json.dumps(origin.transform.as_plain())
+    return found
 
 
 def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
@@ -159,6 +173,8 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
         parametrisation = _parametrisation(header["parametrisation"])
         anchor = _pop_rows(tensors, "anchor") if "anchor.weight" in tensors else None
         origin, scale = _origin(header), float(header["scale"])
+        if origin.class_names and len(origin.class_names) != len(origin.classes):
+            raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
         if len(origin.classes) != len(head[0]):
             raise ValueError(f"{len(origin.classes)} classes, but the head has {len(head[0])} rows")
     parameters = _parameters(tensors, parametrisation)
@@ -189,6 +205,8 @@ def _origin(header: dict[str, str]) -> Origin:
         classes=range(int(start), int(stop)),
         backbone=header["backbone"],
         backbone_digest=header["backbone_digest"],
+        class_names=tuple(map(str, json.loads(header.get("class_names", "[]")))),
+        transform=TransformSpec.from_plain(json.loads(header["transform"])) if "transform" in header else None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainables.data import TransformSpec
 from trainables.heads import Head
 from trainables.task_vectors import Parametrisation, TaskVectors
 from trainables.task_vectors.ia3 import ia3_tau
@@ -38,6 +39,8 @@ class Origin:
         classes: Positions of the task's classes in the class order; consecutive.
         backbone: Name of theta_0.
         backbone_digest: sha256 over names and values of theta_0, see `Backbone.digest`.
+        class_names: The names of the task's classes, in their order; empty in files from before they were kept.
+        transform: What test images went through; None in such files, and where it is somebody's own.
     """
 
     method: str
@@ -45,6 +48,8 @@ class Origin:
     classes: range
     backbone: str
     backbone_digest: str
+    class_names: tuple[str, ...] = ()
+    transform: TransformSpec | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,15 @@ from trainables.data.images import Batch, ImageSet, concatenate, stacked
 from trainables.data.opening import get_source, reference
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
-from trainables.data.transforms import Images, Normalise, RandomShift, Recipe, small_transforms
+from trainables.data.transforms import (
+    Images,
+    Normalise,
+    RandomShift,
+    Recipe,
+    TransformSpec,
+    described,
+    small_transforms,
+)
 
 __all__ = [
     "BENCHMARKS",
@@ -24,8 +32,10 @@ __all__ = [
     "RandomShift",
     "Recipe",
     "Task",
+    "TransformSpec",
     "build_benchmark",
     "concatenate",
+    "described",
     "get_source",
     "reference",
     "small_transforms",

@@ -23,6 +23,7 @@ from trainables.data.disk.unpacking import is_unpackable, unpacked
 from trainables.data.parts import PARTS, Part
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, BenchmarkRef
+from trainables.data.soundness import unreadable_rows, without
 from trainables.errors import InputError
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
@@ -80,21 +81,36 @@ class Dataset:
         """List it, in its prepared form if there is one; each part's counts are checked when it is opened."""
         return self.checked(self.as_it_is())
 
-    def checked(self, listing: Listing) -> Listing:
+    def note(self, part: Part) -> Path:
+        """Return the file that notes which images of a part were looked at; see `soundness`."""
+        return self.prepared.parent / f"{self.key}.{part}.checked"
+
+    def checked(self, listing: Listing, *, whole: bool = False) -> Listing:
         """Return a listing that checks the number of classes now, and of images when a part is opened.
+
+        Args:
+            listing: The dataset as it lies on disk.
+            whole: Whether to list images that cannot be read even where the reference leaves them out.
+
+        Returns:
+            The listing.
 
         Raises:
             InputError: If the number of classes is not what is expected.
         """
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
-        return replace(listing, parts={part: self._lister(listing, part) for part in PARTS})
+        return replace(listing, parts={part: self._lister(listing, part, whole) for part in PARTS})
 
-    def _lister(self, listing: Listing, part: Part) -> Callable[[], Rows]:
+    def _lister(self, listing: Listing, part: Part, whole: bool) -> Callable[[], Rows]:
         def rows() -> Rows:
             images, labels = listing.parts[part]()
             self._require_whole(listing, part, labels)
-            return images, labels
+            if whole or not self.ref.skip_broken or isinstance(images, Tensor):
+                return images, labels
+            sound, kept = without(images, labels, unreadable_rows(images, self.note(part), lambda count: None))
+            self._require_classes(listing, part, kept)
+            return sound, kept
 
         return rows
 
@@ -102,12 +118,17 @@ class Dataset:
         counts = torch.bincount(labels, minlength=len(listing.class_names))
         if len(counts) > len(listing.class_names):
             raise self._wrong(f"labels of the {part} part below", len(listing.class_names), int(labels.max()))
-        if int(counts.min()) == 0:
-            name = listing.class_names[int(counts.argmin())]
-            raise InputError(f"benchmark {str(self.ref)!r}: class {name!r} has no image in the {part} part")
+        self._require_classes(listing, part, labels)
         wanted = None if self.expected is None or self.ref.partial else self.expected.images.get(part)
         if wanted not in (None, len(labels)):
             raise self._wrong(f"{part} images", int(wanted or 0), len(labels))
+
+    def _require_classes(self, listing: Listing, part: Part, labels: Tensor) -> None:
+        counts = torch.bincount(labels, minlength=len(listing.class_names))
+        if int(counts.min()) == 0:
+            name = listing.class_names[int(counts.argmin())]
+            readable = " that can be read" if self.ref.skip_broken else ""
+            raise InputError(f"benchmark {str(self.ref)!r}: class {name!r} has no image{readable} in the {part} part")
 
     def _wrong(self, what: str, wanted: int, got: int) -> InputError:
         advice = "" if what == "classes" else "; --partial accepts a smaller copy"
@@ -198,13 +219,26 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     Raises:
         InputError: If a published dataset has no such variant, or a folder was given one.
     """
-    kept = BenchmarkRef(name=ref.name, variant=ref.variant, partial=ref.partial)
+    kept = BenchmarkRef(
+        name=ref.name,
+        variant=ref.variant,
+        partial=ref.partial,
+        skip_broken=ref.skip_broken,
+        label_column=ref.label_column,
+    )
     if ref.path is not None:
         if ref.variant is not None or ref.partial:
             raise InputError(f"benchmark {ref.name!r}: variant and partial are for published datasets")
         path = Path(ref.path)
-        find = (lambda: folder.find(path)) if ref.name.startswith(FOLDER) else (lambda: parquet_layout.find(path))
-        return Dataset(kept, path.parent if path.is_file() else path, path.name if path.is_file() else "all", find)
+        home, key = (path.parent, path.name) if path.is_file() else (path, "all")
+        if not ref.name.startswith(FOLDER):
+            column = ref.label_column
+            return Dataset(kept, home, f"{key}.{column}" if column else key, lambda: parquet_layout.find(path, column))
+        if ref.label_column is not None:
+            raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
+        return Dataset(kept, home, key, lambda: folder.find(path))
+    if ref.label_column is not None:
+        raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
     publication = PUBLISHED[ref.name]
     variant = ref.variant or publication.variants[0]
     if variant not in publication.variants:

@@ -64,15 +64,19 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
         source = _from_disk(ref, data_root)
     elif ref.variant is not None or ref.partial:
         raise InputError(f"benchmark {text!r}: variant and partial are for published datasets")
+    elif ref.label_column is not None:
+        raise InputError(f"benchmark {text!r}: label_column is for Parquet files")
+    elif ref.skip_broken:
+        raise InputError(f"benchmark {text!r}: skip_broken is for images on disk")
     else:
         source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else source_from_module(ref.name)
     return _as_asked(source, ref)
 
 
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
+    listing = dataset_of(ref, data_root).listing()  # first: what is not there needs no tasks
     if ref.path is not None and ref.tasks is None and ref.classes_per_task is None:
         raise InputError(f"benchmark {ref.name!r}: needs --tasks or --classes-per-task")
-    listing = dataset_of(ref, data_root).listing()
     publication = PUBLISHED.get(ref.name)
     return BenchmarkSource(
         name=ref.name,

@@ -35,6 +35,8 @@ class BenchmarkRef:
         epochs: Epochs of fine-tuning per task, in place of the benchmark's own.
         variant: Name of a variant, for a published dataset that has several.
         partial: Whether a copy with fewer images than the published dataset will do.
+        skip_broken: Whether images on disk that cannot be read are left out.
+        label_column: The column of a Parquet file that has the labels; None finds it by its name.
     """
 
     name: str
@@ -44,6 +46,8 @@ class BenchmarkRef:
     epochs: int | None = None
     variant: str | None = None
     partial: bool = False
+    skip_broken: bool = False
+    label_column: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> BenchmarkRef:
@@ -117,9 +121,13 @@ def _typed(text: str, key: str, value: str) -> int | str | bool:
         if not re.fullmatch(r"[a-z0-9-]+", value):
             raise InputError(f"benchmark {text!r}: variant must be letters, digits and '-', got {value!r}")
         return value
-    if key == "partial":
+    if key == "label_column":
+        if not value or "?" in value:
+            raise InputError(f"benchmark {text!r}: label_column must be the name of a column, got {value!r}")
+        return value
+    if key in ("partial", "skip_broken"):
         if value != "yes":
-            raise InputError(f"benchmark {text!r}: partial must be 'yes' or left out, got {value!r}")
+            raise InputError(f"benchmark {text!r}: {key} must be 'yes' or left out, got {value!r}")
         return True
     if not re.fullmatch("[0-9]{1,12}", value):
         raise InputError(f"benchmark {text!r}: {key} must be a whole number, got {value!r}")

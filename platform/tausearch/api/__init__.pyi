@@ -1,7 +1,7 @@
 from .composing import Composed, Edited, compose, edit
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .drawing import Drawn, draw
-from .exporting import export_adapters, export_best
+from .exporting import export_adapters, export_best, export_best_of, export_vectors
 from .opening import OpenBenchmark, open_benchmark
 from .planning import plan_search, plan_training
 from .requests import (
@@ -40,6 +40,8 @@ __all__ = [
     "edit",
     "export_adapters",
     "export_best",
+    "export_best_of",
+    "export_vectors",
     "open_benchmark",
     "plan_search",
     "plan_training",

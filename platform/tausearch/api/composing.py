@@ -96,7 +96,7 @@ def compose(request: ComposeRequest) -> Composed:
         exported = {}
         if request.export is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
-            exported = export(Path(request.export), forms, pools, weighing, rule, written)
+            exported = export(Path(request.export), forms, pools, weighing, rule, result, written)
     return Composed(result, *_keep(storage, pools, result, exported))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tausearch.choosing import SearchStudy, write_best
+from tausearch.composing import describe_run
 from tausearch.runs import (
     Conclusion,
     RunDirectory,
@@ -60,14 +61,14 @@ def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialS
 
 def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:
     """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
-    from tausearch.figures import draw_search  # matplotlib, which no search needs before its end
+    from tausearch.figures import caption, draw_search  # matplotlib, which no search needs before its end
 
     mattered = importances(SearchStudy(spec, trials).optuna)
     correlations = rank_correlations(trials, spec.steps, spec.metrics)
     metrics = {f"importance/{name}": each.share for name, each in mattered.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     try:
-        return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures)
+        return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures, caption(spec))
     except OSError as error:  # a full disk must not cost the best file
         _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return metrics, []
@@ -77,5 +78,17 @@ def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[Tria
     if not all_ended(trials, spec.trials):  # results of some of its seeds would be taken for the run's
         return Conclusion(files=(directory.spec_file,))
     summary = write_results(spec, directory, trials)
+    describe_run(directory)
+    figures = _draw_final(spec, directory, trials)
     metrics = {f"{name}/{part}": parts[part] for name, parts in summary.items() for part in ("mean", "std")}
-    return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file))
+    return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
+
+
+def _draw_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> list[Path]:
+    from tausearch.figures import draw_final  # matplotlib, which no run needs before its end
+
+    try:
+        return draw_final(spec, trials, directory.figures)
+    except OSError as error:  # a full disk must not cost the results
+        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
+        return []

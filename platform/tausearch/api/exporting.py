@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tausearch.choosing import BestFile, best_of_all
-from tausearch.composing import about, find_source
+from tausearch.choosing import BestFile, best_of_all, best_of_run
+from tausearch.composing import about_source, find_source, write_card
 from tausearch.runs import RunStatus, Storage, all_statuses, nothing_left
 from tausearch.screen import tool
 from trainables.errors import InputError
@@ -37,7 +37,16 @@ def export_best(
     Raises:
         InputError: If there is none, or something cannot be written.
     """
-    best = best_of_all(storage, benchmark, method, left_out)
+    return _export(storage, best_of_all(storage, benchmark, method, left_out), target, adapters)
+
+
+def export_best_of(storage: Storage, name: str, target: Path, adapters: Path | None = None) -> BestFile:
+    """Write the best configuration of a search, and its task vectors to `adapters`; see `export_best`."""
+    return _export(storage, best_of_run(storage, name), target, adapters)
+
+
+def _export(storage: Storage, best: BestFile, target: Path, adapters: Path | None) -> BestFile:
+    """Write both or neither."""
     with nothing_left(target, adapters):
         if adapters is not None:
             export_adapters(storage, best, adapters)
@@ -69,14 +78,26 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
             f"no finished final run of this configuration of {best.method!r} on {best.benchmark!r} in {storage.root}"
             f" left task vectors; run `{tool()} train` first"
         )
-    source = find_source(storage, runs[-1].spec.name)
+    return export_vectors(storage, runs[-1].spec.name, target)
+
+
+def export_vectors(storage: Storage, name: str, target: Path) -> Path:
+    """Copy the task vectors of a final run; see `export_adapters`.
+
+    Returns:
+        The folder written.
+
+    Raises:
+        InputError: If there is no such run, it has left no task vectors, or the folder exists or cannot be made.
+    """
+    source = find_source(storage, name)
     try:
         shutil.copytree(
             source.folder,
             target,
             ignore=shutil.ignore_patterns(".*"),  # hidden: left half written by a process that was killed
         )
-        about([source]).save(target)
+        write_card(target, about_source(source))
     except OSError as error:
         raise InputError(f"--adapters {target}: cannot be made ({error.strerror or 'exists already'})") from error
     return target

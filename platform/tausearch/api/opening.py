@@ -7,16 +7,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.runs import DataFacts
-from tausearch.screen import LongWork
-from trainables.backbones import InputSpec
+from tausearch.screen import LongWork, say_unreadable
+from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.from_module import require_fits
 from trainables.data.opening import on_disk
-from trainables.data.parts import Part
+from trainables.data.parts import PARTS
+from trainables.data.soundness import longest_side
 from trainables.data.usable import require_usable
+from trainables.errors import NotFetchedError
+
+_SMALL = 64  # pixels of the longest side up to which an image loses little in the embedded backbone's 32
+_LOOKED_AT = 16  # images whose size is asked for
+
+
+@dataclass(frozen=True)
+class Usable:
+    """What a run will see of a benchmark.
+
+    Attributes:
+        data: Which images, and how many.
+        left_out: A line for each image that cannot be read and is left out.
+    """
+
+    data: DataFacts
+    left_out: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -32,10 +50,41 @@ class OpenBenchmark:
     ref: BenchmarkRef
     source: BenchmarkSource
     data_root: str | None
-    _required: dict[tuple[object, ...], DataFacts] = field(default_factory=dict, compare=False)
+    _required: dict[tuple[object, ...], Usable] = field(default_factory=dict, compare=False)
 
-    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> DataFacts:
-        """Make sure, once, that a run can use it: every image that it reads is readable, every class large enough.
+    def backbone(self, weights: Path | None) -> Backbone:
+        """Return the benchmark's backbone; for small images of one's own the embedded one, where that is out of reach.
+
+        Args:
+            weights: Local weights file of the benchmark's backbone, or None.
+
+        Returns:
+            The backbone; which was taken in the place of another is said.
+
+        Raises:
+            NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
+        """
+        wanted = Backbone(self.source.backbone, weights)
+        if weights is not None or self.ref.path is None:
+            return wanted
+        try:
+            _ = wanted.digest
+        except NotFetchedError:
+            side = longest_side(self.source.load("train")[0], _LOOKED_AT)
+            if side > _SMALL:
+                raise
+            reads = Backbone().input
+            say_unreadable(
+                f"{wanted.name}: its weights cannot be fetched. The images are small ({side} pixels), so the embedded"
+                f" {EMBEDDED} is taken: it reads {reads.size} x {reads.size} grey, colour and finer detail are lost"
+            )
+            return Backbone()
+        return wanted
+
+    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
+        """Make sure, once, that a run can use it: every image of both parts is readable, every class large enough.
+
+        Of the test images a search learns that they can be decoded, and nothing else: no final run fails on one.
 
         Returns:
             What images the run will see.
@@ -43,16 +92,17 @@ class OpenBenchmark:
         Raises:
             InputError: If an image cannot be read, or a class has too few images.
         """
-        if (asked := (purpose, split_seed, reads)) in self._required:
-            return self._required[asked]
-        parts: tuple[Part, ...] = ("train",) if purpose == "search" else ("train", "test")
-        with LongWork() as work:
-            require_usable(str(self.ref), self.data_root, parts, work.start)
-        built = build_benchmark(self.source, purpose, split_seed, reads)
-        if self.ref.is_module:
-            require_fits(built, reads)
-        counts = (sum(len(task.train) for task in built.tasks), sum(map(len, built.evaluation)))
-        self._required[asked] = DataFacts(digest=built.fingerprint, train=counts[0], evaluation=counts[1])
+        asked = (purpose, split_seed, reads)
+        if asked not in self._required:
+            with LongWork() as work:
+                left_out = require_usable(str(self.ref), self.data_root, PARTS, work.start)
+            say_unreadable(*(f"left out: {line}" for line in left_out))
+            built = build_benchmark(self.source, purpose, split_seed, reads)
+            if self.ref.is_module:
+                require_fits(built, reads)
+            counts = (sum(len(task.train) for task in built.tasks), sum(map(len, built.evaluation)))
+            data = DataFacts(digest=built.fingerprint, train=counts[0], evaluation=counts[1])
+            self._required[asked] = Usable(data, tuple(left_out))
         return self._required[asked]
 
 

@@ -65,7 +65,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     precision = one_of("precision", request.precision, PRECISIONS)
     scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     weights = None if request.weights is None else Path(request.weights).absolute()
-    backbone = Backbone(request.backbone or opened.source.backbone, weights)
+    backbone = Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
     setting = entry.setting(opened.source.spec, backbone)
     require_runs(entry, space, setting)
     known = known_points(
@@ -77,11 +77,11 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
     storage, given = _given(request, "search", opened, entry)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
-    data = opened.require("search", request.seed, backbone.input)
+    usable = opened.require("search", request.seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
-        data=data,
+        data=usable.data,
         trials=trials,
         algorithm=algorithm,
         scheduler=scheduler,
@@ -90,6 +90,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         start=space.start,
         warm_start=known,
         fixed=space.fixed,
+        left_out=usable.left_out,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
@@ -124,17 +125,18 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, given = _given(request, "final", opened, entry)
-    data = opened.require("final", protocol.split_seed, backbone.input)
+    usable = opened.require("final", protocol.split_seed, backbone.input)
     spec = RunSpec(
         **given,
         protocol=protocol,
-        data=data,
+        data=usable.data,
         trials=len(seeds) * len(orders or (None,)),
         fixed=asdict(config),
         seeds=seeds,
         source=None if best.selection is None else best.selection.search,
         tuned_on=None if best.selection is None else best.benchmark,
         overrides=overrides,
+        left_out=usable.left_out,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
@@ -198,6 +200,8 @@ def _text_of(request: SearchRequest) -> str:
         epochs=request.epochs,
         variant=request.variant,
         partial=request.partial or None,
+        skip_broken=request.skip_broken or None,
+        label_column=request.label_column,
     )
     return str(ref)
 

@@ -125,6 +125,8 @@ class SearchRequest(NewRunRequest):
         epochs: Epochs of fine-tuning per task; by default the benchmark's.
         variant: Variant of a published dataset; see docs/data.md.
         partial: Whether to accept fewer images than were published.
+        skip_broken: Whether to leave out images on disk that cannot be read, which the run then lists.
+        label_column: Column of labels in Parquet files; by default found by its name.
         time_budget: Seconds after which the search is stopped; `resume` continues it.
     """
 
@@ -147,6 +149,8 @@ class SearchRequest(NewRunRequest):
     epochs: int | None = within(bounds.EPOCHS, None)
     variant: str | None = None
     partial: bool = False
+    skip_broken: bool = False
+    label_column: str | None = None
     time_budget: float | None = within(bounds.TIME, None)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from search_spaces.text_files import read_json
 from tausearch.campaigning.planning import CampaignPlan, PlannedCell
 from tausearch.runs import RunStatus, Storage, TrialSummary, all_statuses, open_storage, replace_text
 from tausearch.screen import LongWork
@@ -96,7 +97,7 @@ def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
 def _pilots(plan: CampaignPlan) -> dict[str, Measured]:
     """Return what earlier pilots of the campaign found, by the titles of cells."""
     try:
-        content = json.loads(plan.directory.pilot_file.read_text(encoding="utf-8"))
+        content = read_json(plan.directory.pilot_file)
         return {title: Measured(float(found["seconds"]), int(found["memory"])) for title, found in content.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}  # none yet, or none that can be read: they are only a help

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from search_spaces.text_files import read_json
 from tausearch.campaigning.standing import CampaignStanding, CellStanding
 from tausearch.paper import paper_results
 from tausearch.runs import CampaignDirectory, Storage, replace_text
@@ -47,7 +48,7 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
 def read_pages(directory: CampaignDirectory) -> dict[str, str]:
     """Return where MLflow shows a campaign's tables; empty before it has been told."""
     try:
-        pages: dict[str, str] = json.loads(directory.pages_file.read_text(encoding="utf-8"))
+        pages: dict[str, str] = read_json(directory.pages_file)
     except (OSError, ValueError):
         return {}
     return pages

@@ -1,5 +1,5 @@
 from .allowed import algorithm_named, different_numbers, one_of, scheduler_named
-from .best import BestFile, best_of_all, load_best, start_of
+from .best import BestFile, best_of_all, best_of_run, load_best, start_of
 from .dashboard import dashboard_of
 from .keeping import BestListener, write_best
 from .sources import FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
@@ -19,6 +19,7 @@ __all__ = [
     "TrialSource",
     "algorithm_named",
     "best_of_all",
+    "best_of_run",
     "dashboard_of",
     "defaults",
     "different_numbers",

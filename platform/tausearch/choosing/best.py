@@ -16,7 +16,16 @@ from search_spaces.text_files import TextFileError, shown
 from search_spaces.values import ScalarField
 from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.choosing.spaces import running_method
-from tausearch.runs import ExperimentProtocol, RunSpec, Storage, TrialSummary, all_statuses, replace_text
+from tausearch.runs import (
+    ExperimentProtocol,
+    RunSpec,
+    RunStatus,
+    Storage,
+    TrialSummary,
+    all_statuses,
+    read_status,
+    replace_text,
+)
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.methods import get_method
@@ -55,6 +64,7 @@ class BestFile(Strict):
         protocol: See `ExperimentProtocol`.
         selection: See `Selection`; None if the configuration was not searched.
         versions: Of tausearch, torch, timm and peft.
+        left_out: A line for each image that could not be read and was left out of the search.
     """
 
     schema_version: Literal[1]
@@ -64,6 +74,7 @@ class BestFile(Strict):
     protocol: ExperimentProtocol
     selection: Selection | None
     versions: dict[str, str]
+    left_out: tuple[str, ...] = ()
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
@@ -100,6 +111,7 @@ def _best(spec: RunSpec, hyperparameters: Mapping[str, Scalar], selection: Selec
         protocol=spec.protocol,
         selection=selection,
         versions={name: version(name) for name in ("tausearch", "torch", "timm", "peft")},
+        left_out=spec.left_out,
     )
 
 
@@ -160,9 +172,34 @@ def best_of_all(
     ]
     finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
     if not finished:
-        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial")
-    found = max(finished, key=lambda pair: pair[0])[1]
-    assert found.best is not None
+        there = sorted({f"{each.spec.benchmark} {each.spec.method}" for each in statuses if _has_found(each)})
+        others = f"; there are searches of: {', '.join(there)}" if there else ""
+        raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial{others}")
+    return _best_of(storage, max(finished, key=lambda pair: pair[0])[1], left_out)
+
+
+def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], None] = lambda fault: None) -> BestFile:
+    """Return the best configuration of a search; `left_out` is told of a best file that cannot be read.
+
+    Raises:
+        InputError: If there is no such search, or none of its trials has finished.
+    """
+    found = read_status(storage.run(name))
+    if found.spec.purpose == "final":
+        source = f"; it was tuned by {found.spec.source}" if found.spec.source else ""
+        raise InputError(f"run {name!r}: is a final run, which chooses nothing{source}")
+    if found.best is None:
+        raise InputError(f"run {name!r}: has no finished trial yet")
+    return _best_of(storage, found, left_out)
+
+
+def _has_found(found: RunStatus) -> bool:
+    return found.spec.purpose == "search" and found.best is not None
+
+
+def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError], None]) -> BestFile:
+    """Return the best file of a search that has a finished trial; one that is damaged is made from the record."""
+    assert found.best is not None, "whoever asks has looked"
     directory = storage.run(found.spec.name)
     if directory.best_file.exists():
         try:

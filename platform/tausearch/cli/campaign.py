@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tausearch.cli.durations import seconds
 from tausearch.cli.options import (
     AddressOption,
     DataRootOption,
@@ -17,6 +16,7 @@ from tausearch.cli.options import (
     StorageOption,
     TimeBudgetOption,
     TrackingOption,
+    seconds,
 )
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from tausearch.screen import print_json, say_unreadable, storage_words

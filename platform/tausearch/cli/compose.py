@@ -1,7 +1,8 @@
-"""The commands on what final runs leave: compose, edit, figures."""
+"""The commands on what final runs leave: compose, edit, figures, predict."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -12,7 +13,7 @@ from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
 from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE
-from tausearch.screen import print_json, storage_words
+from tausearch.screen import LongWork, print_json, say_unreadable, storage_words
 from trainables.errors import InputError
 
 _Number = TypeVar("_Number", int, float)
@@ -125,6 +126,41 @@ def figures(
         print(f"{name}: {path}")
     for line in drawn.left_out:
         print(f"only in time: {line}")
+
+
+@app.command()
+def predict(
+    model: Annotated[str, typer.Argument(help="Final run, its folder, or an exported folder.")],
+    images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
+    seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Compose these tasks alone, such as 1,5 [default: all].")] = None,
+    skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave out images that cannot be read.")] = False,
+    figure: Annotated[Path | None, typer.Option(help="Picture of the surest and the least sure.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    backbone_weights: BackboneWeightsOption = None,
+    data_root: OwnDataRootOption = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Classify images with the model that a final run has left, with probabilities."""
+    chosen = _numbers("tasks", tasks, int)
+    if json and csv:
+        raise InputError("--json and --csv: choose one of them")
+    from tausearch import predicting  # torch takes seconds to import; --help must not
+
+    paths = predicting.image_paths(images)
+    opened = predicting.open_model(
+        model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage
+    )
+    say_unreadable(*opened.notes)
+    left_out: list[str] = []
+    with LongWork() as work:
+        tick = work.start("predict", len(paths))
+        found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick)
+    say_unreadable(*left_out)
+    predicting.show_predictions(opened, found, left_out, "json" if json else "csv" if csv else "table")
+    if figure is not None:
+        print(f"figure: {predicting.draw(found, figure)}", file=sys.stderr)
 
 
 def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number] | None:

@@ -1,4 +1,4 @@
-"""`tausearch data`: what is on disk, whether it is sound, and the tool's own form of it."""
+"""`tausearch data`: what is on disk, whether it is sound, the tool's own form of it; and `tausearch backbones`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tausearch.cli.options import DataRootOption, JsonOption, PartialOption, VariantOption
+from tausearch.cli.options import DataRootOption, JsonOption, PartialOption, VariantOption, app
 from tausearch.screen import print_json
 
 data_app = typer.Typer(
@@ -79,6 +79,22 @@ def prepare(
     else:
         print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
         print(f"written to {made.prepared}")
+
+
+@app.command()
+def backbones(
+    word: Annotated[str, typer.Argument(help="List those of timm whose names contain it, such as base_patch16.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """List the backbones: the embedded one, those whose weights are here, those that timm offers."""
+    from tausearch.showing import show_backbones
+    from trainables.backbones.offered import offers  # timm takes seconds to import; --help must not
+
+    found = list(offers(word))
+    if json:
+        print_json([asdict(each) for each in found])
+    else:
+        show_backbones(found, word)
 
 
 def _inherited(context: typer.Context, data_root: str | None, json: bool) -> tuple[str | None, bool]:

@@ -15,7 +15,6 @@ import typer
 
 from search_spaces.text_files import shown
 from tausearch.api import SearchRequest
-from tausearch.cli.durations import seconds
 from tausearch.cli.options import (
     WHOLE,
     AddressOption,
@@ -26,6 +25,7 @@ from tausearch.cli.options import (
     GpusOption,
     GpusOrAutoOption,
     JsonOption,
+    LabelColumnOption,
     NameOption,
     NoStoreOption,
     OwnConcurrentOption,
@@ -33,6 +33,7 @@ from tausearch.cli.options import (
     OwnTrackingOption,
     PartialOption,
     SetOption,
+    SkipBrokenOption,
     SpaceOption,
     StorageOption,
     StoreSizeOption,
@@ -42,6 +43,7 @@ from tausearch.cli.options import (
     WarmStartOption,
     WithoutDamagedOption,
     app,
+    seconds,
     whole_numbers,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
@@ -76,7 +78,7 @@ def search(
     space: SpaceOption = None,
     set_: SetOption = None,
     warm_start: WarmStartOption = None,
-    backbone: Annotated[str | None, typer.Option(help="Backbone [default: the benchmark's].")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
@@ -85,6 +87,8 @@ def search(
     epochs: Annotated[int | None, typer.Option(help="Epochs of fine-tuning [default: the benchmark's].")] = None,
     variant: VariantOption = None,
     partial: PartialOption = False,
+    skip_broken: SkipBrokenOption = False,
+    label_column: LabelColumnOption = None,
     data_root: DataRootOption = None,
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
     no_store: NoStoreOption = False,
@@ -137,7 +141,8 @@ def extend(
 @app.command()
 def train(
     what: Annotated[
-        list[str], typer.Argument(metavar="FILE | BENCHMARK METHOD", help="Best file, or what to look up.")
+        list[str],
+        typer.Argument(metavar="FILE | SEARCH | BENCHMARK METHOD", help="Best file, search, or both names."),
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
     class_orders: Annotated[
@@ -220,17 +225,19 @@ def _class_orders(text: str | None) -> list[int] | None:
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:
-    from tausearch.choosing import best_of_all, load_best  # torch takes seconds to import
+    from tausearch.choosing import best_of_all, best_of_run, load_best  # torch takes seconds to import
     from tausearch.runs import open_storage
     from tausearch.screen import say_unreadable
     from trainables.data import reference
 
     if len(what) == 1:
-        return load_best(what[0])
+        root = open_storage(storage, write=False)
+        is_run = not Path(what[0]).is_file() and root.run_exists(what[0])
+        return best_of_run(root, what[0]) if is_run else load_best(what[0])
     if len(what) == 2:
         benchmark, method = what
         return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method, say_unreadable)
-    raise InputError(f"train needs a best file, or a benchmark and a method, got {' '.join(what)}")
+    raise InputError(f"train needs a best file, or a benchmark and a method, or a search, got {' '.join(what)}")
 
 
 def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:

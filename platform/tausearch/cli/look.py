@@ -1,4 +1,4 @@
-"""The commands that read what runs left: status, compare, export, spaces, store, sync, ui."""
+"""The commands that read what runs left: status, compare, export, spaces, sync, ui."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tausearch.cli.options import (
     whole_numbers,
 )
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
-from tausearch.screen import print_json, say_unreadable
+from tausearch.screen import counted, print_json, say_unreadable
 from trainables.errors import InputError
 
 
@@ -126,26 +126,51 @@ def compare(
 
 @app.command()
 def export(
-    benchmark: Annotated[str, typer.Argument(help="Benchmark.")],
-    method: Annotated[str, typer.Argument(help="Method.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="RUN | BENCHMARK METHOD", help="Search or final run, or what to look up.")
+    ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
     adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
-    """Write the best configuration found for METHOD on BENCHMARK to a file, and its task vectors to a folder."""
-    from tausearch.api import export_best  # torch takes seconds to import; --help must not
-    from trainables.data import reference
+    """Write a best configuration to a file, and task vectors to a folder: of a run, or of METHOD on BENCHMARK."""
+    if len(what) > 2:
+        raise InputError(f"export needs a run, or a benchmark and a method, got {' '.join(what)}")
+    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
 
-    root, ref = open_storage(storage, write=False), reference(benchmark)
-    target = output or Path(f"{ref.slug}-{method}.best.yaml")
-    export_best(root, str(ref), method, target, say_unreadable, adapters)
-    written = {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
+    root = open_storage(storage, write=False)
+    if len(what) == 1 and root.run_exists(what[0]) and read_spec(root.run(what[0])).purpose == "final":
+        written = _export_final(root, what[0], output, adapters)
+    else:
+        written = _export_search(root, what, output, adapters)
     if json:
         print_json(written)
     else:
         for kind, path in written.items():
             print(f"{kind.replace('_', ' ')}: {path}")
+
+
+def _export_final(root: Storage, name: str, output: Path | None, adapters: Path | None) -> dict[str, str]:
+    from tausearch.api import export_vectors  # torch takes seconds to import; --help must not
+
+    if adapters is None or output is not None:
+        raise InputError(f"run {name!r}: is a final run, of which task vectors alone are exported: --adapters FOLDER")
+    return {"adapters": str(export_vectors(root, name, adapters))}
+
+
+def _export_search(root: Storage, what: list[str], output: Path | None, adapters: Path | None) -> dict[str, str]:
+    from tausearch.api import export_best, export_best_of  # torch takes seconds to import; --help must not
+    from trainables.data import reference
+
+    if len(what) == 1:
+        target = output or Path(f"{what[0]}.best.yaml")
+        export_best_of(root, what[0], target, adapters)
+    else:
+        ref = reference(what[0])
+        target = output or Path(f"{ref.slug}-{what[1]}.best.yaml")
+        export_best(root, str(ref), what[1], target, say_unreadable, adapters)
+    return {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
 
 
 @app.command()
@@ -177,26 +202,6 @@ def spaces(
 
 
 @app.command()
-def store(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
-) -> None:
-    """List the pre-consolidation store, what trials share, or clear it."""
-    from tausearch import showing  # torch takes seconds to import; --help must not
-    from trainables.preconsolidation.store import Store
-
-    folder = open_storage(storage, write=False).store
-    shared = Store(folder) if folder.is_dir() else None
-    removed = shared.shrink(0) if shared and clear else []
-    entries = shared.entries() if shared else []
-    if json:
-        print_json({"removed": len(removed), "entries": [showing.entry_as_dict(entry) for entry in entries]})
-    else:
-        showing.show_store(entries, removed if clear else None)
-
-
-@app.command()
 def sync(
     name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
@@ -223,7 +228,8 @@ def sync(
             continue
         done.append(each)
         if not json:
-            print(f"{each.name}: {each.trials} trials, {each.tasks} tasks in MLflow, {each.written} of them new")
+            trials, tasks = counted(each.trials, "trial"), counted(each.tasks, "task")
+            print(f"{each.name}: {trials}, {tasks} in MLflow, {each.written} of them new")
     if json:
         print_json([asdict(each) for each in done])
     if name is None:

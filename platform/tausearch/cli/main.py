@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-from tausearch.cli import compose, launch, look, report  # noqa: F401  # their commands register themselves, in this order
+from tausearch.cli import compose, launch, look, manage, report  # noqa: F401  # their commands register themselves
 from tausearch.cli.campaign import campaign_app
 from tausearch.cli.data import data_app
 from tausearch.cli.options import app

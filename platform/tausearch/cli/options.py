@@ -1,4 +1,4 @@
-"""Options that several commands have, and the application that they belong to."""
+"""Options that several commands have, how their text is read, and the application that they belong to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import typer
 from search_spaces.text_files import shown
 from trainables.errors import InputError
 
+# Python would take other scripts' digits and underlines, too, and numbers of so many digits that it waits for minutes.
+WHOLE = re.compile("[0-9]{1,30}")
+_DURATION = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
 app = typer.Typer(
     help="Find the hyperparameters with which a composable incremental learner does best.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command's
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -72,12 +78,12 @@ OwnDataRootOption = Annotated[
     typer.Option("--data-root", help="Folder of the published datasets [default: as the search was started with]."),
 ]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
+SkipBrokenOption = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
+LabelColumnOption = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]
 PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
 WithoutDamagedOption = Annotated[
     bool, typer.Option("--without-damaged", help="Put damaged files of the record aside; their trials are run again.")
 ]
-# Python would take other scripts' digits and underlines, too, and numbers of so many digits that it waits for minutes.
-WHOLE = re.compile("[0-9]{1,30}")
 
 
 def whole_numbers(option: str, text: str) -> list[int]:
@@ -93,3 +99,37 @@ def whole_numbers(option: str, text: str) -> list[int]:
     if not all(map(WHOLE.fullmatch, parts)):
         raise InputError(f"{option} must be whole numbers, got {shown(text)}")
     return [int(part) for part in parts]
+
+
+def seconds(text: str | None) -> float | None:
+    """Read the duration of `--time-budget`, in seconds; None stays None.
+
+    Returns:
+        The seconds.
+
+    Raises:
+        InputError: If it is not a positive number with a unit.
+    """
+    if text is None:
+        return None
+    number, unit = text[:-1], _UNITS.get(text[-1:])
+    if unit is None or not _DURATION.fullmatch(number):
+        raise InputError(f"--time-budget must be a number and s, m, h or d, such as 90m, got {shown(text)}")
+    return float(number) * unit
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"tausearch {version('tausearch')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tausearch(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Find the hyperparameters with which a composable incremental learner does best."""

@@ -13,6 +13,7 @@ from tausearch.comparison.cells import Sheet
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.transferring import TransferMatrix
+from tausearch.runs import shown_benchmark
 
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
@@ -162,10 +163,10 @@ def _markdown(sheet: Sheet) -> str:
 
 def _latex(sheet: Sheet) -> str:
     def line(cells: Sequence[str]) -> str:
-        escaped = (cell.replace("\n", ", ").translate(_LATEX) for cell in cells)
+        escaped = (shown_benchmark(cell).replace("\n", ", ").translate(_LATEX) for cell in cells)
         return " & ".join(_MINUS.sub("$-$", cell) for cell in escaped) + r" \\"
 
     columns = "l" * len(sheet.header)
     body = [r"\toprule", line(sheet.header), r"\midrule", *map(line, sheet.rows), r"\bottomrule"]
-    start = [f"% {sheet.title}", rf"\begin{{tabular}}{{{columns}}}"]
+    start = [f"% {shown_benchmark(sheet.title)}", rf"\begin{{tabular}}{{{columns}}}"]
     return "\n".join([*start, *body, r"\end{tabular}", ""])

@@ -1,15 +1,18 @@
 from .analysing import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
+from .cards import describe_run, write_card
+from .describing import About, Form, describes, read_about
 from .edited import EditedSeed, EditResult, read_edit
 from .editing import edit_pools, evaluations
 from .evaluating import LINEAR, Rule, evaluate
-from .exporting import FORMS, Form, about, chosen_forms, export, require_empty
-from .pooling import Pools, make_pools, require_alike
+from .exporting import FORMS, chosen_forms, export, require_empty
+from .pooling import Pools, device_of, make_pools, require_alike
 from .recording import record_compositions, try_to_record
 from .results import CompositionResult, read_compositions
-from .sources import VectorSource, find_source, read_about
+from .sources import VectorSource, about_source, find_source
 from .weighing import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, weighing_of
 
 __all__ = [
+    "About",
     "COEFFICIENTS",
     "CompositionResult",
     "DEFAULT_COEFFICIENT",
@@ -23,10 +26,13 @@ __all__ = [
     "Rule",
     "VectorSource",
     "Weighing",
-    "about",
+    "about_source",
     "alignment_rows",
     "chosen_forms",
     "cosine_rows",
+    "describe_run",
+    "describes",
+    "device_of",
     "edit_pools",
     "evaluate",
     "evaluations",
@@ -44,4 +50,5 @@ __all__ = [
     "theorem_rows",
     "try_to_record",
     "weighing_of",
+    "write_card",
 ]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
+from tausearch.composing.cards import write_card
+from tausearch.composing.describing import About, Form
 from tausearch.composing.evaluating import LINEAR, Rule
 from tausearch.composing.pooling import Pools
-from tausearch.composing.sources import About, VectorSource
+from tausearch.composing.results import CompositionResult
 from tausearch.composing.weighing import Weighing
 from trainables.composition import VECTOR_FILE, VectorPool
+from trainables.data import described
 from trainables.errors import InputError
 from trainables.tensor_files import save_tensors
 
-Form = Literal["adapter", "timm", "models", "vectors"]
 FORMS: tuple[Form, ...] = get_args(Form)
 HEAD_FILE = "head.safetensors"
 
@@ -49,9 +51,17 @@ def chosen_forms(wanted: Sequence[str] | None, pools: Pools, weighing: Weighing,
 
 
 def export(
-    folder: Path, forms: Sequence[Form], pools: Pools, weighing: Weighing, rule: Rule, written: Callable[[int], None]
+    folder: Path,
+    forms: Sequence[Form],
+    pools: Pools,
+    weighing: Weighing,
+    rule: Rule,
+    result: CompositionResult,
+    written: Callable[[int], None],
 ) -> dict[str, str]:
     """Write a composition of every seed: `FOLDER/<form>/seed_<s>`, the whole of it or nothing.
+
+    Beside each model lies what it says of itself, as `model.json` and as a card.
 
     Args:
         folder: See `require_empty`.
@@ -59,6 +69,7 @@ def export(
         pools: The task vectors.
         weighing: Their weights.
         rule: How they are put together.
+        result: What the composition came to.
         written: Told of every form of every seed that is written.
 
     Returns:
@@ -69,16 +80,19 @@ def export(
     """
     folder = folder.absolute()
     unfinished = folder.with_name(f".{folder.name}.tmp")
+    about = _about(pools, weighing, rule, result)
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         for seed, pool in pools.by_seed.items():
             pools.network.compose(pool, weighing.weights, pool.head(), rule.of_seed(seed))
             for form in forms:
-                _WRITERS[form](unfinished / form / f"seed_{seed}", pools, pool, weighing)
+                target = unfinished / form / f"seed_{seed}"
+                _WRITERS[form](target, pools, pool, weighing)
+                if form != "vectors":
+                    write_card(target, about.model_copy(update={"form": form}))
                 written(1)
         if "vectors" in forms:
-            said = about(pools.sources, pools.benchmark.spec.class_names, weighing.weights)
-            said.save(unfinished / "vectors")
+            write_card(unfinished / "vectors", about)
         unfinished.replace(folder)
     except OSError as error:
         raise InputError(f"--export {folder}: cannot be written ({error.strerror})") from error
@@ -87,15 +101,20 @@ def export(
     return {form: str(folder / form) for form in forms}
 
 
-def about(sources: Sequence[VectorSource], class_names: Sequence[str] = (), weights: Sequence[float] = ()) -> About:
-    """Return what exported vectors of some sources say of themselves."""
+def _about(pools: Pools, weighing: Weighing, rule: Rule, result: CompositionResult) -> About:
+    spec, first = pools.benchmark.spec, pools.sources[0]
     return About(
-        benchmark=sources[0].benchmark,
-        protocol=sources[0].protocol,
-        runs=tuple(source.text for source in sources),
-        methods=tuple(dict.fromkeys(method for source in sources for method in source.methods)),
-        class_names=tuple(class_names),
-        weights=tuple(weights),
+        benchmark=first.benchmark,
+        protocol=first.protocol,
+        runs=tuple(source.text for source in pools.sources),
+        methods=tuple(dict.fromkeys(method for source in pools.sources for method in source.methods)),
+        class_names=spec.class_names,
+        tasks=tuple(map(len, spec.task_classes)),
+        transform=described(pools.benchmark.evaluation[0].transform, pools.backbone.input.size),
+        weights=weighing.weights,
+        rule=rule.name,
+        density=None if rule.name == LINEAR else rule.density,
+        accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
     )
 
 

@@ -96,7 +96,7 @@ def make_pools(
     count = len(benchmark.tasks)
     pools = {seed: _pool(sources, seed, count) for seed in chosen_seeds(sources, seeds)}
     vectors = (vector for pool in pools.values() for vector in pool)
-    network = network_for(vectors, backbone, _device(sources), sources[0].protocol.precision)
+    network = network_for(vectors, backbone, device_of(sources), sources[0].protocol.precision)
     classes = [task.classes for task in benchmark.tasks]
     for pool in pools.values():
         pool.require_fit(classes, network.theta_0, digest)
@@ -125,7 +125,8 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
 
 
-def _device(sources: Sequence[VectorSource]) -> torch.device:
+def device_of(sources: Sequence[VectorSource]) -> torch.device:
+    """Return the device that the run had, where this machine has one; that of exported vectors is what there is."""
     spec = sources[0].spec
     wanted = spec is None or spec.resources.gpus_per_trial > 0
     return torch.device("cuda" if wanted and torch.cuda.is_available() else "cpu")

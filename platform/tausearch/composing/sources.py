@@ -5,46 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, ValidationError
-
-from search_spaces.schema import Strict, first_fault
-from search_spaces.text_files import TextFileError, read_json
-from tausearch.runs import ExperimentProtocol, Record, RunDirectory, RunSpec, Storage, read_spec, replace_text
+from tausearch.composing.describing import About, read_about, with_accuracies
+from tausearch.runs import ExperimentProtocol, Record, RunDirectory, RunSpec, Storage, read_spec
+from trainables.composition import Origin, read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.methods import METHODS
+from trainables.metrics import TEST
 
-ABOUT_FILE = "vectors.json"
 _SEED = re.compile(r"seed_([0-9]+)")
 _TASKS = re.compile(r"(.+):([0-9]+(?:,[0-9]+)*)")
-
-
-class About(Strict):
-    """What exported task vectors say of themselves, as `vectors.json` beside them.
-
-    Attributes:
-        benchmark: What the benchmark is called, as `trainables.data.BenchmarkRef` reads it.
-        protocol: The protocol of the run that learned them; its digest is that of theta_0.
-        runs: The runs that learned them.
-        methods: Their methods.
-        class_names: The names of all classes, in class order; empty where the dataset was not at hand.
-        weights: The weights of the composition that was exported with them; empty if none was.
-        version: The version of tausearch that wrote them.
-    """
-
-    benchmark: str
-    protocol: ExperimentProtocol
-    runs: tuple[str, ...]
-    methods: tuple[str, ...]
-    class_names: tuple[str, ...] = ()
-    weights: tuple[float, ...] = ()
-    version: str = Field(default_factory=lambda: version("tausearch"))
-
-    def save(self, folder: Path) -> None:
-        """Write it beside the vectors of a folder."""
-        replace_text(folder / ABOUT_FILE, self.model_dump_json(indent=2) + "\n")
 
 
 @dataclass(frozen=True)
@@ -102,8 +74,51 @@ def find_source(storage: Storage, text: str) -> VectorSource:
         found = _named(storage, match[1])
         found = found and replace(found, tasks=tuple(int(task) for task in match[2].split(",")))
     if found is None:
-        raise InputError(f"{text!r}: no run of that name in {storage.root}, and no folder of exported task vectors")
+        raise InputError(
+            f"{text!r}: no run of that name in {storage.root}, and no folder of exported task vectors"
+            f"{storage.near(text)}"
+        )
     return found
+
+
+def about_source(source: VectorSource) -> About:
+    """Return what the task vectors of a source say of themselves, from their own headers.
+
+    Returns:
+        It; without names of classes where the files are from before they had any.
+
+    Raises:
+        InputError: If a file cannot be read.
+    """
+    if source.spec is None or source.directory is None:
+        return read_about(source.folder)
+    first = source.of_seed(source.seeds[0])
+    folders = vector_folders(first) if any(first.glob("task_*")) else []
+    origins = [read_vector(folder).origin for folder in folders]
+    about = About(
+        benchmark=source.benchmark,
+        protocol=source.protocol,
+        runs=(source.name,),
+        methods=source.methods,
+        **_read_off([each for each in origins if each is not None and each.class_names]),
+    )
+    rows = {trial.seed: trial.final for trial in Record(source.directory.record).trials() if trial.seed in source.seeds}
+    tasks = range(1, source.protocol.tasks + 1)
+    measured = {seed: [row.get(TEST.accuracy(task)) for task in tasks] for seed, row in rows.items()}
+    whole = {seed: [value for value in row if value is not None] for seed, row in measured.items() if None not in row}
+    return with_accuracies(about, list(whole), list(whole.values()))
+
+
+def _read_off(origins: Sequence[Origin]) -> dict[str, Any]:
+    """Return what the vectors of one seed say of classes and transform."""
+    if not origins:
+        return {}
+    names = tuple(name for origin in origins for name in origin.class_names)
+    return {
+        "class_names": names,
+        "tasks": tuple(len(origin.classes) for origin in origins),
+        "transform": origins[0].transform,
+    }
 
 
 def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) -> tuple[int, ...]:
@@ -139,11 +154,16 @@ def _why_not(source: VectorSource, seed: int) -> str:
 def _named(storage: Storage, text: str) -> VectorSource | None:
     path = Path(text).expanduser()
     if path.name == text and storage.run_exists(text):
-        return _of_run(storage.run(text))
+        return source_of_run(storage.run(text))
     return _of_folder(path) if path.is_dir() else None
 
 
-def _of_run(directory: RunDirectory) -> VectorSource:
+def source_of_run(directory: RunDirectory) -> VectorSource:
+    """Return the task vectors that a final run has left.
+
+    Raises:
+        InputError: If it is no final run, or has left none.
+    """
     spec = read_spec(directory)
     if spec.purpose != "final":
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; train its best file first")
@@ -169,23 +189,3 @@ def _of_folder(folder: Path) -> VectorSource:
     if not seeds:
         raise InputError(f"{folder}: holds no task vectors, which lie in folders seed_0, seed_1, ...")
     return VectorSource(str(folder), about.benchmark, about.methods, about.protocol, tuple(seeds), folder)
-
-
-def read_about(folder: Path) -> About:
-    """Read what exported task vectors say of themselves.
-
-    Returns:
-        It, checked.
-
-    Raises:
-        InputError: If it is not there or cannot be read.
-    """
-    path = folder / ABOUT_FILE
-    try:
-        return About.model_validate(read_json(path))
-    except FileNotFoundError as error:
-        raise InputError(f"{folder}: has no {ABOUT_FILE}, which says of what benchmark its vectors are") from error
-    except ValidationError as error:
-        raise InputError(f"{path}: {first_fault(error)}") from error
-    except TextFileError as error:
-        raise InputError(f"{path}: {error}") from error

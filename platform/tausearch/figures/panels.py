@@ -68,7 +68,7 @@ def draw_panels(panels: Sequence[Panel], note: str = "") -> Figure:
         longest = max(len(panel.lines) for panel in row)
         for column, panel in enumerate(row):
             _draw(figure.add_subplot(grid[number, column]), panel, longest)
-    figure.legend(handles=_legend(), loc="outside upper center", ncols=min(2, columns), frameon=False, fontsize=9)
+    figure.legend(handles=_legend(panels), loc="outside upper center", ncols=min(2, columns), frameon=False, fontsize=9)
     if note:
         figure.supxlabel(note, fontsize=8, color="0.4")
     return figure
@@ -102,9 +102,12 @@ def _draw(axes: Axes, panel: Panel, longest: int) -> None:
     axes.set_xlim(max(-1.0, math.floor(low)), min(101.0, math.ceil(high)))
 
 
-def _legend() -> list[Line2D]:
+def _legend(panels: Sequence[Panel]) -> list[Line2D]:
+    """Return what explains the marks that are drawn, and no others."""
     ours = Line2D([], [], color=_OURS, marker="o", label="ours: mean ± standard deviation over seeds")
     theirs = Line2D(
         [], [], color=_PAPER, marker="D", mfc="white", label="the paper: mean ± standard deviation of 3 runs"
     )
-    return [ours, theirs]
+    lines = [line for panel in panels for line in panel.lines]
+    drawn = (any(line.ours for line in lines), any(line.paper for line in lines))
+    return [mark for mark, is_drawn in zip((ours, theirs), drawn, strict=True) if is_drawn]

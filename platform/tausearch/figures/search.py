@@ -23,6 +23,7 @@ def draw_search(
     importances: Mapping[str, Importance],
     correlations: Mapping[int, float],
     folder: Path,
+    title: str = "",
 ) -> list[Path]:
     """Draw all figures of a search that its trials suffice for.
 
@@ -32,9 +33,10 @@ def draw_search(
         importances: Hyperparameter to its importance, from `runs.importances`.
         correlations: Task k to the rank correlation, from `runs.rank_correlations`.
         folder: The folder to write to; made if missing.
+        title: What stands above each figure: of which search it is.
 
     Returns:
-        The paths of the PNG files that were written.
+        The paths of the PNG files that were written; beside each lies a PDF.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
     stopped = [trial for trial in trials if trial.status in ("pruned", "diverged")]
@@ -48,7 +50,25 @@ def draw_search(
     if correlations:
         plots["early_accuracy"] = lambda: _correlations(correlations, len(finished))
     folder.mkdir(parents=True, exist_ok=True)
-    return [save(draw(), folder / f"{name}.png") for name, draw in plots.items()]
+    return [save(_titled(draw(), title), folder / f"{name}.png") for name, draw in plots.items()]
+
+
+def _titled(figure: Figure, title: str) -> Figure:
+    if title:
+        figure.suptitle(title, fontsize=9, color="0.35", wrap=True)
+    return figure
+
+
+def _spare_outliers(axes: Axes, values: Sequence[float]) -> None:
+    """Let no outlier spoil an axis: it begins below most values; those beyond are marked at its edge."""
+    low, middle, high = np.percentile(values, (25, 50, 75))
+    edge = low - 3 * max(high - low, 0.02 * abs(middle))
+    beyond = sum(value < edge for value in values)
+    if beyond:
+        top = max(values)
+        axes.set_ylim(edge, top + 0.05 * (top - edge))
+        note = f"{beyond} below {edge:.1f} %"
+        axes.annotate(note, (0.01, 0.01), xycoords="axes fraction", fontsize=8, color="grey")
 
 
 def _history(finished: Sequence[TrialSummary]) -> Figure:
@@ -58,6 +78,7 @@ def _history(finished: Sequence[TrialSummary]) -> Figure:
     axes.scatter(numbers, values, label="trial", zorder=3)
     axes.step(numbers, best, where="post", color="tab:orange", label="best so far")
     axes.set(xlabel="trial", ylabel="final accuracy (%)", title="Optimisation history")
+    _spare_outliers(axes, values)
     axes.legend(loc="lower right")
     axes.grid(alpha=0.3)
     return figure
@@ -82,6 +103,7 @@ def _slices(
             _few_ticks(axes)
         axes.set_xlabel(name)
         axes.grid(alpha=0.3)
+    _spare_outliers(grid[0, 0], [trial.value or 0.0 for trial in finished])  # all share it
     for axes in grid.flat[len(space) :]:
         axes.set_visible(False)
     for axes in grid[:, 0]:
@@ -133,14 +155,29 @@ def _bars(importances: Mapping[str, Importance]) -> Figure:
 
 def _correlations(correlations: Mapping[int, float], finished: int) -> Figure:
     figure, axes = one_pair_of_axes()
-    axes.plot(list(correlations), list(correlations.values()), marker="o")
+    values = list(correlations.values())
+    beyond = [
+        [value - low, high - value] for value, (low, high) in zip(values, _intervals(values, finished), strict=True)
+    ]
+    axes.errorbar(list(correlations), values, yerr=np.transpose(beyond), marker="o", capsize=3)
     axes.axhline(0, color="grey", linewidth=0.8)
     axes.set(
         xlabel="task k",
         ylabel="Spearman's rank correlation",
-        title=f"Accuracy after task k against final accuracy ({finished} trials)",
+        title=f"Accuracy after task k against final accuracy ({finished} trials, 95 % intervals)",
         ylim=(-1.05, 1.05),
     )
     axes.set_xticks(list(correlations))
     axes.grid(alpha=0.3)
     return figure
+
+
+def _intervals(correlations: Sequence[float], trials: int) -> list[tuple[float, float]]:
+    """Return 95 % intervals of Spearman's correlations, by Fisher's z with the variance 1.06 / (n - 3).
+
+    Source: Fieller, Hartley and Pearson 1957, https://doi.org/10.1093/biomet/44.3-4.470.
+    """
+    half = 1.96 * (1.06 / max(trials - 3, 1)) ** 0.5
+    z = np.arctanh(np.clip(correlations, -0.9999, 0.9999))
+    low, high = np.minimum(np.tanh(z - half), correlations), np.maximum(np.tanh(z + half), correlations)
+    return list(zip(low.tolist(), high.tolist(), strict=True))

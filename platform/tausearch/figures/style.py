@@ -8,6 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tausearch.runs import RunSpec, shown_benchmark
+
 DPI = 150
 WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
 
@@ -31,8 +33,13 @@ def one_pair_of_axes(inches: tuple[float, float] = WIDE) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+def caption(spec: RunSpec) -> str:
+    """Say of which run a figure is: method, benchmark without the path of its data, name, split."""
+    return f"{spec.method} on {shown_benchmark(spec.benchmark)}, {spec.name} ({spec.metrics.prefix} split)"
+
+
 def save(figure: Figure, path: Path) -> Path:
-    """Write a figure; the kind is the file's ending (png, pdf, svg).
+    """Write a figure; the kind is the file's ending (png, pdf, svg). Beside a PNG lies the same as PDF, for papers.
 
     Returns:
         The path of the file that was written.
@@ -42,4 +49,6 @@ def save(figure: Figure, path: Path) -> Path:
         ValueError: If matplotlib knows no kind of picture with that file ending.
     """
     figure.savefig(path)
+    if path.suffix == ".png":
+        figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file
     return path

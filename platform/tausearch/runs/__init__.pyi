@@ -13,7 +13,7 @@ from .files import (
 )
 from .insight import ENOUGH, Importance, ProtocolChoice, importances, protocol_choices, rank_correlations
 from .lock import driver_lock, is_driven
-from .protocol import DataFacts, ExperimentProtocol, protocol_of
+from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
 from .record import Record
 from .results import Score, read_scores, summarise, summarise_orders, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
@@ -85,6 +85,7 @@ __all__ = [
     "replace_text",
     "require_space",
     "shortage",
+    "shown_benchmark",
     "summarise",
     "summarise_orders",
     "trial_name",

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +18,8 @@ T = TypeVar("T")
 
 DEFAULT_STORAGE = "./tausearch-runs"
 DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
-_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "campaigns")
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
+_NAMED = 5  # runs that an error names
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -124,6 +126,12 @@ class Storage:
                 faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
         return found, faults
 
+    def near(self, name: str) -> str:
+        """Say which runs there are, for an error that finds none of a name: those of like names, or the latest."""
+        names = [run.name for run in self.runs()]
+        found = get_close_matches(name, names, _NAMED, 0.5) or names[-_NAMED:][::-1]
+        return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
+
     def free_name(self, stem: str) -> str:
         """Return the first of `stem-1`, `stem-2`, ... that is not taken."""
         number = 1
@@ -200,6 +208,16 @@ class RunDirectory:
     def compositions(self) -> Path:
         """The folder of what was composed of a final run's task vectors, one file each."""
         return self.path / "compositions"
+
+    @property
+    def note_file(self) -> Path:
+        """The file with what a person has noted of the run."""
+        return self.path / "note.txt"
+
+    @property
+    def note(self) -> str:
+        """What a person has noted of the run, one line; empty if nothing."""
+        return self.note_file.read_text(encoding="utf-8").strip() if self.note_file.exists() else ""
 
     @property
     def results_file(self) -> Path:

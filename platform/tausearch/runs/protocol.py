@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator
@@ -53,6 +54,11 @@ class DataFacts(Strict):
     digest: str
     train: int
     evaluation: int
+
+
+def shown_benchmark(text: str) -> str:
+    """Return what a benchmark is called, for figures and papers: without the way to its folder."""
+    return re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
 
 
 def protocol_of(

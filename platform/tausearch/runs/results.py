@@ -75,6 +75,7 @@ def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[Trial
         "source": spec.source,
         "tuned_on": spec.tuned_on,
         "overrides": spec.overrides,
+        "left_out": spec.left_out,
         "summary": summary,
         "seeds": [_plain(spec, trial) for trial in trials],
     }

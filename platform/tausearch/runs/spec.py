@@ -13,7 +13,7 @@ from search_spaces import Scalar, bounds
 from search_spaces.schema import Dimension, Strict, first_fault
 from search_spaces.text_files import TextFileError
 from search_spaces.yaml_text import read_yaml, yaml_of
-from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, replace_text
+from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
@@ -76,6 +76,7 @@ class RunSpec(Strict):
         tuned_on: The benchmark of the search named by `source`; None in a search.
         overrides: What a final run has in the place of the chosen values (`--set`).
         data: What images it sees; None in runs of an older version.
+        left_out: A line for each image that cannot be read and is left out (`--skip-broken`).
         version: The version of tausearch that made the run.
     """
 
@@ -103,6 +104,7 @@ class RunSpec(Strict):
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
     data: DataFacts | None = None
+    left_out: tuple[str, ...] = ()
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @model_validator(mode="after")
@@ -199,7 +201,8 @@ def read_spec(directory: RunDirectory) -> RunSpec:
     try:
         return RunSpec.model_validate(read_yaml(directory.spec_file))
     except FileNotFoundError as error:
-        raise InputError(f"no run named {directory.name!r} in {directory.path.parent}") from error
+        storage = Storage(directory.path.parent)
+        raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
     except TextFileError as error:
         raise InputError(f"{directory.spec_file}: {error}") from error
     except ValidationError as error:

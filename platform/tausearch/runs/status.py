@@ -9,6 +9,7 @@ from tausearch.runs.files import RunDirectory, Storage
 from tausearch.runs.insight import rank_correlations
 from tausearch.runs.lock import is_driven
 from tausearch.runs.record import Record
+from tausearch.runs.results import Score
 from tausearch.runs.spec import RunSpec, read_spec
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest, best_trial
 from trainables.errors import InputError
@@ -27,6 +28,7 @@ class RunStatus:
         trials: All trials that have started.
         best: The best finished trial, if any.
         rank_correlations: See `insight.rank_correlations`; of a search.
+        note: What a person has noted of it.
     """
 
     spec: RunSpec
@@ -35,9 +37,16 @@ class RunStatus:
     trials: list[TrialSummary]
     best: TrialSummary | None
     rank_correlations: dict[int, float] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def score(self) -> Score | None:
+        """Mean and deviation of the final accuracy over the finished seeds; None of a search, or without any."""
+        values = [trial.value for trial in self.trials if trial.status == "complete" and trial.value is not None]
+        return Score.of(values) if values and self.spec.purpose == "final" else None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch status NAME --json` prints."""
+        """Return the plain form that `tausearch status NAME --json` prints; with score and note where there are any."""
         best = None
         if self.best is not None:
             hyperparameters = self.best.hyperparameters
@@ -49,6 +58,8 @@ class RunStatus:
             "state": self.state,
             "trials": self.counts,
             "best": best,
+            **({"score": vars(self.score)} if self.score is not None else {}),
+            **({"note": self.note} if self.note else {}),
         }
 
 
@@ -71,7 +82,8 @@ def read_status(directory: RunDirectory) -> RunStatus:
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
-    return RunStatus(spec, state, {name: counts[name] for name in order}, trials, best_trial(trials), correlations)
+    ordered = {name: counts[name] for name in order}
+    return RunStatus(spec, state, ordered, trials, best_trial(trials), correlations, directory.note)
 
 
 def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:

@@ -4,7 +4,7 @@ from .live import LiveDisplay
 from .plain import print_json, say_unreadable
 from .progress import ProgressDisplay
 from .quiet import Stream, chatter_to
-from .text import brief, clock, console, number, percent
+from .text import brief, clock, console, counted, number, percent
 
 __all__ = [
     "LiveDisplay",
@@ -16,6 +16,7 @@ __all__ = [
     "clock",
     "command_on",
     "console",
+    "counted",
     "number",
     "percent",
     "print_json",

@@ -12,7 +12,7 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2))
 
 
-def say_unreadable(*faults: Exception) -> None:
-    """Name on stderr the runs that are left out because they cannot be read."""
+def say_unreadable(*faults: Exception | str) -> None:
+    """Say on stderr, a line each, what is left out because it cannot be read."""
     for fault in faults:
         print(f"tausearch: {fault}", file=sys.stderr)

@@ -35,6 +35,8 @@ def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]
         for fd in (1, 2):
             os.dup2(log, fd)
         logging.captureWarnings(True)
+        # It misses Tune's own result files after every run; ours is the record.
+        logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
         yield screen
     finally:
         logging.captureWarnings(False)

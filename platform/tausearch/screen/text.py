@@ -33,6 +33,12 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 trial`, `12 trials`; of entries, `1 entry`, `2 entries`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
 def number(value: object) -> str:
     """Return a value as a cell of a table: three digits of a number, nothing for None."""
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,6 @@
 from .campaigns import plan_as_dict, show_plan, show_result, show_standing, show_standings
 from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
-from .data import show_check, show_states
+from .data import show_backbones, show_check, show_states
 from .runs import (
     show_final,
     show_protocols,
@@ -19,6 +19,7 @@ __all__ = [
     "edited_as_dict",
     "entry_as_dict",
     "plan_as_dict",
+    "show_backbones",
     "show_check",
     "show_composed",
     "show_edited",

@@ -1,15 +1,20 @@
-"""Datasets and what a check of them found, for people."""
+"""Datasets, what a check of them found, and backbones, for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from tausearch.api import CheckResult, DataState
-from tausearch.screen import console
+from tausearch.screen import console, counted, tool
+from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
+
+if TYPE_CHECKING:  # Ray and timm take seconds to import
+    from tausearch.api import CheckResult, DataState
+    from trainables.backbones.offered import Offer
 
 
 def show_states(states: Sequence[DataState], root: str | None) -> None:
@@ -33,7 +38,23 @@ def show_check(found: CheckResult) -> None:
     out = console()
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
-    verdict = f"{len(found.faults)} faults" if found.faults else "all of them readable"
+    verdict = counted(len(found.faults), "fault") if found.faults else "all of them readable"
     out.print(
         f"{found.name}: {found.images:,} images in {Path(found.home)} ({found.layout}), {verdict}", soft_wrap=True
     )
+
+
+def show_backbones(offers: Sequence[Offer], word: str) -> None:
+    """Print backbones: without a word those whose weights are here, and how to see the others."""
+    out, table = console(), Table()
+    for column in ("backbone", "reads", "weights"):
+        table.add_column(column, overflow="fold")
+    for each in offers:
+        if word or each.here:
+            where = "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub"
+            table.add_row(each.name, f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}", where)
+    out.print(table)
+    if not word:
+        others = sum(not each.here for each in offers)
+        out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
+        out.print("they are fetched when first used; a local file: --backbone NAME --weights FILE", soft_wrap=True)

@@ -183,6 +183,7 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
+        out.print(f"predict       {tool()} predict {result.name} IMAGES{storage_option}", soft_wrap=True)
     out.print(f"MLflow        {_pages(spec, storage_option)}", soft_wrap=True)
     _show_tracking_error(out, result, storage_option)
 
@@ -205,8 +206,10 @@ def _show_tracking_error(out: Console, result: RunResult, storage_option: str) -
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
     table = Table()
-    for column in ("run", "purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters"):
-        table.add_column(column)
+    noted = any(found.note for found in statuses)
+    table.add_column("run", min_width=max((len(found.spec.name) for found in statuses), default=0))  # to be typed again
+    for column in ("purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters", *["note"] * noted):
+        table.add_column(column, overflow="fold")
     for found in statuses:
         ended = found.spec.trials - found.counts["running"] - found.counts["pending"]
         table.add_row(
@@ -216,10 +219,18 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
             found.spec.method,
             found.state,
             f"{ended}/{found.spec.trials}",
-            percent(None if found.best is None else found.best.value),
+            _best_or_score(found),
             "" if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
+            *[found.note] * noted,
         )
     console().print(table if statuses else "no runs yet")
+
+
+def _best_or_score(found: RunStatus) -> str:
+    """Return what a search has found at best, or what a final run reaches over its seeds: mean and deviation."""
+    if found.score is not None:
+        return found.score.text()
+    return percent(None if found.best is None else found.best.value)
 
 
 def show_status(found: RunStatus) -> None:
@@ -227,6 +238,8 @@ def show_status(found: RunStatus) -> None:
     out = console()
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     out.print(f"{found.spec.name}: {found.state}; {counts}")
+    if found.note:
+        out.print(f"note: {found.note}", soft_wrap=True)
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
     _show_settings(out, found.spec, 14)
     if found.spec.purpose == "search":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 from rich.table import Table
 
-from tausearch.screen import console
+from tausearch.screen import console, counted
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.preconsolidation.store import Entry
@@ -25,7 +25,7 @@ def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> Non
     out = console()
     if removed is not None:
         size = decimal(sum(entry.bytes for entry in removed))
-        out.print(f"removed {len(removed)} entries, {size}; {len(entries)} in use stay")
+        out.print(f"removed {counted(len(removed), 'entry')}, {size}; {len(entries)} in use stay")
     if not entries:
         out.print("the store is empty")
         return
@@ -37,4 +37,13 @@ def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> Non
         values = (entry.about.get(name, "") for name in about)
         table.add_row(*values, decimal(entry.bytes), used, "yes" if entry.in_use else "")
     out.print(table)
-    out.print(f"{len(entries)} entries, {decimal(sum(entry.bytes for entry in entries))}")
+    by_benchmark: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_benchmark.setdefault(str(entry.about.get("benchmark", "")), []).append(entry)
+    for benchmark, parts in sorted(by_benchmark.items()) if len(by_benchmark) > 1 else ():
+        out.print(f"{benchmark}: {_total(parts)}", soft_wrap=True)
+    out.print(_total(entries))
+
+
+def _total(entries: Sequence[Entry]) -> str:
+    return f"{counted(len(entries), 'entry')}, {decimal(sum(entry.bytes for entry in entries))}"

@@ -6,7 +6,6 @@ server was away, after the driver was killed, or to build all of it anew.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from tausearch.runs import Conclusion, RunSpec, Status, Storage, TrialSummary
 from tausearch.tracking.mlflow_store import open_store
+from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
 
 _MLFLOW_STATUS: dict[Status, str] = {
@@ -29,7 +29,6 @@ ID_TAG = "tausearch.id"
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 MATRIX_FILE = "accuracy_matrix.png"
-_DIGEST = 36  # characters that MLflow takes of a dataset's digest
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
 
@@ -150,30 +149,20 @@ class MlflowRun:
             self._delete(found[1:])
         if found:
             parent = found[0]
-            self._client.update_run(parent.info.run_id, status="RUNNING")
+            self._client.update_run(parent.info.run_id, status="RUNNING", name=self.spec.name)  # it may have a new one
+            self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.name)
         else:
             names = {RUN_TAG: self.spec.name, ID_TAG: self.spec.id}
-            tags = {"method": self.spec.method, "kind": self.spec.purpose, **names, **self._origin(), **self._known()}
+            kind = {"method": self.spec.method, "kind": self.spec.purpose}
+            tags = {**kind, **names, **self._origin(), **self._known(), **provenance(self.spec)}
             parent = self._client.create_run(self._experiment, run_name=self.spec.name, tags=tags)
+        if not (parent.inputs and parent.inputs.dataset_inputs):
+            self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
             about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
-            self._log_data(parent.info.run_id)
             self._log(parent.info.run_id, params={**about, **protocol})
         return parent
-
-    def _log_data(self, run: str) -> None:
-        """Say which images the run sees, so that MLflow can filter runs by their data."""
-        data = self.spec.data
-        if data is None:  # of an older version
-            return
-        from mlflow.entities import Dataset, DatasetInput, InputTag  # takes seconds to import
-
-        evaluation = "validation" if self.spec.purpose == "search" else "test"
-        profile = json.dumps({"tasks": self.spec.protocol.tasks, "train": data.train, evaluation: data.evaluation})
-        dataset = Dataset(self.spec.benchmark, data.digest[:_DIGEST], "tausearch", self.spec.benchmark, profile=profile)
-        split = InputTag("mlflow.data.context", f"training, {evaluation}")
-        self._client.log_inputs(run, [DatasetInput(dataset, [split])])
 
     def _origin(self) -> dict[str, str]:
         """Return the tags that say where the hyperparameters of a final run were tuned."""
@@ -201,6 +190,7 @@ class MlflowRun:
             "method": self.spec.method,
             "trial": str(trial.number),
             **self._origin(),
+            **provenance(self.spec),
         }
         start = int((time.time() - trial.seconds) * 1000)  # one that is written late has its length all the same
         name = f"{self.spec.name}/trial-{trial.number}"

@@ -246,3 +246,20 @@ def test_sources_of_a_warm_start_take_several_values() -> None:
 def test_the_command_is_installed() -> None:
     done = subprocess.run([sys.executable, "-m", "tausearch", "--help"], capture_output=True, text=True, check=True)
     assert "search" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["-h"], ["search", "-h"], ["data", "check", "-h"], ["predict", "-h"]])
+def test_help_is_short_too(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, _ = run(arguments, capsys, monkeypatch)
+    long = run([*arguments[:-1], "--help"], capsys, monkeypatch)[1]
+    assert code == 0 and out == long and "Usage: " in out and "-h, --help" in out
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    import tausearch
+
+    code, out, _ = run(["--version"], capsys, monkeypatch)
+    assert (code, out) == (0, f"tausearch {tausearch.__version__}\n")
+    assert {"search", "train", "load_model", "Model"} <= set(dir(tausearch))

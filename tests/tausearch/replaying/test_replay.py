@@ -186,7 +186,7 @@ def storage(long_spec: RunSpec, tmp_path: Path) -> Storage:
         spec, directory = create(with_(long_spec, name=name), root)
         for each in trials:
             Record(directory.record, tasks=TASKS).write(each)
-    create(with_(long_spec, name="final", purpose="final", space={}, seeds=(0,)), root)
+    create(with_(long_spec, name="final", purpose="final", space={}, start={}, trials=1, seeds=(0,)), root)
     return root
 
 
@@ -230,7 +230,7 @@ def test_the_command_prints_a_table_and_json(
         (["s", "--algorithm", "gp", "--scheduler", "asha"], "gp learns nothing from trials that were stopped"),
         (["s", "--trials", "21"], "--trials must be from 1 to 20, the number of recorded trials, got 21"),
         (["s", "--trials", "0"], "--trials must be from 1 to 20"),
-        (["s", "--seeds", "0", "0"], "--seeds must be different whole numbers from 0, got 0 0"),
+        (["s", "--seeds", "0", "0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),
         (["s", "--seeds", "x"], "--seeds must be whole numbers, got 'x'"),
     ],
 )

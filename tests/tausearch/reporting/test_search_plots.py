@@ -117,11 +117,13 @@ def test_trust_is_what_status_says(directory: RunDirectory) -> None:
 
 def test_a_choice_of_words_is_an_axis_of_its_own(tmp_path: Path) -> None:
     space = {"alpha": Range(low=0.1, high=10, grid=(1,)), "way": Choices(choices=("plain", "winding"))}
-    directory = make_search(Storage(tmp_path), space=space)
+    directory = make_search(Storage(tmp_path))
     trials = read_status(directory).trials
+    spec = read_spec(directory).model_copy(update={"space": space, "start": {"alpha": 1, "way": "plain"}})
+    spec.save(directory)
     for trial in trials:
         trial.hyperparameters["way"] = ("plain", "winding")[trial.number % 2]
-    write(read_spec(directory), directory, trials)
+    write(spec, directory, trials)
     plots = plots_of(directory)
     (trace,) = figure(plots["way"])["data"]
     assert set(trace["x"]) == {"'plain'", "'winding'"} and plots["way"].text == "Tried: plain, winding."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import json
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tausearch.runs import Conclusion, KnownPoint, RunSpec, TrialSummary, TrialTable, open_storage
-from tausearch.tracking import MlflowRun, Tracker
+from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
+from tests.support.imports import ROOT
 from tests.support.services import wait_until
 from tests.support.trials import make_trial, tell
 
@@ -127,6 +131,42 @@ def test_a_search_says_from_where_it_knew_its_first_points(spec: RunSpec, tmp_pa
         **dict.fromkeys(("cold", "cold/trial-0", "warm/trial-0")),
         "warm": "the paper on cub200; mine.yaml",
     }
+
+
+def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    own = spec.model_copy(update={"benchmark": "folder:/data/birds?tasks=3", "id": "abc"})
+    trial = make_trial(0, value=1.0)
+    first = MlflowRun(own, storage, storage.mlflow_uri)
+    first.write(trial)
+    first.conclude("FINISHED", Conclusion())
+    renamed = own.model_copy(update={"name": "renamed"})
+    MlflowRun(renamed, storage, storage.mlflow_uri).conclude("FINISHED", Conclusion())
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name(own.benchmark).experiment_id])
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {run.info.run_name for run in runs} == {"renamed", f"{own.name}/trial-0"}
+    for run in runs:
+        tags = run.data.tags
+        assert tags["mlflow.source.name"] == "tausearch search" and tags["mlflow.user"] == getpass.getuser()
+        assert tags["mlflow.source.git.commit"] == head.stdout.strip()
+    (parent,) = [run for run in runs if run.info.run_name == "renamed"]
+    (given,) = parent.inputs.dataset_inputs  # written once, though the run was opened twice
+    assert (given.dataset.name, given.dataset.source_type) == (own.benchmark, "local")
+    assert json.loads(given.dataset.source) == {"uri": "/data/birds"} and parent.data.tags[RUN_TAG] == "renamed"
+
+
+def test_a_repository_that_only_lies_around_the_code_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "provenance.py").touch()
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
+    provenance.commit.cache_clear()
+    try:
+        assert provenance.commit() is None
+    finally:
+        provenance.commit.cache_clear()
 
 
 def test_what_a_store_missed_is_written_when_it_is_there(

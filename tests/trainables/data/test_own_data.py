@@ -135,6 +135,56 @@ def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
     assert dataset(tmp_path).manifest() is None
 
 
+@pytest.mark.parametrize("kind", ["folder", "parquet"])
+def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    listed[7]["bytes"] = listed[16]["bytes"] = b"no image"
+    if kind == "folder":
+        put(tmp_path / "data", {f"{CLASSES[row['label']]}/{row['path'][-5:]}": row["bytes"] for row in listed})
+    else:
+        parquet(tmp_path / "data" / "all.parquet", listed, list(CLASSES))
+    text = f"{kind}:{tmp_path}/data?tasks=2"
+    before = {part: get_source(text).load(part) for part in PARTS}
+    with pytest.raises(InputError, match="; --skip-broken leaves out what cannot be read"):
+        require_usable(text, None, PARTS, silent)
+    left_out = require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)
+    assert len(left_out) == 2 and all("cannot be read (not an image)" in line for line in left_out)
+    kept = 0
+    for part in PARTS:
+        images, labels = get_source(f"{text}&skip_broken=yes").load(part)
+        wanted = [row for row in range(len(before[part][1])) if _reads(stored(before[part][0]), row)]
+        assert labels.tolist() == before[part][1][wanted].tolist()
+        for row, there in enumerate(wanted):
+            assert torch.equal(stored(images).image(row), stored(before[part][0]).image(there))
+        kept += len(wanted)
+    assert kept == 22
+    assert require_usable(f"{text}&skip_broken=yes", None, PARTS, never) == left_out  # the note says it, too
+
+
+def _reads(images: Any, row: int) -> bool:
+    try:
+        return images.image(row) is not None
+    except InputError:
+        return False
+
+
+def never(name: str, total: int) -> Any:
+    pytest.fail(f"{name}: a second look")
+
+
+def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refused(tmp_path: Path) -> None:
+    good = images()
+    put(tmp_path, good | {f"cat/{n}.png": b"no image" for n in range(6)})
+    text = f"folder:{tmp_path}?tasks=2"
+    assert len(require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)) == 6
+    with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
+        get_source(f"{text}&skip_broken=yes").load("train")
+    put(tmp_path, good)
+    assert require_usable(text, None, PARTS, silent) == []
+    with pytest.raises(InputError, match="skip_broken is for images on disk"):
+        get_source("digits?skip_broken=yes")
+
+
 def test_every_image_is_looked_at_once_and_not_again(tmp_path: Path) -> None:
     put(tmp_path, images())
     steps: list[str] = []
@@ -168,6 +218,34 @@ def test_parquet_with_splits_and_with_names_as_labels(tmp_path: Path) -> None:
     assert source.class_names == CLASSES and len(source.load("train")[1]) == 16 and len(source.load("test")[1]) == 8
     train, labels = source.load("train")
     assert torch.equal(stored(train).image(9), stored(train).image(9)) and labels.tolist() == sorted(labels.tolist())
+
+
+def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    columns = {"image": [r["bytes"] for r in listed], "label": [r["label"] for r in listed]}
+    coarse = ["small" if row["label"] < 2 else "large" for row in listed]
+    pq.write_table(pa.table({**columns, "size": coarse}), tmp_path / "a.parquet")
+    text = f"parquet:{tmp_path}?tasks=1&label_column=size"
+    source = get_source(text)
+    assert source.class_names == ("large", "small") and source.name == text
+    assert sorted(source.load("train")[1].tolist() + source.load("test")[1].tolist()) == [0] * 12 + [1] * 12
+    assert get_source(f"parquet:{tmp_path}?tasks=2").class_names == tuple("0123")
+    with pytest.raises(
+        InputError, match="--label-column colour: .*a.parquet has no such column; it has image, label, size"
+    ):
+        get_source(f"parquet:{tmp_path}?tasks=1&label_column=colour")
+    for other in (
+        f"folder:{tmp_path}?tasks=1&label_column=size",
+        "digits?label_column=size",
+        "mit67?label_column=size",
+    ):
+        with pytest.raises(InputError, match="label_column is for Parquet files"):
+            get_source(other)
+
+
+def test_what_is_not_there_is_said_before_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        get_source(f"folder:{tmp_path}/nowhere")
 
 
 def test_faults_of_parquet(tmp_path: Path) -> None:
@@ -332,7 +410,7 @@ def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> Non
         ("digits?partial=yes", "variant and partial are for published datasets"),
         ("folder:", "needs a path after 'folder:'"),
         ("folder:/nowhere?tasks=2", "folder:/nowhere: no such folder"),
-        ("folder:/nowhere", "needs --tasks or --classes-per-task"),
+        ("folder:/nowhere", "folder:/nowhere: no such folder"),
         ("folder:/nowhere?tasks=2&partial=yes", "variant and partial are for published datasets"),
         ("nowhere.module:NAME", "module 'nowhere.module' cannot be imported"),
         ("trainables.data:Task", "'Task' must be a BenchmarkSource, got type"),

@@ -29,7 +29,7 @@ from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.composition import Origin, composed, read_vector, vector_folders
-from trainables.data import ImageSet, Task, build_benchmark, get_source
+from trainables.data import ImageSet, Task, build_benchmark, described, get_source
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method, register
 from trainables.sequence import IncrementalSequence
@@ -404,6 +404,8 @@ def test_saved_task_vectors_say_where_they_come_from(formulation: str, make: Run
             classes=range(2 * t - 2, 2 * t),
             backbone=EMBEDDED,
             backbone_digest=Backbone().digest,
+            class_names=tuple("0123456789"[2 * t - 2 : 2 * t]),
+            transform=described(sequence.benchmark.evaluation[0].transform, 32),
         )
         rows = sequence.preconsolidator.task(t).head  # h0 as it was at task t, not as later tasks move it
         assert vector.anchor is not None

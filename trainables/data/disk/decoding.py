@@ -38,10 +38,21 @@ def decode(content: bytes, name: str) -> Tensor:
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
             with Image.open(io.BytesIO(content)) as image:
                 _require_bounded(image)
-                pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+                return _pixels(image)
     except Exception as error:  # Pillow's readers raise many kinds; each means "not a readable image"
         raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+
+
+def as_pixels(image: Image.Image, name: str) -> Tensor:
+    """Return a picture of Pillow as `decode` returns one that is read from a file.
+
+    Raises:
+        InputError: If it is broken, or of a kind whose brightness is not defined.
+    """
+    try:
+        return _pixels(image)
+    except Exception as error:  # a picture that was opened is read here, see above
+        raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
 
 
 def size(content: bytes, name: str) -> tuple[int, int]:
@@ -74,6 +85,11 @@ def encode_png(image: Tensor) -> bytes:
 def _require_bounded(image: Image.Image) -> None:
     if image.width * image.height > MOST_PIXELS:  # a file of a few kilobytes can decode to gigabytes
         raise ValueError(f"has {image.width:,} x {image.height:,} pixels, at most {MOST_PIXELS:,} are read")
+
+
+def _pixels(image: Image.Image) -> Tensor:
+    pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:

@@ -185,6 +185,11 @@ def find_columns(path: str) -> Columns:
     return Columns(image, label, paths[0] if paths else None)
 
 
+def column_names(path: str) -> list[str]:
+    """Return the names of all columns of a file that `find_columns` has read."""
+    return list(pq.read_schema(path).names)
+
+
 def _choose(found: Sequence[str], preferred: Sequence[str]) -> str | None:
     return next((name for name in preferred if name in found), found[0] if len(found) == 1 else None)
 

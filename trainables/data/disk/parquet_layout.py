@@ -17,6 +17,7 @@ from trainables.data.disk.parquet import (
     LABEL_COLUMNS,
     Columns,
     ParquetImages,
+    column_names,
     find_columns,
     label_names,
     parquet_file,
@@ -30,8 +31,12 @@ from trainables.errors import InputError
 _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]|$)")
 
 
-def find(path: Path) -> Listing:
+def find(path: Path, label: str | None = None) -> Listing:
     """List the classes and images of a Parquet file or a folder of them.
+
+    Args:
+        path: The file or the folder.
+        label: Column of labels; found by its name if None.
 
     Returns:
         The classes and the images of each part.
@@ -47,7 +52,7 @@ def find(path: Path) -> Listing:
         raise InputError(f"parquet:{path}: no such file or folder")
     if not files:
         raise InputError(f"parquet:{path}: holds no .parquet file")
-    return find_in(files, path)
+    return find_in(files, path, label=label)
 
 
 def find_in(
@@ -82,7 +87,11 @@ def find_in(
     columns = find_columns(files[0])
     column = label or columns.label
     if column is None:
-        raise InputError(f"{files[0]}: has no column of labels ({', '.join(LABEL_COLUMNS)})")
+        raise InputError(
+            f"{files[0]}: has no column of labels ({', '.join(LABEL_COLUMNS)}); name it with --label-column"
+        )
+    if column not in (there := column_names(files[0])):
+        raise InputError(f"--label-column {column}: {files[0]} has no such column; it has {', '.join(there)}")
     splits = _splits(files, root)
     if split is not None or len(splits) == 1:
         return _unsplit(files, columns, column, split or seeded_split, drop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainables.data.transforms.cropping import RandomResizedCrop, RandomShift, ResizeCenterCrop, ResizeRandomCrop
+from trainables.data.transforms.described import TransformSpec, described
 from trainables.data.transforms.normalising import Images, Normalise, Transform
 from trainables.data.transforms.recipes import Recipe, small_transforms
 
@@ -15,5 +16,7 @@ __all__ = [
     "ResizeCenterCrop",
     "ResizeRandomCrop",
     "Transform",
+    "TransformSpec",
+    "described",
     "small_transforms",
 ]

@@ -1,0 +1,92 @@
+"""The commands on what lies in the storage folder: store, delete, rename, note."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tausearch.cli.options import JsonOption, StorageOption, app
+from tausearch.runs import DEFAULT_STORAGE, open_storage
+from tausearch.screen import print_json
+from trainables.errors import InputError
+
+RunArgument = Annotated[str, typer.Argument(help="Search or final run.")]
+
+
+@app.command()
+def store(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """List the pre-consolidation store, what trials share, or clear it."""
+    from tausearch import showing  # torch takes seconds to import; --help must not
+    from trainables.preconsolidation.store import Store
+
+    folder = open_storage(storage, write=False).store
+    shared = Store(folder) if folder.is_dir() else None
+    removed = shared.shrink(0) if shared and clear else []
+    entries = shared.entries() if shared else []
+    if json:
+        print_json({"removed": len(removed), "entries": [showing.entry_as_dict(entry) for entry in entries]})
+    else:
+        showing.show_store(entries, removed if clear else None)
+
+
+@app.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(help="Runs to delete.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    storage: StorageOption = DEFAULT_STORAGE,
+) -> None:
+    """Delete runs with all that they have left; what MLflow has of them stays."""
+    from rich.filesize import decimal
+
+    from tausearch.managing import delete_run, size_of  # these take a moment to import; --help must not
+    from tausearch.runs import read_spec
+
+    root = open_storage(storage, write=False)
+    specs = {name: read_spec(root.run(name)) for name in names}
+    if not yes and not sys.stdin.isatty():
+        raise InputError("delete asks, and nobody is there to answer; --yes deletes without asking")
+    for name, spec in specs.items():
+        what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(size_of(root.run(name)))}"
+        if yes or typer.confirm(f"delete {what}?"):
+            delete_run(root.run(name))
+            print(f"deleted {what}")
+
+
+@app.command()
+def rename(
+    name: RunArgument,
+    new: Annotated[str, typer.Argument(help="Its name from now on.")],
+    storage: StorageOption = DEFAULT_STORAGE,
+) -> None:
+    """Rename a run, wherever a run of the storage folder says its name."""
+    from tausearch.managing import rename_run  # torch takes seconds to import; --help must not
+    from tausearch.screen import command_on
+
+    pointed = rename_run(open_storage(storage, write=False), name, new)
+    also = f"; {', '.join(pointed)} name it as their source" if pointed else ""
+    print(f"{name} is called {new}{also}. MLflow learns it from: {command_on('sync', new, storage)}")
+
+
+@app.command()
+def note(
+    name: RunArgument,
+    text: Annotated[str | None, typer.Argument(help="What to note; '' removes the note [default: show it].")] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+) -> None:
+    """Note something of a run, which `status` shows from then on; works while it runs."""
+    from tausearch.runs import read_spec, replace_text  # pydantic takes a moment to import; --help must not
+
+    directory = open_storage(storage, write=False).run(name)
+    read_spec(directory)
+    if text is None:
+        print(directory.note)
+    elif text.strip():
+        replace_text(directory.note_file, " ".join(text.split()) + "\n")
+    else:
+        directory.note_file.unlink(missing_ok=True)

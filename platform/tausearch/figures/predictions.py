@@ -1,0 +1,54 @@
+"""What a model is surest and least sure of, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from tausearch.figures.style import new_figure
+
+Shown = tuple[str, str, float, Callable[[], Tensor]]  # name, class, probability, and what reads the image
+_COLUMNS = 6
+_CELL = (1.5, 1.85)  # inches
+
+
+def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
+    """Draw the images of the highest and of the lowest probability, six of each at most, none twice.
+
+    Args:
+        shown: Name, class, probability and reader `() -> uint8 (c, h, w)` of every image; at least one.
+        path: The file to write; its ending says the kind.
+
+    Returns:
+        The file.
+    """
+    ranked = sorted(shown, key=lambda each: -each[2])
+    first = ranked[: max(1, min(_COLUMNS, -(-len(ranked) // 2)))]
+    last = ranked[len(first) :][-_COLUMNS:][::-1]
+    rows = [(title, part) for title, part in (("surest", first), ("least sure", last)) if part]
+    columns = max(len(part) for _, part in rows)
+    figure = new_figure((_CELL[0] * columns + 0.4, _CELL[1] * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for cells, (title, part) in zip(grid, rows, strict=True):
+        for axes in cells:
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        cells[0].set_ylabel(title)
+        for axes, each in zip(cells, part, strict=False):
+            _draw(axes, *each)
+    figure.savefig(path)
+    return path
+
+
+def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[[], Tensor]) -> None:
+    image = read()
+    axes.imshow(image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=255)
+    axes.set_title(f"{_short(label)} {probability:.2f}", fontsize=9)
+    axes.set_xlabel(_short(Path(name).name), fontsize=7)
+
+
+def _short(text: str, letters: int = 20) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

@@ -1,0 +1,30 @@
+"""Delete a run: its directory, whole or not at all. What MLflow has of it stays."""
+
+from __future__ import annotations
+
+import shutil
+
+from tausearch.runs import RunDirectory, driver_lock, read_spec
+from trainables.errors import InputError
+
+
+def delete_run(directory: RunDirectory) -> None:
+    """Delete the directory of a run; first under a hidden name, so that one that is cut short leaves no half run.
+
+    Raises:
+        InputError: If there is no such run, a process drives it, or it cannot be deleted.
+    """
+    read_spec(directory)
+    doomed = directory.path.with_name(f".{directory.name}.deleted")
+    try:
+        with driver_lock(directory):
+            shutil.rmtree(doomed, ignore_errors=True)
+            directory.path.rename(doomed)
+        shutil.rmtree(doomed)
+    except OSError as error:
+        raise InputError(f"run directory {directory.path}: cannot be deleted ({error.strerror})") from error
+
+
+def size_of(directory: RunDirectory) -> int:
+    """Return how many bytes the files of a run take."""
+    return sum(path.stat().st_size for path in directory.path.rglob("*") if path.is_file())

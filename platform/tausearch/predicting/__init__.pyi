@@ -1,0 +1,15 @@
+from .images import Looked, image_paths
+from .loading import load_model, open_model
+from .model import Model, Prediction
+from .printing import draw, show_predictions
+
+__all__ = [
+    "Looked",
+    "Model",
+    "Prediction",
+    "draw",
+    "image_paths",
+    "load_model",
+    "open_model",
+    "show_predictions",
+]

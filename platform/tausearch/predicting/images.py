@@ -1,0 +1,132 @@
+"""Images as people have them: paths, folders, pictures of Pillow, arrays, tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from trainables.data.disk.decoding import as_pixels, decode
+from trainables.data.disk.listing import is_image
+from trainables.errors import InputError
+
+
+@dataclass(frozen=True)
+class Looked:
+    """An image that has been asked about.
+
+    Attributes:
+        name: Its path, or its number in the order given, from 0.
+        read: Function that reads it: uint8 `(c, h, w)`; an `InputError` says why it cannot be read.
+    """
+
+    name: str
+    read: Callable[[], Tensor]
+
+
+def looked_at(images: Any) -> list[Looked]:
+    """List the images of whatever a user hands over; files are not read yet.
+
+    Args:
+        images: A path, a folder (every image in and below it), a picture of Pillow, an array `(h, w)` or `(h, w, c)`, a
+            tensor `(c, h, w)` or `(n, c, h, w)`, all uint8; or a sequence of these.
+
+    Returns:
+        The images, in their order.
+
+    Raises:
+        InputError: If it is none of these, or a path leads to no image.
+    """
+    if isinstance(images, Tensor) and images.ndim == 4 or isinstance(images, np.ndarray) and images.ndim == 4:
+        images = list(images)
+    several = images if isinstance(images, Iterable) and not isinstance(images, _ONE) else [images]
+    found: list[Looked] = []
+    for each in several:
+        if isinstance(each, str | Path):
+            found += [Looked(str(path), _reader(path)) for path in image_paths([each])]
+        else:
+            found.append(_in_memory(each, str(len(found))))
+    return found
+
+
+def image_paths(paths: Iterable[str | Path]) -> list[Path]:
+    """List image files; of a folder every one in and below it, in order of their paths, hidden ones left out.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: If there is no such file or folder, or a folder has no image.
+    """
+    found: list[Path] = []
+    for path in (Path(each).expanduser() for each in paths):
+        if path.is_dir():
+            inside = [each for each in sorted(path.rglob("*")) if is_image(each.name) and each.is_file()]
+            seen = [each for each in inside if not any(part.startswith(".") for part in each.relative_to(path).parts)]
+            if not seen:
+                raise InputError(f"{path}: no image in this folder")
+            found += seen
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise InputError(f"{path}: no such file or folder")
+    return found
+
+
+def sound(images: Sequence[Looked], skip_broken: bool, left_out: list[str]) -> Iterator[tuple[Looked, Tensor]]:
+    """Read images one after the other.
+
+    Args:
+        images: The images.
+        skip_broken: Whether to go on where one cannot be read.
+        left_out: Gets a line for each that could not be read.
+
+    Yields:
+        Every image with its pixels, uint8 `(c, h, w)`.
+
+    Raises:
+        InputError: If one cannot be read and `skip_broken` is not set.
+    """
+    for each in images:
+        try:
+            pixels = each.read()
+        except InputError as error:
+            if not skip_broken:
+                raise
+            left_out.append(str(error))
+            continue
+        yield each, pixels
+
+
+_ONE = (str, Path, Image.Image, np.ndarray, Tensor)
+
+
+def _reader(path: Path) -> Callable[[], Tensor]:
+    def read() -> Tensor:
+        try:
+            return decode(path.read_bytes(), str(path))
+        except OSError as error:
+            raise InputError(f"image {path}: cannot be read ({error.strerror})") from error
+
+    return read
+
+
+def _in_memory(image: Any, name: str) -> Looked:
+    if isinstance(image, Image.Image):
+        return Looked(name, lambda: as_pixels(image, name))
+    if isinstance(image, np.ndarray) and image.ndim in (2, 3):
+        channels_last = image if image.ndim == 3 else image[..., None]
+        image = torch.from_numpy(np.array(channels_last)).permute(2, 0, 1)
+    if isinstance(image, Tensor) and image.dtype == torch.uint8 and image.ndim == 3 and image.shape[0] in (1, 3):
+        return Looked(name, lambda: image)
+    kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
+    raise InputError(
+        f"image {name}: must be a path, a picture of Pillow, a uint8 array (h, w) or (h, w, c) or a uint8 tensor"
+        f" (c, h, w) with 1 or 3 channels, got {kind}"
+    )

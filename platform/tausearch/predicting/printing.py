@@ -1,0 +1,97 @@
+"""Predictions as a table for people, as JSON and CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.table import Table
+
+from tausearch.predicting.images import looked_at
+from tausearch.predicting.model import Model, Prediction
+from tausearch.screen import console, print_json
+from trainables.errors import InputError
+
+Form = Literal["table", "json", "csv"]
+FORMS: tuple[Form, ...] = ("table", "json", "csv")
+_RUNNERS_UP = 2
+
+
+def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: Form) -> None:
+    """Print predictions on stdout.
+
+    Args:
+        model: Whose they are.
+        predictions: An image each.
+        left_out: A line for each image that could not be read.
+        form: "table", "json" or "csv".
+    """
+    if form == "json":
+        print_json(_as_dict(model, predictions, left_out))
+    elif form == "csv":
+        rows = csv.writer(sys.stdout, lineterminator="\n")
+        rows.writerow(["image", "class", "probability", *model.classes])
+        rows.writerows([each.image, each.label, each.probability, *each.probabilities.values()] for each in predictions)
+    else:
+        _show_table(model, predictions)
+
+
+def draw(predictions: Sequence[Prediction], path: Path) -> Path:
+    """Draw the images that a model is surest and least sure of.
+
+    Args:
+        predictions: Of image files.
+        path: The picture to write.
+
+    Returns:
+        It.
+
+    Raises:
+        InputError: If there is no image, or the picture cannot be written.
+    """
+    from tausearch.figures import draw_predictions  # matplotlib takes a second to import
+
+    if not predictions:
+        raise InputError(f"--figure {path}: there is no image to draw")
+    read = {each.name: each.read for each in looked_at([prediction.image for prediction in predictions])}
+    shown = [(each.image, each.label, each.probability, read[each.image]) for each in predictions]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return draw_predictions(shown, path)
+    except (OSError, ValueError) as error:  # matplotlib's for an ending that it does not know
+        raise InputError(f"--figure {path}: cannot be written ({error})") from error
+
+
+def rightly_named(predictions: Sequence[Prediction], classes: Sequence[str]) -> tuple[int, int]:
+    """Count images that lie in a folder named after a class, and of these the ones that are predicted as it says.
+
+    Returns:
+        How many are right, of how many.
+    """
+    named = [(Path(each.image).parent.name, each.label) for each in predictions]
+    told = [(wanted, got) for wanted, got in named if wanted in classes]
+    return sum(wanted == got for wanted, got in told), len(told)
+
+
+def _as_dict(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str]) -> dict[str, Any]:
+    about = {"runs": model.about.runs, "methods": model.about.methods, "seed": model.seed, "tasks": model.tasks}
+    each = [asdict(prediction) for prediction in predictions]
+    return {"model": about, "classes": model.classes, "predictions": each, "left_out": list(left_out)}
+
+
+def _show_table(model: Model, predictions: Sequence[Prediction]) -> None:
+    out, table = console(), Table()
+    for column in ("image", "class", "probability", "next"):
+        table.add_column(column, justify="right" if column == "probability" else "left", overflow="fold")
+    for each in predictions:
+        ranked = sorted(each.probabilities.items(), key=lambda pair: -pair[1])[1 : 1 + _RUNNERS_UP]
+        others = ", ".join(f"{name} {share:.3f}" for name, share in ranked)
+        table.add_row(each.image, each.label, f"{each.probability:.3f}", others)
+    out.print(table)
+    right, of = rightly_named(predictions, model.classes)
+    if of:
+        out.print(f"{right} of {of} images in folders named after classes are predicted so: {100 * right / of:.2f} %")

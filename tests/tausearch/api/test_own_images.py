@@ -1,0 +1,118 @@
+"""Searches on images of one's own: broken ones are found before the night, and a backbone where no hub is reached."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import timm
+from PIL import Image
+
+from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
+from tausearch.choosing.best import choose
+from tausearch.runs import TrialSummary
+from tests.support.command_line import run
+from trainables.backbones import EMBEDDED, Backbone
+from trainables.backbones.loading import timm as timm_of_loading
+from trainables.data import get_source
+from trainables.errors import InputError
+
+Folder = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    def make(side: int = 32, broken: tuple[str, ...] = ()) -> str:
+        """Four classes of six colour images, 4 to train and 2 to test; some are no images."""
+        numbers = np.random.default_rng(0)
+        for name in "abcd":
+            for number in range(6):
+                path = tmp_path / "own" / ("train" if number < 4 else "test") / name / f"{number}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                content = io.BytesIO()
+                Image.fromarray(numbers.integers(0, 255, (side, side + 3, 3), dtype=np.uint8)).save(content, "PNG")
+                path.write_bytes(b"no image" if f"{name}/{number}" in broken else content.getvalue())
+        return f"folder:{tmp_path / 'own'}?tasks=2"
+
+    return make
+
+
+@pytest.fixture
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = timm.create_model
+
+    def create(*arguments: object, pretrained: bool, **options: object) -> object:
+        if pretrained:
+            raise OSError("the hub is out of reach")
+        return original(*arguments, pretrained=False, **options)
+
+    monkeypatch.setattr(timm_of_loading, "create_model", create)
+
+
+def wanted(text: str, tmp_path: Path, **options: object) -> SearchRequest:
+    given = {"backbone": EMBEDDED, **options}
+    return SearchRequest(text, "finetune", storage=tmp_path / "runs", **given)  # type: ignore[arg-type]
+
+
+def test_a_search_finds_a_broken_test_image_before_it_starts(folder: Folder, tmp_path: Path) -> None:
+    text = folder(broken=("c/5",))
+    with pytest.raises(InputError, match=r"test/c/5.png: cannot be read \(not an image\); --skip-broken leaves out"):
+        plan_search(wanted(text, tmp_path))
+    assert get_source(text).load("test")  # refused, not changed
+
+
+def test_broken_images_are_left_out_and_listed_from_search_to_final_run(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = folder(broken=("a/2", "c/5"))
+    spec = plan_search(wanted(text, tmp_path, skip_broken=True)).spec
+    assert spec.benchmark == f"{text}&skip_broken=yes" and len(spec.left_out) == 2
+    assert "train/a/2.png: cannot be read" in spec.left_out[0] and "test/c/5.png: cannot be" in spec.left_out[1]
+    assert capsys.readouterr().err == "".join(f"tausearch: left out: {line}\n" for line in spec.left_out)
+    trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [{"task": 2.0}], 50.0)
+    best = choose(spec, trial, 1)
+    assert best.left_out == spec.left_out
+    final = plan_training(TrainRequest(best, storage=tmp_path / "runs")).spec
+    assert (final.benchmark, final.left_out) == (spec.benchmark, spec.left_out)
+    source = get_source(final.benchmark)
+    assert [len(source.load(part)[1]) for part in ("train", "test")] == [15, 7]
+
+
+@pytest.mark.usefixtures("no_hub")
+class TestWithoutAHub:
+    def test_small_images_get_the_embedded_backbone_and_a_line_says_so(
+        self, folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        spec = plan_search(wanted(folder(), tmp_path, backbone=None)).spec
+        assert (spec.protocol.backbone, spec.protocol.weights_digest) == (EMBEDDED, Backbone().digest)
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and "its weights cannot be fetched. The images are small (35 pixels), so" in err
+
+    def test_photographs_and_a_backbone_that_was_named_do_not(self, folder: Folder, tmp_path: Path) -> None:
+        text = folder(side=80)
+        for backbone in (None, "vit_tiny_patch16_224.augreg_in21k"):
+            with pytest.raises(InputError, match="the hub is out of reach.*or take the embedded --backbone glyph_vit"):
+                plan_search(wanted(text, tmp_path, backbone=backbone))
+        with pytest.raises(InputError, match="cannot be fetched"):
+            plan_search(wanted(folder(), tmp_path, backbone="vit_tiny_patch16_224.augreg_in21k"))
+
+
+def test_timm_is_told_what_the_embedded_backbone_reads() -> None:
+    model = Backbone().load()
+    config = timm.data.resolve_model_data_config(model)
+    assert (config["input_size"], config["mean"], config["std"]) == ((1, 32, 32), (0.5,), (0.5,))
+    assert model.default_cfg["num_classes"] == 0 == model.num_classes
+
+
+def test_the_backbones_are_listed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(["backbones"], capsys, monkeypatch)
+    assert code == 0 and "glyph_vit" in out and "32 x 32 grey" in out and "backbones WORD" in out
+    found = json.loads(run(["backbones", "base_patch16_224.augreg", "--json"], capsys, monkeypatch)[1])
+    assert {"name": "vit_base_patch16_224.augreg_in21k", "channels": 3, "size": 224} in [
+        {key: each[key] for key in ("name", "channels", "size")} for each in found
+    ]
+    assert all("base_patch16_224.augreg" in each["name"] for each in found)

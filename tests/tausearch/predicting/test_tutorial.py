@@ -1,0 +1,66 @@
+"""The tutorial as a reader follows it: every command and every piece of Python, read from its page, in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.support.imports import ROOT
+
+_BLOCK = re.compile(r"^```(python)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def steps() -> list[tuple[str, str]]:
+    """The kind and the text of each block of the page, in order."""
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    return [(kind or "shell", text) for kind, text in _BLOCK.findall(page)]
+
+
+def run(command: list[str], cwd: Path) -> str:
+    own = {"PYTHONPATH": os.pathsep.join([str(ROOT / "platform"), str(ROOT)])}
+    done = subprocess.run(command, cwd=cwd, env={**os.environ, **own}, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.system
+@pytest.mark.timeout(1200)
+def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
+    said: dict[str, str] = {}
+    for kind, text in steps():
+        if kind == "python":
+            name = "shapes.py" if "ImageDraw" in text else "predict.py"
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            if name == "predict.py":
+                said[name] = run([sys.executable, name], tmp_path)
+            continue
+        for line in text.splitlines():
+            program, *arguments = shlex.split(line)
+            start = [sys.executable] if program == "python" else [sys.executable, "-m", "tausearch"]
+            said[line] = run([*start, *arguments], tmp_path)
+    assert sum(1 for _ in (tmp_path / "shapes").rglob("*.png")) == 40 and len(said) == 13
+    _look(said, tmp_path)
+
+
+def _look(said: dict[str, str], folder: Path) -> None:
+    """What the page says that its reader will see."""
+    results = json.loads((folder / "tausearch-runs/shapes-final/results.json").read_text(encoding="utf-8"))
+    assert results["summary"]["test/final_accuracy"]["mean"] > 40  # of four classes; 25 is guessing
+    (right,) = re.findall(r"(\d+) of 40 images", said["tausearch predict shapes-final shapes/"])
+    assert int(right) > 20
+    one = json.loads(said["tausearch predict shapes-final shapes/triangle/0.png --json"])
+    assert one["classes"] == ["circle", "ring", "square", "triangle"] and len(one["predictions"]) == 1
+    assert len(said["tausearch predict shapes-final shapes/ --csv"].splitlines()) == 41
+    assert said["predict.py"].count("shapes/triangle/") == 10 and Image.open(folder / "sure.png").width > 600
+    alone = said["tausearch predict shapes-final shapes/ --tasks 2"]
+    assert "triangle" in alone and not re.search(r"│ (circle|ring) ", alone)
+    (left,) = re.findall(r"(\d+) of 40 images", said["tausearch predict unlearned shapes/"])
+    assert int(left) < int(right) and (folder / "unlearned" / "vectors" / "README.md").exists()

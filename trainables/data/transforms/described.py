@@ -1,0 +1,118 @@
+"""A test transform in plain values: so it travels with what was trained under it, and is made again from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from trainables.data.transforms.cropping import Interpolation, ResizeCenterCrop
+from trainables.data.transforms.normalising import Images, Normalise, Transform, with_channels
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformSpec:
+    """What test images go through: resized, the middle cut out, scaled to [0, 1], minus `mean`, divided by `std`.
+
+    Attributes:
+        channels: Channels of the network's input: 1 for grey, 3 for RGB.
+        size: Pixels of each side of the network's input.
+        mean: A value per channel.
+        std: A value per channel.
+        resize: Length that images are resized to before the cut; None where all of the benchmark have that size.
+        keep_ratio: Whether that length is the shorter side's, or both sides'.
+        interpolation: "bicubic" or "bilinear", with antialiasing.
+    """
+
+    channels: int
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    resize: int | None = None
+    keep_ratio: bool = False
+    interpolation: Interpolation = "bicubic"
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any]) -> TransformSpec:
+        """Read what `as_plain` gave.
+
+        Returns:
+            The transform that it describes.
+
+        Raises:
+            ValueError: If it is not what `as_plain` gives.
+        """
+        try:
+            read = {**values, **{name: tuple(map(float, values[name])) for name in ("mean", "std")}}
+            found = cls(**read)
+            sound = found.channels == len(found.mean) == len(found.std) and found.size > 0
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"is no transform: {error}") from error
+        if not sound or found.interpolation not in get_args(Interpolation):
+            raise ValueError(f"is no transform: {dict(values)}")
+        return found
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as values that JSON has."""
+        return {**asdict(self), "mean": list(self.mean), "std": list(self.std)}
+
+    def build(self) -> Transform:
+        """Return the transform itself: for the benchmark's own images the very one that was described."""
+        normalise = Normalise(self.mean, self.std)
+        if self.resize is None:
+            return FittedToSize(self.size, normalise)
+        return ResizeCenterCrop(self.resize, self.size, normalise, self.keep_ratio, self.interpolation)
+
+
+@dataclass(frozen=True)
+class FittedToSize:
+    """Normalises images that have their size; others are resized to it first, the middle cut out.
+
+    A grey image in a file that says RGB is taken back to grey exactly: to weigh three equal values rounds some down.
+    """
+
+    size: int
+    normalise: Normalise
+
+    def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        """Transform a batch of stored images; see `Transform`."""
+        return self.normalise(torch.stack([self._fitted(image) for image in images]))
+
+    def _fitted(self, image: Tensor) -> Tensor:
+        if len(self.normalise.mean) == 1 and bool((image == image[:1]).all()):
+            image = image[:1]
+        image = with_channels(image, self.normalise)
+        if image.shape[1:] == (self.size, self.size):
+            return image
+        from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
+
+        resized = vision.resize(image, [self.size], vision.InterpolationMode.BICUBIC, antialias=True)
+        return vision.center_crop(resized, [self.size, self.size])
+
+
+def described(transform: Transform, size: int) -> TransformSpec | None:
+    """Describe a test transform.
+
+    Args:
+        transform: Of test images, as a benchmark has it.
+        size: Pixels of each side of what the backbone reads.
+
+    Returns:
+        The description; None of a transform of somebody's own, which only their code can make again.
+    """
+    if isinstance(transform, Normalise):
+        return TransformSpec(channels=len(transform.mean), size=size, mean=transform.mean, std=transform.std)
+    if not isinstance(transform, ResizeCenterCrop):
+        return None
+    return TransformSpec(
+        channels=len(transform.normalise.mean),
+        size=transform.size,
+        mean=transform.normalise.mean,
+        std=transform.normalise.std,
+        resize=transform.resize,
+        keep_ratio=transform.keep_ratio,
+        interpolation=transform.interpolation,
+    )
