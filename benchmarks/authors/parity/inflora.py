@@ -34,7 +34,7 @@ RUNS = tuple(
         (0.98, "late", _OUR_HEADS),
         (0.98, "cosine", _OUR_HEADS),
         (0.98, "late", _ITS_HEADS),
-        (0.999, "late", _OUR_HEADS),  # here DualGPM changes to its other regime
+        (0.999, "cosine", _OUR_HEADS),  # here DualGPM changes to its other regime
     )
 )
 
