@@ -7,6 +7,7 @@ the wall and want an idle machine; on one thread, CPU seconds are what it would 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -45,17 +46,19 @@ class Watch:
     def _look(self) -> None:
         before: dict[int, float] = {}
         while not self.ended.wait(0.2):
-            for child in self.process.children(recursive=True):
-                try:
-                    title, used = child.cmdline()[0], sum(child.cpu_times()[:2])
-                    if not title.startswith("ray::"):
-                        continue
-                    self.peak = max(self.peak, _most_held(child.pid))
-                    if ".train" in title:
-                        self.seconds += used - before.get(child.pid, used)
-                    before[child.pid] = used
-                except (psutil.Error, IndexError, OSError):  # it has just ended
-                    continue
+            with contextlib.suppress(psutil.NoSuchProcess):  # the command has just ended
+                for child in self.process.children(recursive=True):
+                    self._note(child, before)
+
+    def _note(self, child: psutil.Process, before: dict[int, float]) -> None:
+        with contextlib.suppress(psutil.Error, IndexError, OSError):  # it has just ended
+            title, used = child.cmdline()[0], sum(child.cpu_times()[:2])
+            if not title.startswith("ray::"):
+                return
+            self.peak = max(self.peak, _most_held(child.pid))
+            if ".train" in title:
+                self.seconds += used - before.get(child.pid, used)
+            before[child.pid] = used
 
 
 def _most_held(pid: int) -> int:
