@@ -9,8 +9,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, packing, scale, sharing, stages
-from benchmarks.authors import comparison, prompt_parity, sequential, tmc
+from benchmarks import arithmetic, fisher, growth, overhead, packing, scale, sharing, stages, vit_b16
+from benchmarks.authors import comparison
+from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
 from benchmarks.embedded import distance, probe
 
 BENCHMARKS = {
@@ -24,10 +25,14 @@ BENCHMARKS = {
     "arithmetic": arithmetic.run,
     "packing": packing.run,
     "growth": growth.run,
+    "vit-b16": vit_b16.run,
+    "trials": trials.run,
     "authors": comparison.run,
-    "authors-sequential": sequential.run,
-    "authors-prompts": prompt_parity.run,
-    "authors-tmc": tmc.run,
+    "authors-sequential": sequential.PROGRAM.compare,
+    "authors-prompts": prompts.PROGRAM.compare,
+    "authors-inflora": inflora.PROGRAM.compare,
+    "authors-seed": seed.PROGRAM.compare,
+    "authors-tmc": tmc.PROGRAM.compare,
 }
 
 

@@ -11,8 +11,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from typing import Any, get_args
 
 from benchmarks.authors.checkout import make_runnable
 from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Feed, Point
+from benchmarks.authors.processes import python
 from search_spaces.reading import read_space_file
 
 ITS_OWN: tuple[Feed, ...] = ("processes", "in process")
@@ -32,21 +31,11 @@ TRIALS: list[tuple[Point, int, tuple[Feed, ...]]] = [  # how often, and how thei
 ]
 GRID = Path(__file__).with_name("grid.yaml")
 CHECKOUT = "TAUSEARCH_MAMMOTH"  # environment variable
-ROOT = Path(__file__).parents[2]
-
-
-def _python(*arguments: str, threads: int) -> str:
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1"}
-    environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{environment.get('PYTHONPATH', '')}"
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
-    return done.stdout
 
 
 def _trial(module: str, point: Point, *arguments: str) -> dict[str, float]:
     program = f"benchmarks.authors.{module}"
-    last = _python("-m", program, json.dumps(asdict(point)), *arguments, threads=point.threads).splitlines()[-1]
+    last = python("-m", program, json.dumps(asdict(point)), *arguments, threads=point.threads).splitlines()[-1]
     found: dict[str, float] = json.loads(last)
     return found
 
@@ -88,7 +77,7 @@ def _our_grid() -> float:
         for setting in (f"lr_pre={LR_PRE}", f"epochs_pre={EPOCHS_PRE}", "formulation=official"):
             search += ["--set", setting]
         start = time.perf_counter()
-        _python(*search, "--storage", folder, threads=1)
+        python(*search, "--storage", folder, threads=1)
         return time.perf_counter() - start
 
 

@@ -30,7 +30,7 @@ class _Images(torch.utils.data.Dataset[Example]):
     def __init__(self, part: ImageSet) -> None:
         assert isinstance(part.images, Tensor)
         self.pixels, self.labels = part.images[:, 0].numpy(), part.labels.tolist()
-        self.transform = _torchvision(part.transform, part.images.shape[2])
+        self.transform = torchvision_transform(part.transform, part.images.shape[2])
         self.plain = transforms.ToTensor()
 
     def __len__(self) -> int:
@@ -41,11 +41,11 @@ class _Images(torch.utils.data.Dataset[Example]):
         return self.transform(image), self.labels[index], self.plain(image.copy())
 
 
-def _torchvision(transform: Transform, size: int) -> transforms.Compose:
+def torchvision_transform(transform: Transform, size: int) -> transforms.Compose:
     """Say in torchvision's words what our transform of an embedded benchmark does."""
     if isinstance(transform, RandomShift):
         crop = transforms.RandomCrop(size, padding=transform.pixels, padding_mode="edge")
-        return transforms.Compose([crop, *_torchvision(transform.normalise, size).transforms])
+        return transforms.Compose([crop, *torchvision_transform(transform.normalise, size).transforms])
     assert isinstance(transform, Normalise)
     return transforms.Compose([transforms.ToTensor(), transforms.Normalize(transform.mean, transform.std)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from trainables.methods.contract import Context
 from trainables.randomness import make_generator
 
 Step = Callable[[Batch, float], Tensor]  # a batch and c_e to the detached loss
+Schedule = Literal["cosine", "late", "constant"]
 Batches = Callable[[int], Iterable[Batch]]  # an epoch, 0-based, to what it passes over
 BLOWN_UP = 100.0  # times the loss of guessing
 GUESSING_BINARY = math.log(2)  # mean over classes of the binary cross-entropy, of logits that are all zero
@@ -44,6 +46,22 @@ def cosine(epoch: int, epochs: int) -> float:
     return 1.0 if epochs == 1 else math.cos(99 * math.pi * epoch / (200 * (epochs - 1)))
 
 
+def late_cosine(epoch: int, epochs: int) -> float:
+    """Return the cosine of the epoch before; the first two epochs have 1, and none has the last value.
+
+    Source: the code of the authors of CODA-Prompt, and that of InfLoRA's, which has the same class. The constructor of
+    `CosineSchedule` takes a step and then sets back the count that it has raised: the second epoch is the first again.
+    """
+    return cosine(max(epoch - 1, 0), epochs)
+
+
+SCHEDULES: dict[Schedule, Callable[[int, int], float]] = {
+    "cosine": cosine,
+    "late": late_cosine,
+    "constant": lambda epoch, epochs: 1.0,
+}
+
+
 def shuffled_batches(task: Task, context: Context) -> Batches:
     """Return the batches that `fit` passes over by default: augmented training images, in a new order every epoch.
 
@@ -64,6 +82,7 @@ def fit(
     step: Step,
     *,
     batches: Batches | None = None,
+    schedule: Schedule = "cosine",
     guessing: float | None = None,
     penalty: Callable[[], float] | None = None,
 ) -> float:
@@ -72,8 +91,10 @@ def fit(
     Args:
         task: The task; any divergence is told with its index.
         context: The method's context, which gives epochs, batch size, seed and device.
-        step: Function that, given a batch and c_e, does one optimiser step and returns the detached loss.
+        step: Function that, given a batch and the schedule's factor, c_e, does one optimiser step and returns the
+            detached loss.
         batches: What an epoch passes over, at least one batch; by default `shuffled_batches`.
+        schedule: Which factor an epoch has; see `SCHEDULES`.
         guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
             classes.
         penalty: The regulariser's value beyond its value at the start of the task; None where there is no regulariser.
@@ -89,7 +110,7 @@ def fit(
     scale = guessing_cross_entropy(len(task.classes)) if guessing is None else guessing
     steps_done, mean = 0, 0.0
     for epoch in range(context.epochs):
-        factor = cosine(epoch, context.epochs)
+        factor = SCHEDULES[schedule](epoch, context.epochs)
         losses, sizes = [], []
         for batch in batches(epoch):
             losses.append(step(batch, factor))

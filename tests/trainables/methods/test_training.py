@@ -15,7 +15,7 @@ from trainables.data import Batch
 from trainables.errors import DivergedError
 from trainables.methods import Context
 from trainables.methods.composable.penalty import HeadPenalty, coupled_step, decoupled_step
-from trainables.methods.training import cosine, fit, require_finite
+from trainables.methods.training import SCHEDULES, Schedule, cosine, fit, late_cosine, require_finite
 from trainables.preconsolidation.probing import alignment_gradient
 from trainables.randomness import derive_seed, make_generator
 
@@ -27,6 +27,12 @@ def test_cosine_runs_from_one_to_almost_zero() -> None:
     assert cosine(0, 1) == 1.0
     factors = [cosine(e, 20) for e in range(20)]
     assert factors == sorted(factors, reverse=True)
+
+
+def test_a_late_cosine_has_the_factors_of_the_authors_code() -> None:
+    """Those that `CosineSchedule` of GT-RIPL/CODA-Prompt gave, run for five epochs as its `learn_batch` does."""
+    assert [late_cosine(e, 5) for e in range(5)] == pytest.approx([1.0, 1.0, 0.9254, 0.7126, 0.3935], abs=1e-4)
+    assert late_cosine(0, 1) == 1.0
 
 
 def test_decoupled_step_shrinks_by_exactly_c_times_alpha_fisher() -> None:
@@ -93,6 +99,18 @@ def test_seeds_are_stable_and_independent() -> None:
 
 TASK = small_digits().tasks[1]  # 24 images
 CONTEXT = Context(Backbone(), (range(2), range(2, 4)), 3, 10, 0, torch.device("cpu"))  # 3 epochs of 10, 10 and 4
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_epoch_has_the_factor_of_its_schedule(schedule: Schedule) -> None:
+    factors = [0.0]
+
+    def step(batch: Batch, factor: float) -> torch.Tensor:
+        factors.append(factor)
+        return torch.tensor(1.0)
+
+    fit(TASK, CONTEXT, step, schedule=schedule)
+    assert factors[1:] == [SCHEDULES[schedule](epoch, 3) for epoch in range(3) for _ in range(3)]
 
 
 def test_what_fit_returns_is_the_mean_per_example_of_the_last_epoch() -> None:

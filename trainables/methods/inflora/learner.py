@@ -10,8 +10,9 @@ Source: Liang and Li, CVPR 2024, https://arxiv.org/abs/2404.00228; github.com/li
 models/vit_inflora.py), whose names A (fixed) and B (trained) are taken: the paper calls them B and A.
 Follows the code: the same A for keys and values, scaled by 1/sqrt(3); H over training images under the training
 transform, in a pass before the training and one after it; Adam without weight decay.
-Departs from it: heads start as everywhere here, a truncated normal of deviation 0.02 (there torch's default); tasks may
-differ in size (there all have the first one's); the cluster centres that it computes and never uses are left out.
+Departs from it: the schedule is not an epoch late (`schedule: late` is as there); heads start as everywhere here, a
+truncated normal of deviation 0.02 (there torch's default); tasks may differ in size (there all have the first one's);
+the cluster centres that it computes and never uses are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from trainables.methods.contract import Context, Setting
 from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.inflora.branches import branch_keys_and_values
 from trainables.methods.inflora.dualgpm import ProtectedSpace, Regime, design_a, protect, threshold
-from trainables.methods.training import fit, local_loss, require_finite
+from trainables.methods.training import Schedule, fit, local_loss, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -48,6 +49,7 @@ class InfLoRAConfig:
         lr: Learning rate of Adam at the start; the schedule scales it.
         epsilon: Share of the inputs' energy that is protected after the first task; it grows linearly towards 1.
         r: Rank of a task's branch.
+        schedule: "cosine" as for the other methods, "late" as the authors' code computes it, or "constant".
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -55,6 +57,7 @@ class InfLoRAConfig:
     lr: Positive
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 0.98
     r: PositiveCount = 10
+    schedule: Schedule = "cosine"
 
 
 def require_room(config: InfLoRAConfig, setting: Setting) -> None:
@@ -108,7 +111,7 @@ class InfLoRA:
             optimizer.step()
             return loss.detach()
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step)}
+        metrics = {TRAIN_LOSS: fit(task, self.context, step, schedule=self.config.schedule)}
         require_finite(parameters, self.context, task)
         return metrics
 

@@ -34,7 +34,8 @@ from trainables.heads import Heads
 from trainables.methods.contract import Context, Setting
 from trainables.methods.hyperparameters import Count, Positive
 from trainables.methods.prompts.frozen import embedded_class_token, load_frozen, require_open
-from trainables.methods.prompts.learner import PromptLearner, Recipe, Schedule
+from trainables.methods.prompts.learner import PromptLearner, Recipe
+from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
 

@@ -35,8 +35,9 @@ from trainables.heads import Heads, new_head
 from trainables.methods.contract import Context, Setting
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import CLASS_TOKEN, Queries, load_frozen, require_open
-from trainables.methods.prompts.learner import PromptLearner, Recipe, Schedule, linear_head
+from trainables.methods.prompts.learner import PromptLearner, Recipe, linear_head
 from trainables.methods.prompts.orthogonal import orthogonal_rows
+from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
 
@@ -57,7 +58,7 @@ class CODAConfig:
         prompt_length: L_p, rows of a component: half of them for keys, half for values.
         layers: How many of the first layers are prompted; "authors" for five, or all where there are fewer.
         ortho_mu: Weight of the orthogonality penalty.
-        schedule: "cosine" as for the other methods, or "constant".
+        schedule: "cosine" as for the other methods, "late" as the authors' code computes it, or "constant".
         head_start: Where a task's head starts: "normal" as for the other methods, or "linear" as torch's `nn.Linear`.
         ortho_start: What a new row starts orthogonal to: to earlier "rows" one by one, or to their whole "span".
     """

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -22,13 +22,11 @@ from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.contract import Context
-from trainables.methods.training import fit, require_finite
+from trainables.methods.training import Schedule, fit, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
-
-Schedule = Literal["cosine", "constant"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +35,7 @@ class Recipe:
 
     Attributes:
         lr: Learning rate at the start of a task.
-        schedule: "cosine" scales it in every epoch as for the other methods; "constant" leaves it.
+        schedule: How it is scaled in every epoch: "cosine" as for the other methods; see `SCHEDULES`.
         clip_norm: The norm that the gradients of all that is trained are clipped at, together; None for no clipping.
         new_head: Function of classes, width and a generator that returns where a task's head starts.
     """
@@ -118,7 +116,6 @@ class PromptLearner:
         """Train the task's head and prompts."""
         parameters = [*self.heads.current, *self.prompts.trained()]
         optimizer = torch.optim.Adam(parameters, lr=self.recipe.lr, fused=True)
-        constant = self.recipe.schedule == "constant"
 
         def step(batch: Batch, factor: float) -> Tensor:
             features, penalty = self.prompts.read(batch)
@@ -127,11 +124,11 @@ class PromptLearner:
             (loss + penalty).backward()
             if self.recipe.clip_norm is not None:
                 nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
-            optimizer.param_groups[0]["lr"] = self.recipe.lr * (1.0 if constant else factor)
+            optimizer.param_groups[0]["lr"] = self.recipe.lr * factor
             optimizer.step()
             return loss.detach()
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step)}
+        metrics = {TRAIN_LOSS: fit(task, self.context, step, schedule=self.recipe.schedule)}
         require_finite(parameters, self.context, task)
         return metrics
 

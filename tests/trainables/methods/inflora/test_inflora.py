@@ -31,8 +31,8 @@ LAYERS = ("blocks.0.attn.qkv", "blocks.1.attn.qkv")
 class Plain:
     """InfLoRA by loops: keys and values with their sums of products, moments token by token, DualGPM by two SVDs."""
 
-    def __init__(self, context: Context) -> None:
-        self.context, self.model = context, make_tiny_vit()
+    def __init__(self, context: Context, delay: int = 0) -> None:
+        self.context, self.model, self.delay = context, make_tiny_vit(), delay
         self.added = {layer: torch.zeros(16, 8, dtype=torch.float64) for layer in LAYERS}
         self.bases: dict[str, Any] = {}
         self.heads: list[tuple[Tensor, Tensor]] = []
@@ -94,7 +94,8 @@ class Plain:
         first, second = ({name: torch.zeros_like(v) for name, v in trained.items()} for _ in range(2))
         step, batches = 0, shuffled_batches(task, self.context)
         for epoch in range(self.context.epochs):
-            lr = LR * math.cos(99 * math.pi * epoch / (200 * (self.context.epochs - 1)))
+            counted = max(epoch - self.delay, 0)
+            lr = LR * math.cos(99 * math.pi * counted / (200 * (self.context.epochs - 1)))
             for batch in batches(epoch):
                 step += 1
                 gradients = self.gradients(trained, designs, batch.x, batch.y - task.classes.start)
@@ -123,11 +124,13 @@ class Plain:
         return torch.cat([self.features(x, {}) @ weight.T + bias for weight, bias in self.heads], 1)
 
 
-def test_three_uneven_tasks_are_those_of_plain_loops() -> None:
+@pytest.mark.parametrize(("schedule", "delay"), [("cosine", 0), ("late", 1)])
+def test_three_uneven_tasks_are_those_of_plain_loops(schedule: Any, delay: int) -> None:
     with float64():
         tasks = tiny_tasks((2, 3, 2), per_class=5)
         context = tiny_context(tasks)
-        method, plain = InfLoRA(context, InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK)), Plain(context)
+        config = InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK, schedule=schedule)
+        method, plain = InfLoRA(context, config), Plain(context, delay)
         for task in tasks:
             method.begin_task(task, None)
             head = copy.deepcopy(tuple(part.detach() for part in method.heads.current))

@@ -68,7 +68,7 @@ def train(
     *,
     lr: float,
     once: Callable[[], Tensor] | None = None,
-    cosine_schedule: bool = False,
+    schedule: str = "constant",
     clip: float = math.inf,
 ) -> float:
     """Adam by its formulas; returns the mean cross-entropy of the last epoch.
@@ -78,7 +78,8 @@ def train(
     first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
     batches, steps, mean = shuffled_batches(task, context), 0, 0.0
     for epoch in range(context.epochs):
-        factor = math.cos(99 * math.pi * epoch / (200 * (context.epochs - 1))) if cosine_schedule else 1.0
+        place = {"constant": 0, "cosine": epoch, "late": max(epoch - 1, 0)}[schedule]
+        factor = math.cos(99 * math.pi * place / (200 * (context.epochs - 1)))
         total, seen = 0.0, 0
         for x, y, _ in batches(epoch):
             pairs = [loss(image, label - task.classes.start) for image, label in zip(x, y, strict=True)]

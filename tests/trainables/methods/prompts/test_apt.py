@@ -97,7 +97,7 @@ def test_first_steps_are_those_of_a_plain_implementation(schedule: Any) -> None:
             features = masked_sequence(vit, image, prompt[None], memory[None])[5]
             return plain.cross_entropy(weight @ features + bias, y), 0
 
-        wanted = plain.train(task, context, trained, loss, lr=0.02, cosine_schedule=schedule == "cosine")
+        wanted = plain.train(task, context, trained, loss, lr=0.02, schedule=schedule)
         assert learner.train_task(task)["train/loss"] == pytest.approx(wanted, rel=1e-9)
         learner.end_task(task)
         finished = (learner.heads.weight[task.rows], learner.heads.bias[task.rows], ours.prompts[-1], ours.memory[-1])

@@ -60,8 +60,8 @@ def layers_of(finished: list[list[Any]], parts: Sequence[Tensor]) -> list[list[A
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"layers": 1, "schedule": "constant"}, {"ortho_mu": 0.3, "ortho_start": "span"}],
-    ids=["defaults", "one layer, constant", "penalty, span"],
+    [{}, {"layers": 1, "schedule": "constant"}, {"ortho_mu": 0.3, "ortho_start": "span"}, {"schedule": "late"}],
+    ids=["defaults", "one layer, constant", "penalty, span", "late"],
 )
 def test_first_steps_are_those_of_a_plain_implementation(changes: dict[str, Any]) -> None:
     context = tiny_context(epochs=3)
@@ -82,8 +82,7 @@ def test_first_steps_are_those_of_a_plain_implementation(changes: dict[str, Any]
         def penalty(trained: Any = trained, finished: Any = finished) -> Tensor:
             return config.ortho_mu * plain_penalty(layers_of(finished, trained[2:]))
 
-        schedule = config.schedule == "cosine"
-        wanted = plain.train(task, context, trained, loss, lr=0.02, once=penalty, cosine_schedule=schedule)
+        wanted = plain.train(task, context, trained, loss, lr=0.02, once=penalty, schedule=config.schedule)
         assert learner.train_task(task)["train/loss"] == pytest.approx(wanted, rel=1e-9)
         for mine, theirs in zip((*learner.heads.current, *ours.trained()), trained, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-9)

@@ -48,7 +48,7 @@ def plain_read(vit: Any, prompts: Tensor, keys: Tensor, image: Tensor, top_k: in
     [
         ({}, 0.02 * 4 / 256, {}),
         ({"scale_lr": False, "clip_norm": 0.05, "pull_constraint": 2.0}, 0.02, {"clip": 0.05}),
-        ({"scale_lr": False, "schedule": "cosine"}, 0.02, {"cosine_schedule": True}),
+        ({"scale_lr": False, "schedule": "cosine"}, 0.02, {"schedule": "cosine"}),
     ],
     ids=["defaults", "clipped", "cosine"],
 )
