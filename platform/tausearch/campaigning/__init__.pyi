@@ -1,6 +1,7 @@
 from .cells import CampaignCells, CellRuns, read_cells
 from .estimating import Estimate, estimate, run_pilots
 from .file import CampaignFile, Cell, read_campaign
+from .outputs import write_campaign_report
 from .planning import CampaignPlan, PlannedCell, plan_campaign
 from .requests import CampaignRequest
 from .running import CampaignResult, campaign, run_campaign
@@ -31,4 +32,5 @@ __all__ = [
     "run_campaign",
     "run_pilots",
     "track_tables",
+    "write_campaign_report",
 ]

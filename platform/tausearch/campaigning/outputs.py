@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tausearch.campaigning.standing import CampaignStanding, CellStanding
 from tausearch.choosing import load_best, start_of
-from tausearch.comparison import as_texts, read_final_runs
+from tausearch.comparison import FinalRun, as_sheets, as_texts, read_final_runs
+from tausearch.reporting import ReportCell, write_report
 from tausearch.runs import CampaignDirectory, RunSpec, Storage, replace_text
 from trainables.data import reference
 
@@ -15,7 +16,7 @@ SUFFIXES: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv"
 
 
 def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
-    """Write the best file of every cell that has chosen, and the comparison of every final run that has ended.
+    """Write the best file of every cell that has chosen, the comparison of all final runs, and in the end the report.
 
     Args:
         storage: The storage root.
@@ -25,7 +26,9 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
         The files.
     """
     best = [_write_best(storage, standing.directory, each) for each in standing.cells]
-    return [*(path for path in best if path is not None), *_write_comparison(storage, standing)]
+    tables = _write_comparison(storage, standing)
+    report = [write_campaign_report(storage, standing)] if standing.finished else []
+    return [*(path for path in best if path is not None), *tables, *report]
 
 
 def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStanding) -> Path | None:
@@ -49,14 +52,41 @@ def _untouched(spec: RunSpec) -> RunSpec:
     return spec.model_copy(update={"start": {}})
 
 
+def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
+    """Write one HTML file of all cells, with the table beside the paper's.
+
+    Args:
+        storage: The storage root.
+        standing: The campaign.
+        file: Where to; by default `report.html` in the campaign's folder.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    cells = [_report_cell(storage, each) for each in standing.cells]
+    target = file or standing.directory.report_file
+    return write_report(
+        f"campaign {standing.name}", cells, target, comparison=as_sheets(_final_runs(storage, standing))
+    )
+
+
+def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
+    search, final = (None if run is None else storage.run(run.spec.name) for run in (each.search, each.final))
+    return ReportCell(each.cell.benchmark, each.cell.method, search, final, each.reason or each.state)
+
+
+def _final_runs(storage: Storage, standing: CampaignStanding) -> list[FinalRun]:
+    names = {each.cell.final for each in standing.cells}
+    return [run for run in read_final_runs(storage)[0] if run.spec.name in names]
+
+
 def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path]:
     """Write the campaign's own final runs beside the paper's, as Markdown, LaTeX and CSV; nothing without one."""
-    names = {each.cell.final for each in standing.cells}
-    runs = [run for run in read_final_runs(storage)[0] if run.spec.name in names]
-    if not runs:
-        return []
-    files = []
-    for form, text in as_texts(runs).items():
+    runs, files = _final_runs(storage, standing), []
+    for form, text in as_texts(runs).items() if runs else ():
         files.append(standing.directory.path / f"comparison{SUFFIXES[form]}")
         replace_text(files[-1], text)
     return files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from tausearch.campaigning.cells import CellRuns, read_cells
@@ -168,9 +167,3 @@ def _why(trials: Sequence[TrialSummary]) -> str:
 def _ended(found: RunStatus | None) -> int:
     """Return how many trials of a run have ended, in whichever way."""
     return 0 if found is None else found.spec.trials - found.counts["running"] - found.counts["pending"]
-
-
-def campaign_files(directory: CampaignDirectory) -> list[Path]:
-    """Return what a campaign has left for people: best files, tables, the report."""
-    files = [path for path in directory.path.iterdir() if path.suffix in (".md", ".tex", ".csv", ".html")]
-    return sorted([*files, *directory.path.glob("best/*/*.yaml")])

@@ -1,4 +1,4 @@
-"""The commands of campaigns: plan, run, status."""
+"""The commands of campaigns: plan, run, status, report."""
 
 from __future__ import annotations
 
@@ -119,6 +119,26 @@ def status(
         print_json([each.as_dict() for each in standings])
     else:
         showing.show_standings(standings)
+
+
+@campaign_app.command()
+def report(
+    name: Annotated[str, typer.Argument(help="Campaign to show.")],
+    output: Annotated[
+        Path | None, typer.Option(help="HTML file [default: report.html in the campaign's folder].")
+    ] = None,
+    storage: StorageOption = DEFAULT_STORAGE,
+    json: JsonOption = False,
+) -> None:
+    """Write one HTML file of all cells; it opens from disk without a network."""
+    from tausearch.campaigning import read_standing, write_campaign_report  # plotly takes a second to import
+
+    root = open_storage(storage, write=False)
+    written = write_campaign_report(root, read_standing(root, root.campaign(name)), output)
+    if json:
+        print_json({"report": str(written)})
+    else:
+        print(f"report: {written}")
 
 
 def _leave(result: CampaignResult) -> None:

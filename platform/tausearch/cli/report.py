@@ -40,13 +40,10 @@ def report(
 
 def _beside_the_paper(final: RunDirectory) -> Sequence[AnyTable]:
     """Return the final run beside the paper's results, or why it cannot be compared; nothing before it has results."""
-    from tausearch.comparison import compare, comparison_sheets, read_final_run
-    from tausearch.paper import paper_results
+    from tausearch.comparison import as_sheets, read_final_run
 
     try:
         _, run = read_final_run(final)
     except InputError:
         return []  # the page says why it cannot be read
-    paper = paper_results()
-    compared = [] if run is None else compare([run], paper)
-    return [sheet for each in compared for sheet in comparison_sheets(each, paper)]
+    return [] if run is None else as_sheets([run])

@@ -1,6 +1,6 @@
 from .ablating import AblationRow, ablations, as_ablation_text, show_ablations
 from .cells import Sheet, comparison_sheets
-from .command import as_texts, show_comparison, show_transfer
+from .command import as_sheets, as_texts, show_comparison, show_transfer
 from .editing import EditRow, as_edit_text, compare_edits, show_edits
 from .printing import FORMS, Form
 from .rows import Comparison, ComparisonRow, compare
@@ -21,6 +21,7 @@ __all__ = [
     "ablations",
     "as_ablation_text",
     "as_edit_text",
+    "as_sheets",
     "as_texts",
     "compare",
     "compare_edits",

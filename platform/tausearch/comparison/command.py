@@ -52,12 +52,16 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
         print_text(sheets, form)
 
 
+def as_sheets(runs: Sequence[FinalRun]) -> list[Sheet]:
+    """Return final runs beside the paper's results: what can be compared with it, and what cannot."""
+    paper = paper_results()
+    return [sheet for each in compare(runs, paper) for sheet in comparison_sheets(each, paper)]
+
+
 def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
     """Return final runs beside the paper's results in the forms that go into a paper: Markdown, LaTeX and CSV."""
-    paper = paper_results()
-    comparisons = compare(runs, paper)
-    sheets = [sheet for each in comparisons for sheet in comparison_sheets(each, paper)]
-    records = formats.comparison_records(comparisons)
+    sheets = as_sheets(runs)
+    records = formats.comparison_records(compare(runs, paper_results()))
     return {"markdown": formats.as_markdown(sheets), "latex": formats.as_latex(sheets), "csv": formats.as_csv(records)}
 
 

@@ -266,6 +266,11 @@ class CampaignDirectory:
         return self.path / "drives.jsonl"
 
     @property
+    def report_file(self) -> Path:
+        """The HTML report of all cells."""
+        return self.path / "report.html"
+
+    @property
     def pilot_file(self) -> Path:
         """The file with what pilot trials of the cells took."""
         return self.path / "pilot.json"

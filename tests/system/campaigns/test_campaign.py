@@ -117,12 +117,16 @@ def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: P
     best = root / "campaigns" / "table" / "best"
     assert sorted(str(path.relative_to(best)) for path in best.rglob("*.yaml")) == sorted(f"{t}.yaml" for t in TITLES)
     chosen = load_best(best / "digits" / "ita-lora.yaml")
-    assert chosen == load_best(Storage(root).run("table-digits-ita-lora").best_file)
+    found = load_best(Storage(root).run("table-digits-ita-lora").best_file)
+    assert chosen.selection is not None and found.selection is not None
+    assert (chosen.hyperparameters, chosen.selection.value) == (found.hyperparameters, found.selection.value)
     unsearched = load_best(best / "digits-epochs-1" / "ita-ia3.yaml")
     assert unsearched.selection is None
     assert unsearched.hyperparameters == read_spec(Storage(root).run("table-digits-epochs-1-ita-ia3-final")).fixed
     tables = {path.suffix: path.read_text() for path in result.files if path.stem == "comparison"}
     assert set(tables) == {".md", ".tex", ".csv"}
+    page = (root / "campaigns" / "table" / "report.html").read_text()
+    assert all(name in page for name in SEARCHES) and "campaign table" in page
     assert all("ita-lora" in text and "ita-ia3" in text for text in tables.values())
 
 
