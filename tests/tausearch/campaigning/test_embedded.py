@@ -26,3 +26,8 @@ def test_a_table_goes_between_its_markers_and_nowhere_else() -> None:
     for text in (page.replace("x -->", "w -->"), page + page):
         with pytest.raises(ValueError, match="places for the table 'x', needs one"):
             replaced(text, "x", "new")
+
+
+@pytest.mark.parametrize("name", ["provenance", "digits", "glyphs", "ablations", "editing"])
+def test_the_page_has_a_place_for_every_table(name: str) -> None:
+    assert "| new |" in replaced((ROOT / "docs" / "results.md").read_text(), name, "| new |")
