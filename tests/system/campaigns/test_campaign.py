@@ -176,6 +176,7 @@ def test_a_changed_cell_is_refused_before_anything_starts(result: CampaignResult
     assert "trials was 6, is now 8; to start the cell anew: --redo digits/ita-lora" in said and said.count("\n") == 1
 
 
+@pytest.mark.slow  # a second campaign
 def test_a_cell_that_fails_says_why_and_stops_no_other(folder: Path) -> None:
     (folder / "bad.yaml").write_text(TABLE.replace("campaign: table", "campaign: bad"))
     result = run_campaign(plan_campaign(request(folder, "bad.yaml")), Diverging)

@@ -31,7 +31,7 @@ def run(command: list[str], cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.system
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
     said: dict[str, str] = {}

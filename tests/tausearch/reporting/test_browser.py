@@ -14,7 +14,7 @@ from tests.tausearch.reporting.browser import CHROMIUM, Page, browser
 from tests.tausearch.reporting.runs import add_compositions, make_final, make_search
 
 pytestmark = [
-    pytest.mark.system,
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine; .ci/setup installs one"),
 ]
 
