@@ -4,7 +4,7 @@ from .dashboard import dashboard_of
 from .keeping import BestListener, write_best
 from .sources import FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
 from .spaces import defaults, require_runs, running_method, space_of
-from .study import FIRST_STOP, SearchStudy
+from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
 from .study_mirror import StudyMirror
 from .warm_start import known_points, warm_start_lines
 
@@ -14,6 +14,7 @@ __all__ = [
     "FIRST_STOP",
     "FixedSource",
     "OptunaSource",
+    "STARTUP_TRIALS",
     "SearchStudy",
     "StudyMirror",
     "TrialSource",

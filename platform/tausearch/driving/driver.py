@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from ray.tune import Trainable
 
+from tausearch.choosing import STARTUP_TRIALS
 from tausearch.cluster import at_once, capacity_here, head_watched, local_cpus, ray_session, require_fit_nodes
 from tausearch.driving.books import Books
 from tausearch.driving.checkpoints import ready
@@ -22,7 +23,7 @@ from tausearch.driving.job import Job
 from tausearch.driving.tune_run import run_on_tune
 from tausearch.driving.watch import StorageWatch
 from tausearch.runs import Resources, RunResult, RunSpec, StorageError
-from tausearch.screen import ProgressDisplay, Stream, chatter_to, command_on
+from tausearch.screen import ProgressDisplay, Stream, chatter_to, command_on, counted
 from trainables.data import BenchmarkRef
 from trainables.trial import Trial
 
@@ -163,16 +164,29 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 
 def _headline(job: Job, *, on_cluster: bool) -> str:
     spec, known = job.spec, len(list(job.trials))
-    what = f"{spec.trials} trials" if spec.purpose == "search" else f"seeds {' '.join(map(str, spec.seeds))}"
-    if spec.protocol.class_orders is not None:
-        what += f" with each of the class orders {' '.join(map(str, spec.protocol.class_orders))}"
-    how = f", chosen by {spec.algorithm}" if spec.purpose == "search" else ""
     if on_cluster and spec.resources.concurrent is None:
         number = "as many as the cluster fits"
     else:
         number = str(min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials))
     continued = f" (continued: {known} have started)" if known else ""
     return (
-        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {what}, {number} at a time{how}{continued}\n"
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {_what(spec)}, {number} at a time,"
+        f" {counted(spec.steps, 'task')} each{_chosen_by(spec)}{continued}\n"
         f"log of Ray, Optuna and MLflow: {job.directory.log_file}"
     )
+
+
+def _what(spec: RunSpec) -> str:
+    if spec.purpose == "search":
+        return counted(spec.trials, "trial")
+    orders = spec.protocol.class_orders
+    each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
+    return f"seeds {' '.join(map(str, spec.seeds))}{each}"
+
+
+def _chosen_by(spec: RunSpec) -> str:
+    """Say what chooses the trials of a search, and from when on it knows more than chance."""
+    if spec.purpose == "final":
+        return ""
+    learns = f", which learns once {STARTUP_TRIALS} have ended" if spec.algorithm in ("tpe", "gp") else ""
+    return f", chosen by {spec.algorithm}{learns}"
