@@ -6,6 +6,10 @@ from __future__ import annotations
 class InputError(ValueError):
     """Something the user gave is wrong; the message is one line that says what, where and what is allowed."""
 
+    def __str__(self) -> str:
+        """Return what is wrong; where it was made of several texts, each is a line: a fault of its own."""
+        return "\n".join(map(str, self.args))
+
 
 class NotFetchedError(InputError):
     """Raised where weights are to be fetched and cannot be."""

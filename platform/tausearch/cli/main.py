@@ -40,7 +40,8 @@ def main() -> None:
 
 
 def _end(error: Exception, code: int) -> NoReturn:
-    print(f"tausearch: {' '.join(str(error).split())}", file=sys.stderr)  # names of files may have line breaks
+    faults = (" ".join(str(fault).split()) for fault in error.args)  # names of files may have line breaks
+    print("tausearch:", "\n".join(faults), file=sys.stderr)
     sys.exit(code)
 
 

@@ -49,7 +49,7 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
         for file in folder.glob(f"{token}*"):
             file.unlink(missing_ok=True)
     if problems:
-        raise InputError("\n".join(problems))
+        raise InputError(*problems)
 
 
 def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str]) -> dict[str, Any]:
