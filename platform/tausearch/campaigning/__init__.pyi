@@ -1,4 +1,4 @@
-from .cells import CampaignCells, CellRuns, read_cells
+from .cells import CampaignCells, CellRuns, campaign_of, read_cells
 from .estimating import Estimate, estimate, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .outputs import write_campaign_report
@@ -23,6 +23,7 @@ __all__ = [
     "PlannedCell",
     "all_standings",
     "campaign",
+    "campaign_of",
     "estimate",
     "plan_campaign",
     "read_campaign",

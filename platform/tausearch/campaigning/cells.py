@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 from search_spaces.schema import Strict
 from search_spaces.text_files import TextFileError, one_line
 from search_spaces.yaml_text import read_yaml, yaml_of
-from tausearch.runs import CampaignDirectory, replace_text
+from tausearch.runs import CampaignDirectory, Storage, replace_text
 from trainables.errors import InputError
 
 
@@ -64,3 +64,15 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
         raise InputError(f"{path}: {error}") from error
     except ValidationError as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error
+
+
+def campaign_of(storage: Storage, run: str) -> str | None:
+    """Return the name of the campaign that a run is part of; None if it is part of none that can be read."""
+    for directory in storage.campaigns():
+        try:
+            cells = read_cells(directory).cells
+        except InputError:
+            continue
+        if any(run in (cell.search, cell.final) for cell in cells):
+            return directory.name
+    return None

@@ -142,5 +142,5 @@ class Cells:
             self.plan.directory.conclude(result.name)
 
     def _is_concluded(self, run: str) -> bool:
-        """Whether a driver of the campaign has seen a run to its end, MLflow and figures included."""
-        return self.plan.directory.is_concluded(run)
+        """Whether a driver of the campaign has seen a run to its end; one that was deleted since is made again."""
+        return self.plan.storage.run_exists(run) and self.plan.directory.is_concluded(run)

@@ -65,10 +65,14 @@ def rename(
     storage: StorageOption = DEFAULT_STORAGE,
 ) -> None:
     """Rename a run, wherever a run of the storage folder says its name."""
-    from tausearch.managing import rename_run  # torch takes seconds to import; --help must not
+    from tausearch.campaigning import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.managing import rename_run
     from tausearch.screen import command_on
 
-    pointed = rename_run(open_storage(storage, write=False), name, new)
+    root = open_storage(storage, write=False)
+    if (campaign := campaign_of(root, name)) is not None:
+        raise InputError(f"run {name!r}: is a cell's of campaign {campaign!r}, which knows it by this name")
+    pointed = rename_run(root, name, new)
     also = f"; {', '.join(pointed)} name it as their source" if pointed else ""
     print(f"{name} is called {new}{also}. MLflow learns it from: {command_on('sync', new, storage)}")
 
