@@ -80,6 +80,14 @@ def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Pa
         planned(tmp_path, trials=6)
 
 
+def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
+    create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
+    assert planned(tmp_path).cells[2].standing.state == "stopped"
+    said = "digits/joint: .*'t-digits-joint-final' .*seeds was 0 1, is now 0 1 2"
+    with pytest.raises(InputError, match=said):
+        planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"))
+
+
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
     storage = started(tmp_path)
     plan = planned(tmp_path, trials=6, redo=["digits/ita-lora"])
