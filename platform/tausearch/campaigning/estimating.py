@@ -125,8 +125,9 @@ def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot:
     searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
         return Estimate(None, memory=memory)
-    standing = cell.standing
-    trials, seeds = cell.runs.trials - _ended(standing.search), cell.runs.seeds - _ended(standing.final)
+    trials, seeds = (
+        of - ended for of, ended in zip((cell.runs.trials, cell.runs.seeds), cell.standing.ended, strict=True)
+    )
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
     return Estimate(trials * searching + seeds * training, source, _disk(plan.storage, runs, cell), memory)
 
@@ -149,7 +150,3 @@ def _disk(storage: Storage, runs: Sequence[RunStatus], cell: PlannedCell) -> int
 
 def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _ended(run: RunStatus | None) -> int:
-    return 0 if run is None else run.spec.trials - run.counts["running"] - run.counts["pending"]

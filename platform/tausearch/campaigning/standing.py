@@ -44,6 +44,11 @@ class CellStanding:
     reason: str | None = None
 
     @property
+    def ended(self) -> tuple[int, int]:
+        """Number of trials of its search, and of seeds of its final run, that have ended, in whichever way."""
+        return (0 if self.search is None else self.search.ended, 0 if self.final is None else self.final.ended)
+
+    @property
     def best(self) -> TrialSummary | None:
         """The best trial of its search so far."""
         return None if self.search is None else self.search.best
@@ -59,8 +64,8 @@ class CellStanding:
         return {
             **self.cell.model_dump(mode="json"),
             "state": self.state,
-            "trials_ended": _ended(self.search),
-            "seeds_ended": _ended(self.final),
+            "trials_ended": self.ended[0],
+            "seeds_ended": self.ended[1],
             "best": best,
             "test": {name: vars(score) for name, score in (self.scores or {}).items()},
             "reason": self.reason,
@@ -92,6 +97,11 @@ class CampaignStanding:
     def failed(self) -> list[CellStanding]:
         """The cells that failed."""
         return [each for each in self.cells if each.state == "failed"]
+
+    @property
+    def state(self) -> str:
+        """Where it is: "running", "finished" or "stopped"."""
+        return "running" if self.running else "finished" if self.finished else "stopped"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --json` prints."""
@@ -134,7 +144,7 @@ def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) ->
         return CellStanding(cell, "failed", reason=str(error))
     state, reason = _state(cell, search, final)
     if state == "stopped" and running:
-        state = "waiting" if final is None and not _ended(search) else "training" if final else "searching"
+        state = "waiting" if final is None and not (search and search.ended) else "training" if final else "searching"
     return CellStanding(cell, state, search, final, scores, reason)
 
 
@@ -162,8 +172,3 @@ def _why(trials: Sequence[TrialSummary]) -> str:
     """Say why no trial of a search finished its last task."""
     errors = [trial.error for trial in trials if trial.error]
     return f"no trial finished its last task; the last one: {errors[-1]}" if errors else "no trial finished"
-
-
-def _ended(found: RunStatus | None) -> int:
-    """Return how many trials of a run have ended, in whichever way."""
-    return 0 if found is None else found.spec.trials - found.counts["running"] - found.counts["pending"]

@@ -45,6 +45,11 @@ class RunStatus:
         values = [trial.value for trial in self.trials if trial.status == "complete" and trial.value is not None]
         return Score.of(values) if values and self.spec.purpose == "final" else None
 
+    @property
+    def ended(self) -> int:
+        """Number of trials that have ended, in whichever way."""
+        return self.spec.trials - self.counts["running"] - self.counts["pending"]
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch status NAME --json` prints; with score and note where there are any."""
         best = None

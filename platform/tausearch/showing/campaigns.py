@@ -22,8 +22,7 @@ def show_standing(standing: CampaignStanding, storage_option: str) -> None:
     """Print a campaign cell by cell."""
     out = console()
     done = sum(each.state == "done" for each in standing.cells)
-    state = "running" if standing.running else "finished" if standing.finished else "stopped"
-    out.print(f"{standing.name}: {state}; {done}/{len(standing.cells)} cells done")
+    out.print(f"{standing.name}: {standing.state}; {done}/{len(standing.cells)} cells done")
     table = Table()
     for column in ("cell", "state", "search", "best, val %", "final run", "test %", "forgetting"):
         table.add_column(column, no_wrap=True)
@@ -43,9 +42,8 @@ def show_standings(standings: Sequence[CampaignStanding]) -> None:
     for column in ("campaign", "state", "cells", "done", "failed"):
         table.add_column(column)
     for each in standings:
-        state = "running" if each.running else "finished" if each.finished else "stopped"
         done = sum(cell.state == "done" for cell in each.cells)
-        table.add_row(each.name, state, str(len(each.cells)), str(done), str(len(each.failed)))
+        table.add_row(each.name, each.state, str(len(each.cells)), str(done), str(len(each.failed)))
     console().print(table if standings else "no campaigns yet")
 
 

@@ -211,14 +211,13 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
     for column in ("purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters", *["note"] * noted):
         table.add_column(column, overflow="fold")
     for found in statuses:
-        ended = found.spec.trials - found.counts["running"] - found.counts["pending"]
         table.add_row(
             found.spec.name,
             found.spec.purpose,
             found.spec.benchmark,
             found.spec.method,
             found.state,
-            f"{ended}/{found.spec.trials}",
+            f"{found.ended}/{found.spec.trials}",
             _best_or_score(found),
             "" if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
             *[found.note] * noted,
