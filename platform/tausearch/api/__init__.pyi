@@ -2,7 +2,7 @@ from .composing import Composed, Edited, compose, edit
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .drawing import Drawn, draw
 from .exporting import export_adapters, export_best, export_best_of, export_vectors
-from .opening import OpenBenchmark, open_benchmark
+from .opening import OpenBenchmark, Opening, open_benchmark
 from .planning import plan_search, plan_training
 from .requests import (
     ComposeRequest,
@@ -29,6 +29,7 @@ __all__ = [
     "FiguresRequest",
     "FinalResult",
     "OpenBenchmark",
+    "Opening",
     "ResumeRequest",
     "SearchRequest",
     "SearchResult",

@@ -95,7 +95,7 @@ class Cells:
         try:
             if cell.runs.search is not None and not cell.search.directory.best_file.exists():
                 raise InputError("no trial of its search finished its last task")
-            plan = plan_final(cell, self.plan.request)
+            plan = plan_final(cell, self.plan.request, self.plan.opening)
         except ValueError as error:  # InputError and SpaceError are
             self._note(cell, error)
             return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tausearch.campaigning.standing import CampaignStanding, CellStanding
 from tausearch.choosing import load_best, start_of
-from tausearch.comparison import FinalRun, as_sheets, as_texts, read_final_runs
+from tausearch.comparison import FinalRun, as_sheets, as_texts, read_final_run
 from tausearch.reporting import ReportCell, write_report
 from tausearch.runs import CampaignDirectory, RunSpec, Storage, replace_text
 from trainables.data import reference
@@ -79,8 +79,9 @@ def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
 
 
 def _final_runs(storage: Storage, standing: CampaignStanding) -> list[FinalRun]:
-    names = {each.cell.final for each in standing.cells}
-    return [run for run in read_final_runs(storage)[0] if run.spec.name in names]
+    """Return the final runs of the cells that have results; a run that cannot be read has none."""
+    ended = [storage.run(each.cell.final) for each in standing.cells if each.scores]
+    return [run for _, run in map(read_final_run, ended) if run is not None]
 
 
 def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path]:

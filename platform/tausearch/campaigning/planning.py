@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tausearch.api import SearchRequest, TrainRequest, open_benchmark, plan_search, plan_training
+from tausearch.api import Opening, SearchRequest, TrainRequest, open_benchmark, plan_search, plan_training
 from tausearch.campaigning.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigning.file import CampaignFile, Cell, read_campaign
 from tausearch.campaigning.requests import CampaignRequest
@@ -52,6 +52,7 @@ class CampaignPlan:
         cells: Its cells, in order.
         gone: Cells that it had and that its file does not name any more.
         request: What was asked for.
+        opening: Opens the benchmarks, each once: what has been checked of one for the plan is not checked again.
     """
 
     name: str
@@ -60,6 +61,7 @@ class CampaignPlan:
     cells: tuple[PlannedCell, ...]
     gone: tuple[CellRuns, ...]
     request: CampaignRequest
+    opening: Opening
 
     @property
     def kept(self) -> CampaignCells:
@@ -94,10 +96,10 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
             raise InputError(f"campaign file {request.file}: {cell.title}: {error}") from error
     titles = {cell.title for cell in file.cells}
     gone = tuple(each for title, each in known.items() if title not in titles)
-    return CampaignPlan(file.name, storage, directory, tuple(cells), gone, request)
+    return CampaignPlan(file.name, storage, directory, tuple(cells), gone, request, planner.opening)
 
 
-def plan_final(planned: PlannedCell, request: CampaignRequest) -> Plan:
+def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan:
     """Plan the final run of a cell whose search has chosen; one that need not wait for a search is planned already.
 
     Returns:
@@ -109,7 +111,7 @@ def plan_final(planned: PlannedCell, request: CampaignRequest) -> Plan:
     if planned.cell.search is None:
         return planned.training
     best = load_best(planned.search.directory.best_file)
-    return plan_training(_training(planned.cell, planned.runs, best, request))
+    return plan_training(_training(planned.cell, planned.runs, best, request), opening)
 
 
 class _Planner:
@@ -143,7 +145,7 @@ class _Planner:
         training = plan_training(_training(cell, runs, start_of(search.spec), self.request), self.opening)
         runs = runs.model_copy(update={"seeds": training.spec.trials})
         planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
-        _require_the_same(planned, self.request)
+        _require_the_same(planned, self.request, self.opening)
         return planned
 
     def _names(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> tuple[str | None, str]:
@@ -178,7 +180,7 @@ def _training(cell: Cell, runs: CellRuns, best: BestFile, request: CampaignReque
     return TrainRequest(best, name=runs.final, **{**_given(request), **cell.train})
 
 
-def _require_the_same(planned: PlannedCell, request: CampaignRequest) -> None:
+def _require_the_same(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> None:
     """Refuse a cell that has been started otherwise, with what differs.
 
     Raises:
@@ -188,6 +190,6 @@ def _require_the_same(planned: PlannedCell, request: CampaignRequest) -> None:
         if planned.cell.search is not None and planned.search.exists:
             planned.search.continued()
         if planned.training.exists:
-            plan_final(planned, request).continued()
+            plan_final(planned, request, opening).continued()
     except InputError as error:
         raise InputError(f"{error}; to start the cell anew: --redo {planned.cell.title}") from error
