@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmarks.results.compositions import composition_tables
 from benchmarks.results.extras import edit_all, train_ablations
 from benchmarks.results.page import replaced
 from benchmarks.results.tables import provenance, tables
@@ -26,7 +27,8 @@ def main() -> None:
     train_ablations(storage, standing)
     edit_all(storage, standing)
     text = arguments.page.read_text(encoding="utf-8")
-    for name, table in {"provenance": provenance(standing), **tables(storage, standing)}.items():
+    found = {"provenance": provenance(standing), **tables(storage, standing), **composition_tables(storage, standing)}
+    for name, table in found.items():
         text = replaced(text, name, table)
     arguments.page.write_text(text, encoding="utf-8")
     print(f"written: {arguments.page}")

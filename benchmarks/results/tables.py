@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 
 from benchmarks.overhead import inside
+from benchmarks.results.page import as_table
 from tausearch.campaigning import CampaignStanding, CellStanding
 from tausearch.cluster import local_cpus
 from tausearch.comparison import as_ablation_text, as_edit_text, read_final_runs
@@ -45,8 +46,7 @@ def tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
 
 def _cells(cells: Sequence[CellStanding]) -> str:
     ranked = sorted(cells, key=lambda each: -1.0 if each.accuracy is None else -each.accuracy.mean)
-    rows = [HEADER, tuple("---" for _ in HEADER), *map(_row, ranked)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return as_table(HEADER, map(_row, ranked))
 
 
 def _row(each: CellStanding) -> tuple[str, ...]:

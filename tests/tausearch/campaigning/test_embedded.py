@@ -28,6 +28,9 @@ def test_a_table_goes_between_its_markers_and_nowhere_else() -> None:
             replaced(text, "x", "new")
 
 
-@pytest.mark.parametrize("name", ["provenance", "digits", "glyphs", "ablations", "editing"])
+PLACES = ["provenance", "digits", "glyphs", "ablations", "editing", "readings", "rules", "risk", "alignment"]
+
+
+@pytest.mark.parametrize("name", PLACES)
 def test_the_page_has_a_place_for_every_table(name: str) -> None:
     assert "| new |" in replaced((ROOT / "docs" / "results.md").read_text(), name, "| new |")

@@ -1,0 +1,109 @@
+"""What the page says of compositions beside the paper's protocol: readings, merging rules, risks, alignment."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from math import hypot
+from pathlib import Path
+from statistics import fmean
+
+import tausearch
+from benchmarks.results.page import as_table
+from tausearch.campaigning import CampaignStanding
+from tausearch.composing import COEFFICIENTS, LINEAR, read_edit
+from tausearch.paper import paper_results
+from tausearch.runs import Storage
+from trainables.composition import RULES
+
+MEASURED = "digits"  # rules, risks and alignment are shown of one benchmark
+COMPOSED = ("ita-lora", "iel-lora")
+RISK_HEADER = ("run", "composed", "mean of individual models", "theta_0 with h0", "second-order view", "gap")
+RISKS = ("ita-lora", "iel-lora", "ita-fft", "iel-fft")
+ALIGNED = (("ita-fft", "iel-fft"), ("ita-lora", "iel-lora"))
+
+
+def composition_tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
+    """Measure what is not on the disk yet, and return the tables by the names of their places."""
+    runs = {each.cell.method: each.cell.final for each in standing.cells if each.cell.benchmark == MEASURED}
+    folder = _draw(storage, runs)
+    pairs = [(runs[one], runs[other]) for one, other in ALIGNED if one in runs and other in runs]
+    return {
+        "readings": readings(storage, standing),
+        "rules": as_table(("", *_rules()), _merged(storage, runs)),
+        "risk": as_table(RISK_HEADER, risks(folder)),
+        "alignment": as_table(("runs", "task by task", "composed"), alignment(folder, pairs)),
+    }
+
+
+def readings(storage: Storage, standing: CampaignStanding) -> str:
+    """Return what each reading of unlearning does to target and control, and how far that is from the paper's mean."""
+    cells = [each.cell for each in standing.cells if each.cell.method in COMPOSED]
+    cells.sort(key=lambda cell: COMPOSED.index(cell.method))
+    found = [(cell, read_edit(storage.run(cell.final))) for cell in cells]
+    columns = [(cell, edit) for cell, edit in found if edit is not None]
+    header = ("reading", *(f"{cell.benchmark} `{cell.method}`" for cell, _ in columns))
+    rows = []
+    for reading in COEFFICIENTS:
+        parts = []
+        for cell, edit in columns:
+            scores = edit.unlearning(reading)
+            gains = scores["target_gain"].mean, scores["control_gain"].mean
+            away = hypot(gains[0] - paper_gains(cell.method)[0], gains[1] - paper_gains(cell.method)[1])
+            parts.append(f"{gains[0]:+.1f}, {gains[1]:+.1f} ({away:.1f})")
+        rows.append((f"`{reading}`", *parts))
+    paper = ("the paper's mean", *("{:+.1f}, {:+.1f}".format(*paper_gains(cell.method)) for cell, _ in columns))
+    return as_table(header, [*rows, paper])
+
+
+def paper_gains(method: str) -> tuple[float, float]:
+    """Return the paper's gains of target and control, mean over its datasets, points."""
+    cells = [cells[method].unlearning for cells in paper_results().composition.values() if method in cells]
+    return fmean(cell.target_gain for cell in cells), fmean(cell.control_gain for cell in cells)
+
+
+def _rules() -> tuple[str, ...]:
+    return (LINEAR, *RULES)
+
+
+def _merged(storage: Storage, runs: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    for method in COMPOSED:
+        if method in runs:
+            found = [tausearch.compose([runs[method]], rule=rule, storage=storage.root) for rule in _rules()]
+            yield f"`{method}`", *(each.result.summary()["test/final_accuracy"].text() for each in found)
+
+
+def _draw(storage: Storage, runs: dict[str, str]) -> Path:
+    """Draw the paper's figures of the runs that the tables are of; returns where their numbers lie."""
+    folder = storage.root / "figures-of-results"
+    names = [runs[method] for method in RISKS if method in runs]
+    names += [f"{runs[method]}-none" for method in COMPOSED if method in runs]
+    if not (folder / "alignment.csv").exists():
+        tausearch.draw(names, output=folder, storage=storage.root)
+    return folder
+
+
+def risks(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Return the terms of eq. (jensencl), means over the seeds, and both sides of Theorem 1, of the first seed; nats."""
+    theorem = {row["run"]: row for row in _read(folder / "theorem1.csv") if float(row["scale"]) == 1.0}
+    rows = _read(folder / "risk.csv")
+    for run in dict.fromkeys(row["run"] for row in rows):
+        mine = [row for row in rows if row["run"] == run]
+        means = [fmean(float(row[part]) for row in mine) for part in ("composed", "individuals", "pretrained")]
+        view = [float(theorem[run][part]) for part in ("second_order", "gap")]
+        yield f"`{run}`", *(f"{value:.3f}" for value in (*means, *view))
+
+
+def alignment(folder: Path, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, ...]]:
+    """Return the cosines of the task vectors of two runs, means over tasks and seeds, and of their compositions."""
+    rows = _read(folder / "alignment.csv")
+    for pair in pairs:
+        mine = [row for row in rows if (row["run"], row["other"]) == pair]
+        composed = fmean(float(row["cosine"]) for row in mine if row["task"] == "0")
+        apart = fmean(float(row["cosine"]) for row in mine if row["task"] != "0")
+        yield "`{}`, `{}`".format(*pair), f"{apart:.2f}", f"{composed:.2f}"
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
