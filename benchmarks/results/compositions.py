@@ -84,7 +84,7 @@ def _draw(storage: Storage, runs: dict[str, str]) -> Path:
 
 
 def risks(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Return the terms of eq. (jensencl), means over the seeds, and both sides of Theorem 1, of the first seed; nats."""
+    """Return the terms of eq. (jensencl), means over the seeds; both sides of Theorem 1, of the first seed; nats."""
     theorem = {row["run"]: row for row in _read(folder / "theorem1.csv") if float(row["scale"]) == 1.0}
     rows = _read(folder / "risk.csv")
     for run in dict.fromkeys(row["run"] for row in rows):
