@@ -1,3 +1,3 @@
-from .racing import FIRST_LOOK, LEVEL, Race, Verdict, race, verdict
+from .racing import FIRST_LOOK, LEVEL, Known, Race, Verdict, race, verdict
 
-__all__ = ["FIRST_LOOK", "LEVEL", "Race", "Verdict", "race", "verdict"]
+__all__ = ["FIRST_LOOK", "LEVEL", "Known", "Race", "Verdict", "race", "verdict"]

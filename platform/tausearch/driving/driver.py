@@ -78,9 +78,16 @@ def drive(
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen))
         progress.say(_headline(job, on_cluster=address is not None))
-        for line in ready(directory, job.trials):
-            progress.say(line)
-        books = Books(job)
+        books: list[Books] = []
+
+        def opened(job: Job) -> OpenRun:
+            for damaged in ready(job.directory, job.trials):
+                progress.say(damaged)
+            progress.turn_to(job.spec, job.trials)
+            books.append(Books(job))
+            return OpenRun(job, [*books[-1].listeners, progress])
+
+        line = Alone(opened(job), lambda: None if job.follow is None else opened(job.follow()))
         how = Drive(
             home=directory,
             resources=spec.resources,
@@ -91,11 +98,13 @@ def drive(
             trainable=job.trainable,
         )
         watch = StorageWatch(directory)
-        drive_together(Alone(OpenRun(job, [*books.listeners, progress])), how, interrupt, watch, progress.say)
+        drive_together(line, how, interrupt, watch, progress.say)
         if watch.problem is not None:
-            books.abandon()
+            for each in books:
+                each.abandon()
             raise StorageError(f"{watch.problem}; mend that, then: {how.go_on}")
-        return books.conclude(interrupt)
+        # What follows is part of the run, which is concluded last: it has the final say in MLflow.
+        return [each.conclude(interrupt) for each in reversed(books)][-1]
 
 
 def drive_together(
