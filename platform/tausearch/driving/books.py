@@ -20,12 +20,14 @@ class Books:
 
     Args:
         job: The run.
+        after: Those of the run that this is part of, if it is.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, after: Books | None = None) -> None:
         self.job = job
         self.record = _record(job)
-        self.tracker = Tracker(job.spec, job.trials, job.storage, job.spec.tracking_uri)
+        before = None if after is None else after.tracker
+        self.tracker: Tracker = Tracker(job.spec, job.trials, job.storage, job.spec.tracking_uri, before)
 
     @property
     def listeners(self) -> list[Listener]:

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -84,7 +84,7 @@ def drive(
             for damaged in ready(job.directory, job.trials):
                 progress.say(damaged)
             progress.turn_to(job.spec, job.trials)
-            books.append(Books(job))
+            books.append(Books(job, books[0] if books else None))
             return OpenRun(job, [*books[-1].listeners, progress])
 
         line = Alone(opened(job), lambda: None if job.follow is None else opened(job.follow()))
@@ -104,7 +104,9 @@ def drive(
                 each.abandon()
             raise StorageError(f"{watch.problem}; mend that, then: {how.go_on}")
         # What follows is part of the run, which is concluded last: it has the final say in MLflow.
-        return [each.conclude(interrupt) for each in reversed(books)][-1]
+        results = [each.conclude(interrupt) for each in reversed(books)]
+        errors = [each.tracking_error for each in reversed(results) if each.tracking_error]
+        return replace(results[-1], tracking_error=errors[0] if errors else None)
 
 
 def drive_together(
