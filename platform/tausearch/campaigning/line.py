@@ -77,11 +77,11 @@ class Cells:
     def ended(self, run: OpenRun) -> OpenRun | None:
         """Have a run concluded; a cell's final run follows its search, and before that what confirms the choice."""
         driven = self._driven[run.spec.name]
-        if run.job.follow is not None and self.watch.problem is None:
-            return self._opened(driven.cell, run.job.follow(), ExitStack(), driven)
+        if run.job.follow is not None and (confirming := self._confirmed(driven, run.job.follow)) is not None:
+            return confirming
         for each in [driven, *([driven.follows] if driven.follows else [])]:
             self._over.put(self._driven.pop(each.run.spec.name))
-        if self.watch.problem is not None or run.spec.purpose == "final":
+        if self.watch.problem is not None or run.spec.purpose == "final" or driven.cell.runs.title in self.failed:
             return None
         return self._open_final(driven.cell)
 
@@ -116,6 +116,17 @@ class Cells:
                 if not self.watch.failed(error):
                     self._note(cell, error)
                 return None
+
+    def _confirmed(self, search: _Driven, follow: Callable[[], Job]) -> OpenRun | None:
+        """Open the confirmations of a search, which stays open until they have ended; None if that cannot be done."""
+        if self.watch.problem is not None:
+            return None
+        try:
+            return self._opened(search.cell, follow(), ExitStack(), search)
+        except (ValueError, OSError) as error:
+            if not self.watch.failed(error):
+                self._note(search.cell, error)
+            return None
 
     def _opened(self, cell: PlannedCell, job: Job, stack: ExitStack, follows: _Driven | None = None) -> OpenRun:
         for line in ready(job.directory, job.trials):

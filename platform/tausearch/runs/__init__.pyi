@@ -1,4 +1,11 @@
-from .confirmations import Confirmation, ConfirmationSpec, confirmation_of, known_of, read_confirmation
+from .confirmations import (
+    Confirmation,
+    ConfirmationSpec,
+    confirmation_of,
+    confirmations_of,
+    known_of,
+    read_confirmation,
+)
 from .creating import Plan, created, new_run
 from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
@@ -82,6 +89,7 @@ __all__ = [
     "best_trial",
     "chosen_trial",
     "confirmation_of",
+    "confirmations_of",
     "created",
     "differences",
     "driver_lock",

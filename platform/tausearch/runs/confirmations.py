@@ -33,9 +33,8 @@ class ConfirmationSpec(RunSpec):
         """Return the confirmations of a search that asks for them."""
         assert search.confirm is not None, "whoever asks has looked"
         given = {name: getattr(search, name) for name in RunSpec.model_fields}
-        trials = min(search.confirm.best, search.trials) * search.confirm.runs
-        own = {"name": f"{search.name}.confirmation", "trials": trials, "algorithm": "grid", "scheduler": "none"}
-        return cls(**{**given, **own})
+        own = {"trials": confirmations_of(search), "algorithm": "grid", "scheduler": "none"}
+        return cls(**{**given, **own, "name": f"{search.name}.confirmation"})
 
     @property
     def rounds(self) -> int:
@@ -84,6 +83,11 @@ class ConfirmationSpec(RunSpec):
     def split_of(self, number: int) -> int:
         """Return the seed of the validation split of a confirmation."""
         return self.seed_of(number)
+
+
+def confirmations_of(search: RunSpec) -> int:
+    """Return how many confirmations a search has if nobody is spared."""
+    return 0 if search.confirm is None else min(search.confirm.best, search.trials) * search.confirm.runs
 
 
 @dataclass(frozen=True)
