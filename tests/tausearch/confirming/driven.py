@@ -23,7 +23,7 @@ Outcome = Callable[[RunSpec, int, dict[str, Any]], float]
 def noisy(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """An accuracy that falls with the distance from alpha = 1, with noise that trial and seed decide."""
     miss = abs(math.log10(hyperparameters["alpha"]))
-    seed = [spec.seed_of(number), round(1e6 * hyperparameters["alpha"])]
+    seed = [spec.seed_of(number), round(1e6 * hyperparameters["alpha"]), round(1e6 * hyperparameters["lr"])]
     return float(90 - 3 * miss + np.random.default_rng(seed).normal(0, 1))
 
 
@@ -31,7 +31,7 @@ def confirmed_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunD
     """A search that has been made and asks for confirmation."""
     from tests.support.trials import search_spec
 
-    asked = {"algorithm": "random", "trials": 5, "confirm": Confirm(best=3, runs=2), **changes}
+    asked = {"algorithm": "grid", "trials": 5, "confirm": Confirm(best=3, runs=2), **changes}
     storage = Storage(root)
     spec, directory = create(search_spec().model_copy(update=asked), storage)
     return spec, storage, directory
@@ -56,20 +56,26 @@ def drive(
     while not fleet.finished:
         while (found := fleet.next()) is not None:
             running.append(found)
+            run, number, hyperparameters = found
+            _tell(run, run.summary(number, run.spec.seed_of(number), hyperparameters))
         for each in list(running):
             if len(ran) >= kill_after:
                 return ran
             run, number, hyperparameters = each
             summary = _next_task(run, number, hyperparameters, outcome)
             ran.append((run.spec.name, number, summary.tasks_done))
-            run.job.trials.put(summary)
-            for listener in run.listeners:
-                listener.trial_changed(summary)
+            _tell(run, summary)
             if summary.status != "running":
                 running.remove(each)
                 run.finish(number, summary.status, summary.value)
     job.conclude(list(job.trials))
     return ran
+
+
+def _tell(run: OpenRun, summary: TrialSummary) -> None:
+    run.job.trials.put(summary)
+    for listener in run.listeners:
+        listener.trial_changed(summary)
 
 
 def _next_task(run: OpenRun, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
