@@ -57,7 +57,7 @@ def drive(
         while (found := fleet.next()) is not None:
             running.append(found)
             run, number, hyperparameters = found
-            _tell(run, run.summary(number, run.spec.seed_of(number), hyperparameters))
+            _tell(run, run.summary(number, run.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
         for each in list(running):
             if len(ran) >= kill_after:
                 return ran
