@@ -23,6 +23,7 @@ from tausearch.runs import (
     read_spec,
     read_trials,
     require_space,
+    set_aside_orphans,
 )
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
@@ -62,11 +63,17 @@ def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
     """Read what was asked for, and make sure that the record is of it before anything starts."""
     spec = read_spec(directory)
     require_continuable(spec, directory.name)
-    for folder in (directory.record, directory.confirmation.record) if without_damaged else ():
-        for line in Record(folder).set_aside_damaged():
-            print(f"tausearch: {line}", file=sys.stderr)
+    for line in _set_aside(directory) if without_damaged else ():
+        print(f"tausearch: {line}", file=sys.stderr)
     read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
     return spec
+
+
+def _set_aside(directory: RunDirectory) -> list[str]:
+    """Put damaged files of both records aside; returns a line for each."""
+    records = (directory.record, directory.confirmation.record)
+    damaged = [line for record in records for line in Record(record).set_aside_damaged()]
+    return [*damaged, *set_aside_orphans(directory)]
 
 
 def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:

@@ -5,6 +5,7 @@ from .confirmations import (
     confirmations_of,
     known_of,
     read_confirmation,
+    set_aside_orphans,
 )
 from .creating import Plan, created, new_run
 from .disk import StorageError, nothing_left, require_space, shortage
@@ -112,6 +113,7 @@ __all__ = [
     "read_trials",
     "replace_text",
     "require_space",
+    "set_aside_orphans",
     "shortage",
     "shown_benchmark",
     "summarise",

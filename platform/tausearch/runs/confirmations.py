@@ -12,7 +12,7 @@ from typing import Any
 
 from search_spaces.bounds import ROUNDS, SEED
 from tausearch.confirming import Known, Race, Verdict, race, verdict
-from tausearch.runs.files import ConfirmationDirectory
+from tausearch.runs.files import ConfirmationDirectory, RunDirectory, trial_name
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Role, RunSpec
 from tausearch.runs.trials import TrialSummary, ranked
@@ -187,11 +187,27 @@ def read_confirmation(
     return confirmation_of(spec, known.values(), runs)
 
 
+def set_aside_orphans(directory: RunDirectory) -> list[str]:
+    """Rename the confirmations of trials that the record has no more: run again, they may be others.
+
+    Returns:
+        A line for each.
+    """
+    known, lines = {trial.number for trial in Record(directory.record).trials()}, []
+    for run in Record(directory.confirmation.record).trials():
+        if run.number // _MOST not in known:
+            path = directory.confirmation.record / f"{trial_name(run.number)}.parquet"
+            path.rename(path.with_name(f".{path.name}.damaged"))
+            lines.append(f"record file {path}: is a confirmation of a trial that is run again; it was put aside")
+    return lines
+
+
 def _foreign(spec: ConfirmationSpec, run: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
     """Say what a confirmation has that none of the search can have; None if there is nothing."""
     confirmed = trials.get(spec.candidate(run.number))
     if confirmed is None:
-        return f"the search has no trial {spec.candidate(run.number)}"
+        mend = f"`tausearch resume {spec.run_name} --without-damaged` puts it aside"
+        return f"the search has no trial {spec.candidate(run.number)}; {mend}"
     if run.seed != spec.seed_of(run.number):
         return f"its seed is {run.seed}, must be {spec.seed_of(run.number)}"
     if {**spec.fixed, **run.hyperparameters} != {**spec.fixed, **confirmed.hyperparameters}:

@@ -23,6 +23,7 @@ from tausearch.runs import (
     ranked,
     read_spec,
     read_status,
+    set_aside_orphans,
 )
 from tausearch.showing import show_status, show_statuses
 from tests.support.trials import search_spec
@@ -195,3 +196,14 @@ def test_a_damaged_or_foreign_confirmation_is_named(tmp_path: Path) -> None:
     Record(directory.confirmation.record, about=confirming.about).write(foreign)
     with pytest.raises(InputError, match="is not of this search: its hyperparameters are not those of trial"):
         read_status(directory)
+
+
+def test_the_confirmations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path) -> None:
+    spec, storage, directory = confirmed_search(tmp_path)
+    drive(spec, storage, directory)
+    lost = read_status(directory).confirmation.race.candidates[0]  # type: ignore[union-attr]
+    (directory.record / f"trial-{lost:05d}.parquet").unlink()
+    with pytest.raises(InputError, match=f"the search has no trial {lost}; `tausearch resume .* --without-damaged`"):
+        read_status(directory)
+    assert len(set_aside_orphans(directory)) == 2 and set_aside_orphans(directory) == []
+    assert len(read_status(directory).confirmation.runs) == 4  # type: ignore[union-attr]
