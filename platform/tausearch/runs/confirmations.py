@@ -126,7 +126,9 @@ class Confirmation:
             return "out"
         if candidate in self.race.spared:
             return f"spared after {self.race.spared[candidate]}"
-        return "chosen" if self.verdict is not None and self.verdict.chosen == candidate else "in play"
+        if self.verdict is None:
+            return "in play"
+        return "chosen" if self.verdict.chosen == candidate else "behind"
 
     def _plain(self, candidate: int) -> dict[str, Any]:
         values = list(self.race.values.get(candidate, ()))

@@ -41,7 +41,7 @@ def standing_words(confirmation: Confirmation) -> str:
     if verdict.second is None:
         return f"trial {verdict.chosen}, the only candidate, {asked}"
     ahead = with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
-    return f"trial {verdict.chosen} among {asked}; {ahead} points ahead of trial {verdict.second} (standard errors)"
+    return f"trial {verdict.chosen}, of {asked}, {ahead} points ahead of trial {verdict.second} (± standard error)"
 
 
 def confirmation_table(confirmation: Confirmation) -> Table:
