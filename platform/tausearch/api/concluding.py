@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from tausearch.choosing import SearchStudy, write_best
+from tausearch.choosing import SearchStudy, Selection, write_best
 from tausearch.composing import describe_run
 from tausearch.runs import (
     Conclusion,
@@ -14,9 +14,9 @@ from tausearch.runs import (
     RunSpec,
     TrialSummary,
     all_ended,
-    best_trial,
     importances,
     rank_correlations,
+    read_confirmation,
     write_results,
 )
 
@@ -38,6 +38,23 @@ def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
     return concluded(spec, directory, trials)
 
 
+def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
+    """Whether nothing of a run is left to run, confirmations included.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials that have started.
+
+    Returns:
+        Whether it is over.
+    """
+    if not all_ended(trials, spec.trials):
+        return False
+    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    return confirmation is None or confirmation.race.over
+
+
 def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
     """Write into what a run has left behind which of MLflow's runs it is; a search's best file has a place for it.
 
@@ -52,11 +69,24 @@ def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary],
 
 
 def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    if write_best(spec, directory, trials) is None:
+    best = write_best(spec, directory, trials)
+    if best is None or best.selection is None:
         return Conclusion(files=(directory.spec_file,))
+    chosen = best.selection.trial
     metrics, figures = _insight(spec, directory, trials)
     files = (directory.spec_file, directory.best_file, *figures)
-    return Conclusion(best_trial(trials), metrics=metrics, files=files)
+    metrics |= _confirmed(spec, best.selection)
+    return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
+
+
+def _confirmed(spec: RunSpec, selection: Selection) -> dict[str, float]:
+    """Return what confirmation says, as metrics: of no trial, but of the mean of fresh runs of one."""
+    confirmed, metric = selection.confirmation, spec.metrics.final_accuracy
+    if confirmed is None:
+        return {}
+    values = {"": confirmed.value, "_error": confirmed.error, "_ahead": confirmed.ahead}
+    values["_ahead_error"] = confirmed.ahead_error
+    return {f"confirmed/{metric}{name}": value for name, value in values.items() if value is not None}
 
 
 def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:

@@ -116,6 +116,9 @@ class SearchRequest(NewRunRequest):
         space: A search-space file whose entries go over the method's own.
         warm_start: What to try before the algorithm is asked: "paper" for what the paper chose for the method on all of
             its datasets, names of searches for their best configurations, paths of best files.
+        confirm: How many of the best complete trials run again before one of them is chosen, by its fresh runs alone;
+            by default none.
+        confirm_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
@@ -140,6 +143,8 @@ class SearchRequest(NewRunRequest):
     seed: int = within(bounds.SEED, 0)
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
+    confirm: int | None = within(bounds.CONFIRMED, None)
+    confirm_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None
     weights: str | Path | None = None
     precision: str = "fp32"
@@ -161,6 +166,8 @@ class ResumeRequest(DriveRequest):
     Attributes:
         name: The name of the search or final run to continue.
         trials: A new total, to extend a search; the algorithm is told everything that is known.
+        confirm: As in a search, which may have been made without; by default as it was.
+        confirm_runs: As in a search; confirmations that have ended count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
         without_damaged: Whether to put damaged files of the record aside, and run their trials again.
     """
@@ -168,6 +175,8 @@ class ResumeRequest(DriveRequest):
     name: str
     _: KW_ONLY
     trials: int | None = within(bounds.TRIALS, None)
+    confirm: int | None = within(bounds.CONFIRMED, None)
+    confirm_runs: int | None = within(bounds.ROUNDS, None)
     time_budget: float | None = within(bounds.TIME, None)
     without_damaged: bool = False
 

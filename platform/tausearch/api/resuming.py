@@ -10,7 +10,7 @@ from tausearch.api.planning import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searching import SearchResult, run_search
 from tausearch.api.training import FinalResult, run_training
-from tausearch.choosing import grid_size
+from tausearch.choosing import confirm_of, grid_size
 from tausearch.cluster import plan_resources
 from tausearch.runs import (
     Record,
@@ -19,9 +19,11 @@ from tausearch.runs import (
     driver_lock,
     open_storage,
     protocol_of,
+    read_confirmation,
     read_spec,
     read_trials,
     require_space,
+    set_aside_orphans,
 )
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
@@ -61,10 +63,17 @@ def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
     """Read what was asked for, and make sure that the record is of it before anything starts."""
     spec = read_spec(directory)
     require_continuable(spec, directory.name)
-    for line in Record(directory.record).set_aside_damaged() if without_damaged else ():
+    for line in _set_aside(directory) if without_damaged else ():
         print(f"tausearch: {line}", file=sys.stderr)
-    read_trials(spec, directory)
+    read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
     return spec
+
+
+def _set_aside(directory: RunDirectory) -> list[str]:
+    """Put damaged files of both records aside; returns a line for each."""
+    records = (directory.record, directory.confirmation.record)
+    damaged = [line for record in records for line in Record(record).set_aside_damaged()]
+    return [*damaged, *set_aside_orphans(directory)]
 
 
 def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
@@ -74,6 +83,8 @@ def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
     _require_unchanged(spec)
     if request.trials is not None:
         spec = _extended(spec, request.trials)
+    if request.confirm is not None or request.confirm_runs is not None:
+        spec = _confirming(spec, request)
     wanted = request.concurrent or spec.resources.concurrent
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
@@ -89,6 +100,14 @@ def _extended(spec: RunSpec, trials: int) -> RunSpec:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
     return spec.model_copy(update={"trials": trials})
+
+
+def _confirming(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+    if spec.purpose == "final":
+        raise InputError(f"run {spec.name!r} is a final run, which chooses nothing; only searches confirm")
+    return spec.model_copy(
+        update={"confirm": confirm_of(request.confirm, request.confirm_runs, spec.trials, spec.confirm)}
+    )
 
 
 def _require_unchanged(spec: RunSpec) -> None:

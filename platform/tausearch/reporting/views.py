@@ -15,7 +15,7 @@ from tausearch.reporting.plots import Plot, script_json
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
 from tausearch.reporting.tables import Table
-from tausearch.runs import RunDirectory, RunStatus, Score, read_scores, read_status
+from tausearch.runs import Confirmation, RunDirectory, RunStatus, Score, read_scores, read_status
 from tausearch.screen import clock, percent
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -120,7 +120,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
     shown = view.search = RunView(directory.name, _facts(status), trials=tables.trials_table(status))
     if status.best is not None:
-        shown.score = percent(status.best.value)
+        shown.score = percent(status.accuracy)
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
@@ -165,6 +165,8 @@ def _facts(status: RunStatus) -> dict[str, str]:
     if spec.purpose == "search":
         stopping = "" if spec.scheduler == "none" else f", stopped early by {spec.scheduler}"
         facts["algorithm"] = f"{spec.algorithm}, seed {spec.seed}{stopping}"
+        if status.confirmation is not None:
+            facts["confirmed"] = _confirmed(status.confirmation)
     elif spec.source is not None:
         facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
     facts["protocol"] = (
@@ -173,6 +175,14 @@ def _facts(status: RunStatus) -> dict[str, str]:
     )
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
     return facts
+
+
+def _confirmed(confirmation: Confirmation) -> str:
+    verdict = confirmation.verdict
+    if verdict is None:
+        return "not yet" if not confirmation.race.over else "no candidate is left"
+    error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
+    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {confirmation.spec.rounds} fresh runs"
 
 
 def _text(path: Path) -> str:

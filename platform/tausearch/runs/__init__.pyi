@@ -1,10 +1,19 @@
-from .conclusion import Conclusion, RunResult
+from .confirmations import (
+    Confirmation,
+    ConfirmationSpec,
+    confirmation_of,
+    confirmations_of,
+    known_of,
+    read_confirmation,
+    set_aside_orphans,
+)
 from .creating import Plan, created, new_run
 from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
     CampaignDirectory,
+    ConfirmationDirectory,
     RunDirectory,
     Storage,
     open_storage,
@@ -15,9 +24,20 @@ from .insight import ENOUGH, Importance, ProtocolChoice, importances, protocol_c
 from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
 from .record import Record
-from .results import Score, read_scores, summarise, summarise_orders, write_results
-from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
-from .status import RunStatus, all_statuses, read_status, read_trials
+from .results import Conclusion, RunResult, Score, read_scores, summarise, summarise_orders, write_results
+from .spec import (
+    ALGORITHMS,
+    SCHEDULERS,
+    Algorithm,
+    Confirm,
+    KnownPoint,
+    Resources,
+    RunSpec,
+    Scheduler,
+    differences,
+    read_spec,
+)
+from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
 from .trials import (
     STATUSES,
     Status,
@@ -36,6 +56,10 @@ __all__ = [
     "Algorithm",
     "CampaignDirectory",
     "Conclusion",
+    "Confirm",
+    "Confirmation",
+    "ConfirmationDirectory",
+    "ConfirmationSpec",
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",
     "ENOUGH",
@@ -64,12 +88,16 @@ __all__ = [
     "all_ended",
     "at_rest",
     "best_trial",
+    "chosen_trial",
+    "confirmation_of",
+    "confirmations_of",
     "created",
     "differences",
     "driver_lock",
     "final_value",
     "importances",
     "is_driven",
+    "known_of",
     "metrics_of",
     "new_run",
     "nothing_left",
@@ -78,12 +106,14 @@ __all__ = [
     "protocol_of",
     "rank_correlations",
     "ranked",
+    "read_confirmation",
     "read_scores",
     "read_spec",
     "read_status",
     "read_trials",
     "replace_text",
     "require_space",
+    "set_aside_orphans",
     "shortage",
     "shown_benchmark",
     "summarise",

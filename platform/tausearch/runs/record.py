@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Record:
         extra: Metrics that the method declares beyond those of every method.
         texts: Hyperparameters that are text in the columns even where a trial's value is a number, because another
             trial's is not.
+        about: Returns columns of one trial alone, by its number.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class Record:
         names: MetricNames = VALIDATION,
         extra: Sequence[str] = (),
         texts: Collection[str] = (),
+        about: Callable[[int], Mapping[str, Any]] = lambda number: {},
     ) -> None:
         self.folder = folder
         self.texts = texts
+        self.about = about
         self.constants = dict(constants or {})
         accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
         last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting]
@@ -65,6 +68,7 @@ class Record:
         self.folder.mkdir(parents=True, exist_ok=True)
         about: dict[str, Any] = {
             **self.constants,
+            **self.about(trial.number),
             "trial": trial.number,
             "seed": trial.seed,
             "status": trial.status,
@@ -159,7 +163,7 @@ def _require_whole(trial: TrialSummary, rows: list[dict[str, Any]], path: Path) 
 
 def damaged(path: Path, why: object) -> InputError:
     """Return the error that names a damaged file of the record, what is lost with it and what goes on without it."""
-    run = path.parent.parent.name
+    run = next((folder for folder in path.parents if (folder / "run.yaml").exists()), path.parent.parent).name
     return InputError(
         f"record file {path}: is damaged ({one_line(why)}), so the results of {path.stem} are lost;"
         f" `tausearch resume {run} --without-damaged` puts it aside and runs this trial again"
