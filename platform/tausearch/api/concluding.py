@@ -52,11 +52,12 @@ def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary],
 
 
 def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    if write_best(spec, directory, trials) is None:
+    chosen = write_best(spec, directory, trials)
+    if best_trial(trials) is None:
         return Conclusion(files=(directory.spec_file,))
     metrics, figures = _insight(spec, directory, trials)
-    files = (directory.spec_file, directory.best_file, *figures)
-    return Conclusion(best_trial(trials), metrics=metrics, files=files)
+    files = (directory.spec_file, *([directory.best_file] if chosen else []), *figures)
+    return Conclusion(best_trial(trials, spec.constraints), metrics=metrics, files=files)
 
 
 def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:

@@ -49,7 +49,7 @@ class _Shown:
     @property
     def columns(self) -> tuple[str, str, str]:
         """How far the search is, its best, and how far the final run is."""
-        best = best_trial(self.search)
+        best = best_trial(self.search, self.cell.search.spec.constraints)
         searched = f"{self.search.ended}/{self.cell.runs.trials}" if self.searched else "not searched"
         values = [trial.value for trial in self.final if trial.value is not None]
         final = f"{self.final.ended}/{self.cell.runs.seeds}"

@@ -1,4 +1,4 @@
-from .allowed import algorithm_named, different_numbers, one_of, scheduler_named
+from .allowed import algorithm_named, constraints_named, different_numbers, one_of, scheduler_named
 from .best import BestFile, best_of_all, best_of_run, load_best, start_of
 from .dashboard import dashboard_of
 from .keeping import BestListener, write_best
@@ -21,6 +21,7 @@ __all__ = [
     "algorithm_named",
     "best_of_all",
     "best_of_run",
+    "constraints_named",
     "dashboard_of",
     "defaults",
     "different_numbers",

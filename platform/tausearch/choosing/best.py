@@ -17,6 +17,7 @@ from search_spaces.values import ScalarField
 from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.choosing.spaces import running_method
 from tausearch.runs import (
+    Constraint,
     ExperimentProtocol,
     RunSpec,
     RunStatus,
@@ -25,6 +26,7 @@ from tausearch.runs import (
     all_statuses,
     read_status,
     replace_text,
+    why_nothing_chosen,
 )
 from trainables.data import reference
 from trainables.errors import InputError
@@ -42,6 +44,7 @@ class Selection(Strict):
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
+        constraints: The bounds that it had to keep.
         mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
     """
 
@@ -50,6 +53,7 @@ class Selection(Strict):
     trials: int
     trial: int
     search: str
+    constraints: tuple[Constraint, ...] = ()
     mlflow_run_id: str | None = None
 
 
@@ -91,6 +95,7 @@ def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: s
         trials=competitors,
         trial=best.number,
         search=spec.name,
+        constraints=spec.constraints,
         mlflow_run_id=mlflow_run_id,
     )
     return _best(spec, best.hyperparameters, selection)
@@ -189,7 +194,7 @@ def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], No
         source = f"; it was tuned by {found.spec.source}" if found.spec.source else ""
         raise InputError(f"run {name!r}: is a final run, which chooses nothing{source}")
     if found.best is None:
-        raise InputError(f"run {name!r}: has no finished trial yet")
+        raise InputError(f"run {name!r}: {why_nothing_chosen(found.trials, found.spec.constraints)}")
     return _best_of(storage, found, left_out)
 
 

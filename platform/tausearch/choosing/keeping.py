@@ -11,7 +11,7 @@ from tausearch.runs import RunDirectory, RunSpec, TrialSummary, TrialTable, best
 def write_best(
     spec: RunSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
 ) -> BestFile | None:
-    """Choose the best trial, if any finished, and write the best file.
+    """Choose the best trial that keeps all constraints, if there is one, and write the best file.
 
     Args:
         spec: The search.
@@ -20,10 +20,10 @@ def write_best(
         run_ids: Number of a trial to the id of its run in MLflow, where it is known.
 
     Returns:
-        What was written; None without a finished trial.
+        What was written; None if no trial can be chosen.
     """
     trials = list(trials)
-    chosen = best_trial(trials)
+    chosen = best_trial(trials, spec.constraints)
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)

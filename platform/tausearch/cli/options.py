@@ -59,6 +59,14 @@ WarmStartOption = Annotated[
         metavar="paper | RUN ... | BEST.yaml ...",
     ),
 ]
+ConstraintOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constraint",
+        help="Choose only what keeps this, such as 'forgetting <= 5' or 'seconds <= 60'. Repeatable.",
+        metavar="'METRIC <= NUMBER'",
+    ),
+]
 StoreSizeOption = Annotated[
     float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
 ]

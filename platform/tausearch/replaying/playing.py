@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import optuna
 
 from search_spaces import Scalar
 from tausearch.choosing import SearchStudy, points_ahead
 from tausearch.replaying.recorded import RecordedTrials
-from tausearch.runs import RunSpec, Status, TrialSummary, ranked
+from tausearch.runs import RunSpec, Status, TrialSummary, best_trial
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
         tried=tuple(trial.number for trial in tried),
         stopped=sum(status == "pruned" for status, _ in ends),
         tasks=sum(tasks for _, tasks in ends),
-        chosen=next((trial for trial in ranked(finished)), None),
+        chosen=best_trial(finished, spec.constraints),
         distance=statistics.median(distances),
     )
 
@@ -87,5 +87,5 @@ def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: RunSpec) -
         if study.report(number, task, accuracy) and task <= trial.tasks_done and task < spec.steps:
             status, value = "pruned", None  # no scheduler is asked after the last task, nor where a trial diverged
             break
-    study.tell(number, status, value)
+    study.tell(number, status, value, replace(trial, rows=trial.rows[:tasks]))
     return status, tasks

@@ -1,4 +1,4 @@
-from .conclusion import Conclusion, RunResult
+from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creating import Plan, created, new_run
 from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
@@ -11,11 +11,19 @@ from .files import (
     replace_text,
     trial_name,
 )
-from .insight import ENOUGH, Importance, ProtocolChoice, importances, protocol_choices, rank_correlations
+from .insight import (
+    ENOUGH,
+    Importance,
+    ProtocolChoice,
+    importances,
+    pareto_front,
+    protocol_choices,
+    rank_correlations,
+)
 from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
-from .record import Record
-from .results import Score, read_scores, summarise, summarise_orders, write_results
+from .record import Record, row_metrics
+from .results import Conclusion, RunResult, Score, read_scores, summarise, summarise_orders, write_results
 from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
 from .status import RunStatus, all_statuses, read_status, read_trials
 from .trials import (
@@ -25,7 +33,6 @@ from .trials import (
     TrialTable,
     all_ended,
     at_rest,
-    best_trial,
     final_value,
     metrics_of,
     ranked,
@@ -36,6 +43,7 @@ __all__ = [
     "Algorithm",
     "CampaignDirectory",
     "Conclusion",
+    "Constraint",
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",
     "ENOUGH",
@@ -67,6 +75,8 @@ __all__ = [
     "created",
     "differences",
     "driver_lock",
+    "eligible",
+    "excesses",
     "final_value",
     "importances",
     "is_driven",
@@ -74,6 +84,7 @@ __all__ = [
     "new_run",
     "nothing_left",
     "open_storage",
+    "pareto_front",
     "protocol_choices",
     "protocol_of",
     "rank_correlations",
@@ -84,10 +95,12 @@ __all__ = [
     "read_trials",
     "replace_text",
     "require_space",
+    "row_metrics",
     "shortage",
     "shown_benchmark",
     "summarise",
     "summarise_orders",
     "trial_name",
+    "why_nothing_chosen",
     "write_results",
 ]

@@ -1,11 +1,12 @@
-"""Test results of a final run, as `results.json` keeps them: each seed, and mean and deviation over the seeds."""
+"""What a run came to: for whoever asked for it, for MLflow, and the test results that `results.json` keeps."""
 
 from __future__ import annotations
 
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, FiniteFloat
@@ -19,6 +20,51 @@ from trainables.metrics import TEST
 
 _METRICS = (TEST.final_accuracy, TEST.pooled_accuracy, TEST.forgetting)
 Summary = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a run came to, as MLflow is to show it.
+
+    Attributes:
+        chosen: The trial to tag as chosen.
+        metrics: Metrics to write to the parent run.
+        files: Files to attach to the parent run.
+    """
+
+    chosen: TrialSummary | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run went, as returned to whoever asked for it.
+
+    Attributes:
+        name: The run's name.
+        path: Path of the run directory.
+        trials: All trials, ordered by number.
+        signal: Number of the signal that ended it before its last trial, SIGINT (Ctrl-C) or SIGTERM; None if none did.
+        out_of_time: Whether its time budget ended it before its last trial.
+        log_file: The file that holds what libraries printed.
+        tracking_uri: The tracking store that has it in MLflow.
+        tracking_error: Why MLflow could not be written; None if it was.
+    """
+
+    name: str
+    path: Path
+    trials: list[TrialSummary]
+    signal: int | None
+    out_of_time: bool
+    log_file: Path
+    tracking_uri: str
+    tracking_error: str | None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM ended it before its last trial."""
+        return self.signal is not None
 
 
 @dataclass(frozen=True)

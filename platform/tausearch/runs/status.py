@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tausearch.runs.constraints import best_trial
 from tausearch.runs.files import RunDirectory, Storage
-from tausearch.runs.insight import rank_correlations
+from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.lock import is_driven
 from tausearch.runs.record import Record
 from tausearch.runs.results import Score
 from tausearch.runs.spec import RunSpec, read_spec
-from tausearch.runs.trials import STATUSES, TrialSummary, at_rest, best_trial
+from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError
 
 RunState = Literal["running", "finished", "stopped"]
@@ -26,7 +27,7 @@ class RunStatus:
         state: "running" while a process drives it, "finished" when every trial has ended, else "stopped".
         counts: Number of trials by status; `pending` are those that have not ended and do not run.
         trials: All trials that have started.
-        best: The best finished trial, if any.
+        best: The best finished trial that keeps all constraints, if any.
         rank_correlations: See `insight.rank_correlations`; of a search.
         note: What a person has noted of it.
     """
@@ -46,12 +47,17 @@ class RunStatus:
         return Score.of(values) if values and self.spec.purpose == "final" else None
 
     @property
+    def front(self) -> list[TrialSummary]:
+        """See `insight.pareto_front`; of a search."""
+        return pareto_front(self.trials, self.spec.metrics) if self.spec.purpose == "search" else []
+
+    @property
     def ended(self) -> int:
         """Number of trials that have ended, in whichever way."""
         return self.spec.trials - self.counts["running"] - self.counts["pending"]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch status NAME --json` prints; with score and note where there are any."""
+        """Return the plain form that `tausearch status NAME --json` prints; what there is not is left out."""
         best = None
         if self.best is not None:
             hyperparameters = self.best.hyperparameters
@@ -64,6 +70,7 @@ class RunStatus:
             "trials": self.counts,
             "best": best,
             **({"score": vars(self.score)} if self.score is not None else {}),
+            **({"constraints": [str(each) for each in self.spec.constraints]} if self.spec.constraints else {}),
             **({"note": self.note} if self.note else {}),
         }
 
@@ -88,7 +95,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     ordered = {name: counts[name] for name in order}
-    return RunStatus(spec, state, ordered, trials, best_trial(trials), correlations, directory.note)
+    return RunStatus(spec, state, ordered, trials, best_trial(trials, spec.constraints), correlations, directory.note)
 
 
 def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
