@@ -12,6 +12,7 @@ from rich.table import Table
 from benchmarks import arithmetic, fisher, growth, overhead, packing, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
+from benchmarks.choosing import measuring
 from benchmarks.embedded import distance, probe
 
 BENCHMARKS = {
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "arithmetic": arithmetic.run,
     "packing": packing.run,
     "growth": growth.run,
+    "choosing": measuring.run,
     "vit-b16": vit_b16.run,
     "trials": trials.run,
     "authors": comparison.run,
