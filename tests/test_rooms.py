@@ -20,6 +20,7 @@ FLOORS = [
     {"tracking"},
     {"figures", "choosing", "cluster", "screen", "paper"},
     {"runs"},
+    {"confirming"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 MOST_MODULES = 12  # in one folder

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from tausearch.choosing import SearchStudy, write_best
+from tausearch.choosing import SearchStudy, Selection, write_best
 from tausearch.composing import describe_run
 from tausearch.runs import (
     Conclusion,
@@ -17,6 +17,7 @@ from tausearch.runs import (
     best_trial,
     importances,
     rank_correlations,
+    read_confirmation,
     write_results,
 )
 
@@ -38,6 +39,23 @@ def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
     return concluded(spec, directory, trials)
 
 
+def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
+    """Whether nothing of a run is left to run, confirmations included.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials that have started.
+
+    Returns:
+        Whether it is over.
+    """
+    if not all_ended(trials, spec.trials):
+        return False
+    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    return confirmation is None or confirmation.race.over
+
+
 def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
     """Write into what a run has left behind which of MLflow's runs it is; a search's best file has a place for it.
 
@@ -52,12 +70,26 @@ def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary],
 
 
 def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    chosen = write_best(spec, directory, trials)
+    best = write_best(spec, directory, trials)
     if best_trial(trials) is None:
         return Conclusion(files=(directory.spec_file,))
     metrics, figures = _insight(spec, directory, trials)
-    files = (directory.spec_file, *([directory.best_file] if chosen else []), *figures)
-    return Conclusion(best_trial(trials, spec.constraints), metrics=metrics, files=files)
+    files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
+    if best is None or best.selection is None:
+        return Conclusion(metrics=metrics, files=files)
+    chosen = best.selection.trial
+    metrics |= _confirmed(spec, best.selection)
+    return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
+
+
+def _confirmed(spec: RunSpec, selection: Selection) -> dict[str, float]:
+    """Return what confirmation says, as metrics: of no trial, but of the mean of fresh runs of one."""
+    confirmed, metric = selection.confirmation, spec.metrics.final_accuracy
+    if confirmed is None:
+        return {}
+    values = {"": confirmed.value, "_error": confirmed.error, "_ahead": confirmed.ahead}
+    values["_ahead_error"] = confirmed.ahead_error
+    return {f"confirmed/{metric}{name}": value for name, value in values.items() if value is not None}
 
 
 def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:

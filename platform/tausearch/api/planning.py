@@ -11,6 +11,7 @@ from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.choosing import (
     algorithm_named,
+    confirm_of,
     constraints_named,
     different_numbers,
     grid_size,
@@ -93,6 +94,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         start=space.start,
         warm_start=known,
         constraints=constraints,
+        confirm=confirm_of(request.confirm, request.confirm_runs, trials),
         fixed=space.fixed,
         left_out=usable.left_out,
     )

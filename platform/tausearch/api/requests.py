@@ -119,6 +119,9 @@ class SearchRequest(NewRunRequest):
             its datasets, names of searches for their best configurations, paths of best files.
         constraints: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
+        confirm: How many of the best complete trials run again before one of them is chosen, by its fresh runs alone;
+            by default none.
+        confirm_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
@@ -144,6 +147,8 @@ class SearchRequest(NewRunRequest):
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
     constraints: Sequence[str] | None = None
+    confirm: int | None = within(bounds.CONFIRMED, None)
+    confirm_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None
     weights: str | Path | None = None
     precision: str = "fp32"
@@ -165,6 +170,8 @@ class ResumeRequest(DriveRequest):
     Attributes:
         name: The name of the search or final run to continue.
         trials: A new total, to extend a search; the algorithm is told everything that is known.
+        confirm: As in a search, which may have been made without; by default as it was.
+        confirm_runs: As in a search; confirmations that have ended count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
         without_damaged: Whether to put damaged files of the record aside, and run their trials again.
     """
@@ -172,6 +179,8 @@ class ResumeRequest(DriveRequest):
     name: str
     _: KW_ONLY
     trials: int | None = within(bounds.TRIALS, None)
+    confirm: int | None = within(bounds.CONFIRMED, None)
+    confirm_runs: int | None = within(bounds.ROUNDS, None)
     time_budget: float | None = within(bounds.TIME, None)
     without_damaged: bool = False
 

@@ -10,7 +10,7 @@ from tausearch.api.planning import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searching import SearchResult, run_search
 from tausearch.api.training import FinalResult, run_training
-from tausearch.choosing import grid_size
+from tausearch.choosing import confirm_of, grid_size
 from tausearch.cluster import plan_resources
 from tausearch.runs import (
     Record,
@@ -19,6 +19,7 @@ from tausearch.runs import (
     driver_lock,
     open_storage,
     protocol_of,
+    read_confirmation,
     read_spec,
     read_trials,
     require_space,
@@ -61,9 +62,10 @@ def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
     """Read what was asked for, and make sure that the record is of it before anything starts."""
     spec = read_spec(directory)
     require_continuable(spec, directory.name)
-    for line in Record(directory.record).set_aside_damaged() if without_damaged else ():
-        print(f"tausearch: {line}", file=sys.stderr)
-    read_trials(spec, directory)
+    for folder in (directory.record, directory.confirmation.record) if without_damaged else ():
+        for line in Record(folder).set_aside_damaged():
+            print(f"tausearch: {line}", file=sys.stderr)
+    read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
     return spec
 
 
@@ -74,6 +76,8 @@ def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
     _require_unchanged(spec)
     if request.trials is not None:
         spec = _extended(spec, request.trials)
+    if request.confirm is not None or request.confirm_runs is not None:
+        spec = _confirming(spec, request)
     wanted = request.concurrent or spec.resources.concurrent
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
@@ -89,6 +93,14 @@ def _extended(spec: RunSpec, trials: int) -> RunSpec:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
     return spec.model_copy(update={"trials": trials})
+
+
+def _confirming(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+    if spec.purpose == "final":
+        raise InputError(f"run {spec.name!r} is a final run, which chooses nothing; only searches confirm")
+    return spec.model_copy(
+        update={"confirm": confirm_of(request.confirm, request.confirm_runs, spec.trials, spec.confirm)}
+    )
 
 
 def _require_unchanged(spec: RunSpec) -> None:

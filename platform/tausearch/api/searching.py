@@ -10,14 +10,24 @@ from pathlib import Path
 
 from ray.tune import Trainable
 
-from tausearch.api.concluding import conclude, identify
+from tausearch.api.concluding import conclude, identify, is_over
 from tausearch.api.planning import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
-from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best, warm_start_lines
+from tausearch.choosing import (
+    BestFile,
+    BestListener,
+    ConfirmationSource,
+    OptunaSource,
+    StudyMirror,
+    load_best,
+    warm_start_lines,
+)
 from tausearch.cluster import with_measured_share
 from tausearch.driving import Job, Listener, drive
 from tausearch.runs import (
     Conclusion,
+    Confirmation,
+    ConfirmationSpec,
     Plan,
     Record,
     RunDirectory,
@@ -26,6 +36,7 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
+    read_confirmation,
     read_spec,
 )
 from tausearch.screen import Stream
@@ -39,10 +50,12 @@ class SearchResult(RunResult):
     Attributes:
         best: The chosen configuration; None if no trial finished.
         best_file: The file that has it.
+        confirmation: What fresh runs of the best trials said; None if none were asked for.
     """
 
     best: BestFile | None
     best_file: Path | None
+    confirmation: Confirmation | None
 
 
 @with_fields_of(SearchRequest)
@@ -113,7 +126,10 @@ def run_search(
     job = search_job(spec, storage, directory, listeners=listeners, trainable=trainable)
     run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
     best = load_best(directory.best_file) if directory.best_file.exists() else None
-    return SearchResult(**vars(run), best=best, best_file=directory.best_file if best else None)
+    confirmation = read_confirmation(spec, directory.confirmation, run.trials)
+    return SearchResult(
+        **vars(run), best=best, best_file=directory.best_file if best else None, confirmation=confirmation
+    )
 
 
 def search_job(
@@ -136,4 +152,18 @@ def search_job(
 
     naming = partial(identify, spec, directory)
     everyone: tuple[Listener, ...] = (BestListener(spec, directory, trials), mirror, *listeners)
-    return Job(spec, storage, directory, trials, source, conclude_search, everyone, naming, trainable)
+    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, naming, trainable)
+    if spec.confirm is None:
+        return job
+    return replace(job, is_over=partial(is_over, spec, directory), follow=partial(confirmation_job, job))
+
+
+def confirmation_job(search: Job) -> Job:
+    """Return the confirmations of a search whose trials have ended, from wherever their record says that they are."""
+    spec, directory = ConfirmationSpec.of(search.spec), search.directory.confirmation
+    runs = TrialTable(Record(directory.record).trials())
+    source = ConfirmationSource(spec, search.trials, runs)
+    keeper = BestListener(search.spec, search.directory, search.trials)
+    job = Job(spec, search.storage, directory, runs, source, lambda runs: Conclusion(), (keeper,))
+    over = partial(is_over, search.spec, search.directory, list(search.trials))
+    return replace(job, is_over=lambda runs: over(), trainable=search.trainable)

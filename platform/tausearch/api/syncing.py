@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tausearch.api.concluding import conclude, identify
+from tausearch.api.concluding import conclude, identify, is_over
 from tausearch.composing import record_compositions
 from tausearch.runs import (
+    Conclusion,
     RunDirectory,
     RunSpec,
     Storage,
     TrialSummary,
-    all_ended,
     driver_lock,
+    read_confirmation,
     read_spec,
     read_trials,
 )
@@ -76,8 +77,22 @@ def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: lis
     run = MlflowRun(spec, storage, uri)
     for trial in trials:
         run.write(trial)
+    written = _write_confirmations(spec, storage, directory, trials, uri)
     conclusion = conclude(spec, directory, trials)
     identify(spec, directory, trials, run.run_ids)
-    run.conclude("FINISHED" if all_ended(trials, spec.trials) else "KILLED", conclusion)
+    run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
     record_compositions(spec.model_copy(update={"tracking_uri": uri}), directory, storage)
-    return run.written
+    return run.written + written
+
+
+def _write_confirmations(
+    spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
+) -> int:
+    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    if confirmation is None or not confirmation.runs:
+        return 0
+    nested = MlflowRun(confirmation.spec, storage, uri)
+    for run in confirmation.runs:
+        nested.write(run)
+    nested.conclude("FINISHED", Conclusion())
+    return nested.written

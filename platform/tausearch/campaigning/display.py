@@ -24,6 +24,7 @@ class _Shown:
 
     cell: PlannedCell
     search: TrialTable
+    confirmation: TrialTable
     final: TrialTable
     failed: bool
 
@@ -37,20 +38,27 @@ class _Shown:
 
     @property
     def running(self) -> list[TrialSummary]:
-        return [trial for table in (self.search, self.final) for trial in table if trial.status == "running"]
+        return [trial for table in self.tables for trial in table if trial.status == "running"]
+
+    @property
+    def tables(self) -> tuple[TrialTable, ...]:
+        return self.search, self.confirmation, self.final
 
     @property
     def tasks(self) -> tuple[int, int]:
         """Number of tasks done, and in all."""
         runs, steps = self.cell.runs, self.cell.runs.steps
-        done = sum(_tasks(trial, steps) for table in (self.search, self.final) for trial in table)
-        return done, (runs.trials + runs.seeds) * steps
+        done = sum(_tasks(trial, steps) for table in self.tables for trial in table)
+        spared = runs.confirmations - len(list(self.confirmation)) if list(self.final) else 0
+        return done, runs.tasks - max(0, spared) * steps
 
     @property
     def columns(self) -> tuple[str, str, str]:
         """How far the search is, its best, and how far the final run is."""
         best = best_trial(self.search, self.cell.search.spec.constraints)
         searched = f"{self.search.ended}/{self.cell.runs.trials}" if self.searched else "not searched"
+        if list(self.confirmation):
+            searched += f" and {self.confirmation.ended}/{self.cell.runs.confirmations} again"
         values = [trial.value for trial in self.final if trial.value is not None]
         final = f"{self.final.ended}/{self.cell.runs.seeds}"
         if values:
@@ -65,7 +73,7 @@ class _Shown:
             return "done"
         if list(self.final):
             return "training"
-        return "searching" if list(self.search) else "waiting"
+        return "confirming" if list(self.confirmation) else "searching" if list(self.search) else "waiting"
 
 
 class CampaignDisplay(LiveDisplay):
@@ -84,17 +92,19 @@ class CampaignDisplay(LiveDisplay):
     def follow(self, cell: PlannedCell, job: Job) -> Sequence[Listener]:
         """Show the trials of a run that is opened; returns who is to be told of them."""
         shown = self._cells[cell.runs.title]
-        if job.spec.purpose == "search":
+        if job.spec.role == "trial":
             shown.search = job.trials
+        elif job.spec.role == "confirmation":
+            shown.confirmation = job.trials
         else:
             shown.final = job.trials
         return [_Told(self, shown, job)]
 
     def trial_ended(self, shown: _Shown, job: Job, trial: TrialSummary) -> None:
         """Say that a trial has ended, where there is no terminal."""
-        unit = f"trial {trial.number}" if job.spec.purpose == "search" else f"seed {trial.seed}"
         value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
-        self.say_plainly(f"{shown.cell.runs.title} {unit} {trial.status}: {value} | {self._standing(shown)}")
+        what = f"{shown.cell.runs.title} {job.spec.label(trial.number)} {trial.status}"
+        self.say_plainly(f"{what}: {value} | {self._standing(shown)}")
 
     def standing_line(self) -> str:
         """Return the plain line that says which cells are under way."""
@@ -161,7 +171,9 @@ def _shown(cell: PlannedCell) -> _Shown:
     search, final = (
         TrialTable() if each is None else TrialTable(each.trials) for each in (standing.search, standing.final)
     )
-    return _Shown(cell, search, final, standing.state == "failed")
+    known = None if standing.search is None else standing.search.confirmation
+    confirmation = TrialTable(() if known is None else known.runs)
+    return _Shown(cell, search, confirmation, final, standing.state == "failed")
 
 
 def _tasks(trial: TrialSummary, steps: int) -> int:

@@ -26,6 +26,7 @@ class _Driven:
     run: OpenRun
     books: Books
     held: ExitStack
+    follows: _Driven | None = None  # the search that it is part of, which is concluded after it
 
 
 class Cells:
@@ -74,16 +75,19 @@ class Cells:
         return None
 
     def ended(self, run: OpenRun) -> OpenRun | None:
-        """Have a run concluded; a cell's final run follows its search."""
-        driven = self._driven.pop(run.spec.name)
-        self._over.put(driven)
-        if self.watch.problem is not None or run.spec.purpose == "final":
+        """Have a run concluded; a cell's final run follows its search, and before that what confirms the choice."""
+        driven = self._driven[run.spec.name]
+        if run.job.follow is not None and (confirming := self._confirmed(driven, run.job.follow)) is not None:
+            return confirming
+        for each in [driven, *([driven.follows] if driven.follows else [])]:
+            self._over.put(self._driven.pop(each.run.spec.name))
+        if self.watch.problem is not None or run.spec.purpose == "final" or driven.cell.runs.title in self.failed:
             return None
         return self._open_final(driven.cell)
 
     def close(self) -> None:
         """Conclude the runs that have not ended, and wait until all are concluded."""
-        for driven in self._driven.values():
+        for driven in reversed(self._driven.values()):
             self._over.put(driven)
         self._driven = {}
         self._over.put(None)
@@ -107,16 +111,30 @@ class Cells:
             try:
                 spec, directory = stack.enter_context(plan.entered())
                 job = (search_job if spec.purpose == "search" else training_job)(spec, plan.storage, directory)
-                for line in ready(directory, job.trials):
-                    self.say(line)
+                return self._opened(cell, job, stack)
             except (ValueError, OSError) as error:
                 if not self.watch.failed(error):
                     self._note(cell, error)
                 return None
-            books = Books(job)
-            run = OpenRun(job, [*books.listeners, *self.follow(cell, job)])
-            self._driven[spec.name] = _Driven(cell, run, books, stack.pop_all())
-            return run
+
+    def _confirmed(self, search: _Driven, follow: Callable[[], Job]) -> OpenRun | None:
+        """Open the confirmations of a search, which stays open until they have ended; None if that cannot be done."""
+        if self.watch.problem is not None:
+            return None
+        try:
+            return self._opened(search.cell, follow(), ExitStack(), search)
+        except (ValueError, OSError) as error:
+            if not self.watch.failed(error):
+                self._note(search.cell, error)
+            return None
+
+    def _opened(self, cell: PlannedCell, job: Job, stack: ExitStack, follows: _Driven | None = None) -> OpenRun:
+        for line in ready(job.directory, job.trials):
+            self.say(line)
+        books = Books(job, None if follows is None else follows.books)
+        run = OpenRun(job, [*books.listeners, *self.follow(cell, job)])
+        self._driven[job.spec.name] = _Driven(cell, run, books, stack.pop_all(), follows)
+        return run
 
     def _why_not(self, cell: PlannedCell) -> str:
         """Say why the search of a cell has chosen nothing."""
@@ -145,7 +163,7 @@ class Cells:
             return
         result = driven.books.conclude(self.interrupt)
         self.results.append(result)
-        if result.signal is None and not result.out_of_time:
+        if driven.follows is None and result.signal is None and not result.out_of_time:
             self.plan.directory.conclude(result.name)
 
     def _is_concluded(self, run: str) -> bool:

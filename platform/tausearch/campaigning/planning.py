@@ -13,7 +13,7 @@ from tausearch.campaigning.file import CampaignFile, Cell, read_campaign
 from tausearch.campaigning.requests import CampaignRequest
 from tausearch.campaigning.standing import CellStanding, cell_standing
 from tausearch.choosing import BestFile, load_best, start_of
-from tausearch.runs import CampaignDirectory, Plan, RunSpec, Storage, open_storage
+from tausearch.runs import CampaignDirectory, Plan, RunSpec, Storage, confirmations_of, open_storage
 from trainables.errors import InputError
 
 
@@ -139,6 +139,7 @@ class _Planner:
             search=search_name,
             final=final_name,
             trials=0 if search_name is None else search.spec.trials,
+            confirmations=0 if search_name is None else confirmations_of(search.spec),
             seeds=1,
             steps=search.spec.steps,
         )

@@ -1,8 +1,8 @@
-from .allowed import algorithm_named, constraints_named, different_numbers, one_of, scheduler_named
-from .best import BestFile, best_of_all, best_of_run, load_best, start_of
+from .allowed import algorithm_named, confirm_of, constraints_named, different_numbers, one_of, scheduler_named
+from .best import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .dashboard import dashboard_of
 from .keeping import BestListener, write_best
-from .sources import FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
+from .sources import ConfirmationSource, FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
 from .spaces import defaults, require_runs, running_method, space_of
 from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
 from .study_mirror import StudyMirror
@@ -11,16 +11,19 @@ from .warm_start import known_points, warm_start_lines
 __all__ = [
     "BestFile",
     "BestListener",
+    "ConfirmationSource",
     "FIRST_STOP",
     "FixedSource",
     "OptunaSource",
     "STARTUP_TRIALS",
     "SearchStudy",
+    "Selection",
     "StudyMirror",
     "TrialSource",
     "algorithm_named",
     "best_of_all",
     "best_of_run",
+    "confirm_of",
     "constraints_named",
     "dashboard_of",
     "defaults",

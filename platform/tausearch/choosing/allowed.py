@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 from search_spaces.bounds import MOST_SEEDS
 from search_spaces.text_files import shown
 from tausearch.choosing.study import FIRST_STOP
-from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Constraint, Scheduler, row_metrics
+from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Confirm, Constraint, Scheduler, row_metrics
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.methods import MethodEntry
 
+CONFIRM_RUNS = 2  # where nobody says how often
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -39,6 +40,28 @@ def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
     if not numbers or len(set(numbers)) < len(numbers) or len(numbers) > MOST_SEEDS:
         raise InputError(f"{option} must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}")
     return tuple(numbers)
+
+
+def confirm_of(best: int | None, runs: int | None, trials: int, known: Confirm | None = None) -> Confirm | None:
+    """Return how a search of so many trials confirms.
+
+    Args:
+        best: How many of the best trials are to run again (`--confirm`); None for as many as so far.
+        runs: How often each (`--confirm-runs`); None for as often as so far, or twice.
+        trials: Number of trials of the search.
+        known: How it has confirmed so far.
+
+    Raises:
+        InputError: If that cannot be done.
+    """
+    wanted = best or (None if known is None else known.best)
+    if wanted is None:
+        if runs is not None:
+            raise InputError(f"--confirm-runs {runs}: goes with --confirm, the number of trials to run again")
+        return None
+    if wanted > trials:
+        raise InputError(f"--confirm {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
+    return Confirm(best=wanted, runs=runs or (CONFIRM_RUNS if known is None else known.runs))
 
 
 def algorithm_named(name: str) -> Algorithm:

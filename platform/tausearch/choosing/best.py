@@ -17,6 +17,7 @@ from search_spaces.values import ScalarField
 from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.choosing.spaces import running_method
 from tausearch.runs import (
+    Confirmation,
     Constraint,
     ExperimentProtocol,
     RunSpec,
@@ -35,17 +36,41 @@ from trainables.methods import get_method
 SCHEMA_VERSION: Literal[1] = 1
 
 
+class Confirmed(Strict):
+    """How sure a choice is: what the chosen trial and its rivals came to on fresh seeds and validation splits.
+
+    Attributes:
+        value: Mean of the metric over the chosen trial's fresh runs, percent.
+        error: Its standard error; None of a single run.
+        seeds: The seeds of the runs, and of their validation splits.
+        candidates: Numbers of the trials that were run again, the best by the search's own value first.
+        second: The one that came nearest; None if there was no other.
+        ahead: By how many points the chosen trial is ahead of it, over the rounds that both have run.
+        ahead_error: Standard error of that; None of a single run.
+    """
+
+    value: FiniteFloat
+    error: FiniteFloat | None
+    seeds: tuple[int, ...]
+    candidates: tuple[int, ...]
+    second: int | None
+    ahead: FiniteFloat | None
+    ahead_error: FiniteFloat | None
+
+
 class Selection(Strict):
     """How the configuration was chosen.
 
     Attributes:
         metric: Name of the metric.
-        value: Its value, percent.
+        value: Its value in the search, percent: if the choice was confirmed, what made the trial a candidate, and no
+            more than that.
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
         constraints: The bounds that it had to keep.
         mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
+        confirmation: What fresh runs said; None if the highest value was chosen, without any.
     """
 
     metric: str
@@ -55,6 +80,7 @@ class Selection(Strict):
     search: str
     constraints: tuple[Constraint, ...] = ()
     mlflow_run_id: str | None = None
+    confirmation: Confirmed | None = None
 
 
 class BestFile(Strict):
@@ -86,7 +112,13 @@ class BestFile(Strict):
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
 
-def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: str | None = None) -> BestFile:
+def choose(
+    spec: RunSpec,
+    best: TrialSummary,
+    competitors: int,
+    mlflow_run_id: str | None = None,
+    confirmation: Confirmation | None = None,
+) -> BestFile:
     """Describe the chosen trial of a search, its hyperparameters with those that were left at their defaults."""
     assert best.value is not None
     selection = Selection(
@@ -97,8 +129,24 @@ def choose(spec: RunSpec, best: TrialSummary, competitors: int, mlflow_run_id: s
         search=spec.name,
         constraints=spec.constraints,
         mlflow_run_id=mlflow_run_id,
+        confirmation=_confirmed(confirmation),
     )
     return _best(spec, best.hyperparameters, selection)
+
+
+def _confirmed(confirmation: Confirmation | None) -> Confirmed | None:
+    if confirmation is None or confirmation.verdict is None:
+        return None
+    verdict = confirmation.verdict
+    return Confirmed(
+        value=verdict.mean,
+        error=verdict.error,
+        seeds=confirmation.seeds,
+        candidates=confirmation.race.candidates,
+        second=verdict.second,
+        ahead=verdict.ahead,
+        ahead_error=verdict.ahead_error,
+    )
 
 
 def start_of(spec: RunSpec) -> BestFile:
@@ -154,6 +202,8 @@ def best_of_all(
 ) -> BestFile:
     """Find the best configuration of all searches of a benchmark and method, from their records.
 
+    A search that has confirmed its choice counts with the mean of its fresh runs.
+
     Args:
         storage: The storage root.
         benchmark: Name.
@@ -175,7 +225,7 @@ def best_of_all(
         for found in statuses
         if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
     ]
-    finished = [(found.best.value or 0.0, found) for found in searches if found.best is not None]
+    finished = [(found.accuracy or 0.0, found) for found in searches if found.best is not None]
     if not finished:
         there = sorted({f"{each.spec.benchmark} {each.spec.method}" for each in statuses if _has_found(each)})
         others = f"; there are searches of: {', '.join(there)}" if there else ""
@@ -211,7 +261,7 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
             return load_best(directory.best_file)
         except InputError as fault:
             left_out(InputError(f"{fault}; its content was taken from the record"))
-    return choose(found.spec, found.best, found.counts["complete"])
+    return choose(found.spec, found.best, found.counts["complete"], confirmation=found.confirmation)
 
 
 def _completed(best: BestFile) -> BestFile:
@@ -237,6 +287,11 @@ def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
     if first["type"] != "extra_forbidden":
         return first_fault(error)
-    sections: dict[str | int, type[BaseModel]] = {"protocol": ExperimentProtocol, "selection": Selection}
-    model = BestFile if len(first["loc"]) == 1 else sections[first["loc"][0]]
+    sections: dict[tuple[str | int, ...], type[BaseModel]] = {
+        (): BestFile,
+        ("protocol",): ExperimentProtocol,
+        ("selection",): Selection,
+        ("selection", "confirmation"): Confirmed,
+    }
+    model = sections[first["loc"][:-1]]
     return f"{first_fault(error)}; allowed: {', '.join(model.model_fields)}"

@@ -1,4 +1,4 @@
-"""Sources of trials: a small contract, and the two that satisfy it."""
+"""Sources of trials: a small contract, and the three that satisfy it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Protocol
 from search_spaces import Dimension, Scalar
 from tausearch.choosing.study import SearchStudy
 from tausearch.choosing.warm_start import without_repeats
-from tausearch.runs import KnownPoint, RunSpec, Status, TrialSummary, TrialTable
+from tausearch.runs import ConfirmationSpec, KnownPoint, RunSpec, Status, TrialSummary, TrialTable, confirmation_of
 
 
 class TrialSource(Protocol):
     """Says which trial comes next and is told how each one does."""
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next trial; None if there is none left."""
+        """Return number and hyperparameters of the next trial; None if there is none now.
+
+        While trials are under way there may be one later. None when all have ended means that there are no more.
+        """
         ...
 
     def report(self, number: int, step: int, value: float) -> bool:
@@ -93,6 +96,42 @@ class FixedSource:
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Take note of how a trial ended; see `TrialSource`."""
+
+
+class ConfirmationSource:
+    """The confirmations of a search, round by round: of a candidate that cannot win any more, none.
+
+    Args:
+        spec: The confirmations that are asked for.
+        trials: The trials of the search, all of which have ended.
+        runs: The confirmations that are known already, when a search is continued.
+    """
+
+    def __init__(self, spec: ConfirmationSpec, trials: Iterable[TrialSummary], runs: Iterable[TrialSummary]) -> None:
+        self.spec = spec
+        self.trials = {trial.number: trial for trial in trials}
+        self.runs = {run.number: run for run in runs if run.status != "running"}
+        self.out: set[int] = set()
+
+    def next(self) -> tuple[int, dict[str, Scalar]] | None:
+        """Return number and hyperparameters of the next confirmation; see `TrialSource`."""
+        standing = confirmation_of(self.spec, self.trials.values(), list(self.runs.values()))
+        for candidate, round_ in standing.race.wanted:
+            number = self.spec.number(candidate, round_)
+            if number not in self.out:
+                self.out.add(number)
+                return number, dict(self.trials[candidate].hyperparameters)
+        return None
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        """See `TrialSource`: a confirmation runs to its end, since last tasks alone are compared."""
+        return False
+
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        """Take note of how a confirmation ended; see `TrialSource`."""
+        self.out.discard(number)
+        seed, hyperparameters = self.spec.seed_of(number), self.trials[self.spec.candidate(number)].hyperparameters
+        self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)
 
 
 def points_ahead(spec: RunSpec) -> list[dict[str, Scalar]]:

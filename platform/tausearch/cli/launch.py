@@ -19,6 +19,8 @@ from tausearch.cli.options import (
     WHOLE,
     AddressOption,
     ConcurrentOption,
+    ConfirmOption,
+    ConfirmRunsOption,
     ConstraintOption,
     ContinueOption,
     CpusOption,
@@ -30,6 +32,8 @@ from tausearch.cli.options import (
     NameOption,
     NoStoreOption,
     OwnConcurrentOption,
+    OwnConfirmOption,
+    OwnConfirmRunsOption,
     OwnDataRootOption,
     OwnTrackingOption,
     PartialOption,
@@ -80,6 +84,8 @@ def search(
     set_: SetOption = None,
     warm_start: WarmStartOption = None,
     constraint: ConstraintOption = None,
+    confirm: ConfirmOption = None,
+    confirm_runs: ConfirmRunsOption = None,
     backbone: Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")] = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
@@ -127,6 +133,8 @@ def resume(
 def extend(
     name: Annotated[str, typer.Argument(help="Search to extend.")],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
+    confirm: OwnConfirmOption = None,
+    confirm_runs: OwnConfirmRunsOption = None,
     concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
@@ -273,7 +281,9 @@ def _show_search(result: SearchResult, storage: str, json: bool) -> None:
     if json:
         best = None if result.best is None else result.best.model_dump(mode="json")
         trials = showing.trials_as_dicts(result.trials)
-        print_json({"name": result.name, "best": best, "trials": trials, **showing.tracking_as_dict(result)})
+        confirmed = {} if result.confirmation is None else {"confirmation": result.confirmation.as_dict()}
+        content = {"name": result.name, "best": best, "trials": trials, **confirmed}
+        print_json({**content, **showing.tracking_as_dict(result)})
     else:
         showing.show_search(result, _spec_of(result.name, storage), storage_words(storage))
     _leave(result, result.best is not None, storage)

@@ -67,6 +67,21 @@ ConstraintOption = Annotated[
         metavar="'METRIC <= NUMBER'",
     ),
 ]
+ConfirmOption = Annotated[
+    int | None,
+    typer.Option("--confirm", help="Run this many of the best trials again, and choose by that [default: none]."),
+]
+ConfirmRunsOption = Annotated[
+    int | None,
+    typer.Option("--confirm-runs", help="How often, each time on a fresh seed and validation split [default: 2]."),
+]
+OwnConfirmOption = Annotated[
+    int | None,
+    typer.Option("--confirm", help="Run this many of the best trials again, and choose by that [default: as before]."),
+]
+OwnConfirmRunsOption = Annotated[
+    int | None, typer.Option("--confirm-runs", help="How often [default: as before, or 2].")
+]
 StoreSizeOption = Annotated[
     float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
 ]

@@ -8,7 +8,7 @@ from tausearch.driving.gauges import Gauges
 from tausearch.driving.interrupt import Interrupt
 from tausearch.driving.job import Job, Listener
 from tausearch.driving.observer import RecordListener
-from tausearch.runs import Conclusion, Record, RunResult, all_ended, at_rest
+from tausearch.runs import Conclusion, Record, RunResult, at_rest
 from tausearch.tracking import Tracker
 from trainables.methods import get_method
 
@@ -20,12 +20,14 @@ class Books:
 
     Args:
         job: The run.
+        after: Those of the run that this is part of, if it is.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, after: Books | None = None) -> None:
         self.job = job
         self.record = _record(job)
-        self.tracker = Tracker(job.spec, job.trials, job.storage, job.spec.tracking_uri)
+        before = None if after is None else after.tracker
+        self.tracker: Tracker = Tracker(job.spec, job.trials, job.storage, job.spec.tracking_uri, before)
 
     @property
     def listeners(self) -> list[Listener]:
@@ -46,9 +48,9 @@ class Books:
         Returns:
             All trials as the record has them.
         """
-        spec, tracker = self.job.spec, self.tracker
+        tracker = self.tracker
         trials = self.record.trials()
-        ended = all_ended(trials, spec.trials)
+        ended = self.job.over(trials)
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted
         for trial in trials:
@@ -71,9 +73,15 @@ class Books:
 
 def _record(job: Job) -> Record:
     spec = job.spec
-    constants = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
+    constants = {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method}
     extra = [metric.name for metric in get_method(spec.method).metrics]
     texts = [name for name, dimension in spec.space.items() if not dimension.numbers]
     return Record(
-        job.directory.record, constants, tasks=spec.protocol.tasks, names=spec.metrics, extra=extra, texts=texts
+        job.directory.record,
+        constants,
+        tasks=spec.protocol.tasks,
+        names=spec.metrics,
+        extra=extra,
+        texts=texts,
+        about=spec.about,
     )

@@ -88,7 +88,7 @@ def remove_checkpoints(directory: RunDirectory, number: int) -> None:
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
     """Yield a trial's checkpoints, whether its run was driven alone or in a campaign."""
-    homes: tuple[Home, ...] = (directory, *Storage(directory.path.parent).campaigns())
+    homes: tuple[Home, ...] = (directory.run, *Storage(directory.run.path.parent).campaigns())
     for home in homes:
         name = home.trial_folder(directory.name, number)
         yield from home.ray.glob(f"attempt-*/{name}/checkpoint_*")

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -78,9 +78,16 @@ def drive(
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen))
         progress.say(_headline(job, on_cluster=address is not None))
-        for line in ready(directory, job.trials):
-            progress.say(line)
-        books = Books(job)
+        books: list[Books] = []
+
+        def opened(job: Job) -> OpenRun:
+            for damaged in ready(job.directory, job.trials):
+                progress.say(damaged)
+            progress.turn_to(job.spec, job.trials)
+            books.append(Books(job, books[0] if books else None))
+            return OpenRun(job, [*books[-1].listeners, progress])
+
+        line = Alone(opened(job), lambda: None if job.follow is None else opened(job.follow()))
         how = Drive(
             home=directory,
             resources=spec.resources,
@@ -91,11 +98,15 @@ def drive(
             trainable=job.trainable,
         )
         watch = StorageWatch(directory)
-        drive_together(Alone(OpenRun(job, [*books.listeners, progress])), how, interrupt, watch, progress.say)
+        drive_together(line, how, interrupt, watch, progress.say)
         if watch.problem is not None:
-            books.abandon()
+            for each in books:
+                each.abandon()
             raise StorageError(f"{watch.problem}; mend that, then: {how.go_on}")
-        return books.conclude(interrupt)
+        # What follows is part of the run, which is concluded last: it has the final say in MLflow.
+        results = [each.conclude(interrupt) for each in reversed(books)]
+        errors = [each.tracking_error for each in reversed(results) if each.tracking_error]
+        return replace(results[-1], tracking_error=errors[0] if errors else None)
 
 
 def drive_together(

@@ -28,7 +28,7 @@ class OpenRun:
         job: What is driven.
         listeners: Told of every change of its trials, in this order; the record is the first.
         out: Numbers of its trials that Tune has and that have not ended.
-        exhausted: Whether its source has no more trials.
+        exhausted: Whether its source has no more trials, and will have none.
     """
 
     job: Job
@@ -52,10 +52,10 @@ class OpenRun:
         return self.exhausted and not self.out
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of its next trial; None if there is none left."""
+        """Return number and hyperparameters of its next trial; None if there is none now."""
         found = None if self.exhausted else self.job.source.next()
         if found is None:
-            self.exhausted = True
+            self.exhausted = not self.out  # the end of one that is out may call for another
         else:
             self.out.add(found[0])
         return found
@@ -83,18 +83,25 @@ class Line(Protocol):
 
 
 class Alone:
-    """A `Line` of one run."""
+    """A `Line` of one run, and of what follows it.
 
-    def __init__(self, run: OpenRun) -> None:
+    Args:
+        run: The run.
+        follow: Opens the run that follows it, if one does.
+    """
+
+    def __init__(self, run: OpenRun, follow: Callable[[], OpenRun | None] = lambda: None) -> None:
         self.left = [run]
+        self.follow = follow
 
     def open_next(self) -> OpenRun | None:
         """Open the run."""
         return self.left.pop() if self.left else None
 
     def ended(self, run: OpenRun) -> OpenRun | None:
-        """Let nothing follow."""
-        return None
+        """Open what follows, once."""
+        follow, self.follow = self.follow, lambda: None
+        return follow()
 
 
 class Fleet:

@@ -11,7 +11,7 @@ from ray.tune import Trainable
 from search_spaces import Scalar
 from tausearch.choosing import TrialSource
 from tausearch.driving.checkpoints import newest_checkpoint
-from tausearch.runs import Conclusion, RunDirectory, RunSpec, Storage, TrialSummary, TrialTable
+from tausearch.runs import Conclusion, RunDirectory, RunSpec, Storage, TrialSummary, TrialTable, all_ended
 from trainables.config import TrialConfig
 from trainables.trial import Trial
 
@@ -48,6 +48,8 @@ class Job:
         listeners: Told of every change after the record, before MLflow and the display.
         identify: Writes the ids of MLflow's runs where they belong.
         trainable: What a trial runs; another one measures the platform alone.
+        is_over: Says whether nothing is left to run, given all trials that have started; by default if each has ended.
+        follow: Makes the job that follows once all trials have ended, and of which the run is part; None if none does.
     """
 
     spec: RunSpec
@@ -59,6 +61,12 @@ class Job:
     listeners: tuple[Listener, ...] = ()
     identify: Identify = leave_unidentified
     trainable: type[Trainable] = Trial
+    is_over: Callable[[list[TrialSummary]], bool] | None = None
+    follow: Callable[[], Job] | None = None
+
+    def over(self, trials: list[TrialSummary]) -> bool:
+        """Whether nothing is left to run, given all trials that have started."""
+        return all_ended(trials, self.spec.trials) if self.is_over is None else self.is_over(trials)
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
         """Return the config of a trial; one that has started already goes on from its newest checkpoint."""

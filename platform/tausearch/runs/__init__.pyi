@@ -1,16 +1,25 @@
+from .confirmations import (
+    Confirmation,
+    ConfirmationSpec,
+    confirmation_of,
+    confirmations_of,
+    known_of,
+    read_confirmation,
+)
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creating import Plan, created, new_run
-from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
     CampaignDirectory,
+    ConfirmationDirectory,
     RunDirectory,
     Storage,
     open_storage,
     replace_text,
     trial_name,
 )
+from .guarding import StorageError, driver_lock, is_driven, nothing_left, require_space, shortage
 from .insight import (
     ENOUGH,
     Importance,
@@ -20,12 +29,22 @@ from .insight import (
     protocol_choices,
     rank_correlations,
 )
-from .lock import driver_lock, is_driven
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
 from .record import Record, row_metrics
 from .results import Conclusion, RunResult, Score, read_scores, summarise, summarise_orders, write_results
-from .spec import ALGORITHMS, SCHEDULERS, Algorithm, KnownPoint, Resources, RunSpec, Scheduler, differences, read_spec
-from .status import RunStatus, all_statuses, read_status, read_trials
+from .spec import (
+    ALGORITHMS,
+    SCHEDULERS,
+    Algorithm,
+    Confirm,
+    KnownPoint,
+    Resources,
+    RunSpec,
+    Scheduler,
+    differences,
+    read_spec,
+)
+from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
 from .trials import (
     STATUSES,
     Status,
@@ -43,6 +62,10 @@ __all__ = [
     "Algorithm",
     "CampaignDirectory",
     "Conclusion",
+    "Confirm",
+    "Confirmation",
+    "ConfirmationDirectory",
+    "ConfirmationSpec",
     "Constraint",
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",
@@ -72,6 +95,9 @@ __all__ = [
     "all_ended",
     "at_rest",
     "best_trial",
+    "chosen_trial",
+    "confirmation_of",
+    "confirmations_of",
     "created",
     "differences",
     "driver_lock",
@@ -80,6 +106,7 @@ __all__ = [
     "final_value",
     "importances",
     "is_driven",
+    "known_of",
     "metrics_of",
     "new_run",
     "nothing_left",
@@ -89,6 +116,7 @@ __all__ = [
     "protocol_of",
     "rank_correlations",
     "ranked",
+    "read_confirmation",
     "read_scores",
     "read_spec",
     "read_status",

@@ -152,6 +152,16 @@ class RunDirectory:
         return self.path.name
 
     @property
+    def run(self) -> RunDirectory:
+        """The run directory itself; of confirmations that of their search."""
+        return self
+
+    @property
+    def confirmation(self) -> ConfirmationDirectory:
+        """The folder of a search's confirmations, which need not exist."""
+        return ConfirmationDirectory(self.path / "confirmation")
+
+    @property
     def spec_file(self) -> Path:
         """The specification of the run."""
         return self.path / "run.yaml"
@@ -192,8 +202,8 @@ class RunDirectory:
         return self.path / "ray"
 
     def trial_folder(self, run: str, number: int) -> str:
-        """Return the name that the folder of a trial has in an attempt's; the run is this one."""
-        return trial_name(number)
+        """Return the name that the folder of a trial has in an attempt's; of this run, or of its confirmation."""
+        return trial_name(number) if run == self.name else f"confirmation-{trial_name(number)}"
 
     def kept(self, number: int) -> Path:
         """What the checkpoints of a trial share, whichever attempt they are of; see `trainables.state`."""
@@ -223,6 +233,21 @@ class RunDirectory:
     def results_file(self) -> Path:
         """The file with the test results of a final run."""
         return self.path / "results.json"
+
+
+@dataclass(frozen=True)
+class ConfirmationDirectory(RunDirectory):
+    """The folder of a search's confirmations, in its run directory: the record of a run beside the record of trials."""
+
+    @property
+    def name(self) -> str:
+        """What the confirmations are called where all runs that are driven have a name."""
+        return f"{self.run.name}.confirmation"
+
+    @property
+    def run(self) -> RunDirectory:
+        """The run directory of the search."""
+        return RunDirectory(self.path.parent)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Record:
         extra: Metrics that the method declares beyond those of every method.
         texts: Hyperparameters that are text in the columns even where a trial's value is a number, because another
             trial's is not.
+        about: Returns columns of one trial alone, by its number.
     """
 
     def __init__(
@@ -52,9 +53,11 @@ class Record:
         names: MetricNames = VALIDATION,
         extra: Sequence[str] = (),
         texts: Collection[str] = (),
+        about: Callable[[int], Mapping[str, Any]] = lambda number: {},
     ) -> None:
         self.folder = folder
         self.texts = texts
+        self.about = about
         self.constants = dict(constants or {})
         self.metrics = row_metrics(tasks, names, extra)
 
@@ -63,6 +66,7 @@ class Record:
         self.folder.mkdir(parents=True, exist_ok=True)
         about: dict[str, Any] = {
             **self.constants,
+            **self.about(trial.number),
             "trial": trial.number,
             "seed": trial.seed,
             "status": trial.status,
@@ -164,7 +168,7 @@ def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[st
 
 def damaged(path: Path, why: object) -> InputError:
     """Return the error that names a damaged file of the record, what is lost with it and what goes on without it."""
-    run = path.parent.parent.name
+    run = next((folder for folder in path.parents if (folder / "run.yaml").exists()), path.parent.parent).name
     return InputError(
         f"record file {path}: is damaged ({one_line(why)}), so the results of {path.stem} are lost;"
         f" `tausearch resume {run} --without-damaged` puts it aside and runs this trial again"

@@ -1,4 +1,4 @@
-"""What a run came to: for whoever asked for it, for MLflow, and the test results that `results.json` keeps."""
+"""What a run came to: for MLflow, for whoever asked for it, and as the `results.json` of a final run keeps it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,30 @@ from trainables.metrics import TEST
 
 _METRICS = (TEST.final_accuracy, TEST.pooled_accuracy, TEST.forgetting)
 Summary = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A test metric over the seeds of a final run, percent.
+
+    Attributes:
+        mean: Over the seeds.
+        std: Sample standard deviation; None for one seed.
+        seeds: Number of seeds.
+    """
+
+    mean: float
+    std: float | None
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Score:
+        """Return the score of a metric's values, one for each seed; at least one."""
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+
+    def text(self, sign: str = "") -> str:
+        """Return `77.79 ± 0.26`, or with the sign `+` `+1.20 ± 0.31`; the mean alone for one seed."""
+        return f"{self.mean:{sign}.2f}" + ("" if self.std is None else f" ± {self.std:.2f}")
 
 
 @dataclass(frozen=True)
@@ -65,30 +89,6 @@ class RunResult:
     def interrupted(self) -> bool:
         """Whether Ctrl-C or SIGTERM ended it before its last trial."""
         return self.signal is not None
-
-
-@dataclass(frozen=True)
-class Score:
-    """A test metric over the seeds of a final run, percent.
-
-    Attributes:
-        mean: Over the seeds.
-        std: Sample standard deviation; None for one seed.
-        seeds: Number of seeds.
-    """
-
-    mean: float
-    std: float | None
-    seeds: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Score:
-        """Return the score of a metric's values, one for each seed; at least one."""
-        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
-
-    def text(self, sign: str = "") -> str:
-        """Return `77.79 ± 0.26`, or with the sign `+` `+1.20 ± 0.31`; the mean alone for one seed."""
-        return f"{self.mean:{sign}.2f}" + ("" if self.std is None else f" ± {self.std:.2f}")
 
 
 def summarise(trials: Sequence[TrialSummary]) -> Summary:

@@ -49,6 +49,21 @@ class KnownPoint(Strict):
     misfits: tuple[str, ...] = ()
 
 
+class Confirm(Strict):
+    """How a search confirms what it has found before it chooses (`--confirm`, `--confirm-runs`).
+
+    Attributes:
+        best: How many of the best complete trials run again.
+        runs: How often each of them, every time with a fresh seed and validation split.
+    """
+
+    best: Annotated[int, AfterValidator(bounds.CONFIRMED.checked)]
+    runs: Annotated[int, AfterValidator(bounds.ROUNDS.checked)]
+
+
+Role = Literal["trial", "seed", "confirmation"]
+
+
 class RunSpec(Strict):
     """A search or final run as it was asked for.
 
@@ -70,6 +85,7 @@ class RunSpec(Strict):
         start: The hyperparameters that a search tries first.
         warm_start: The points that it tries next, before the algorithm is asked.
         constraints: Bounds that a configuration must keep to be chosen.
+        confirm: How a search confirms its best trials; None if it does not.
         fixed: The hyperparameters that are not searched; all of them in a final run.
         seeds: The seeds of a final run's trials, one for each class order; empty in a search.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
@@ -99,6 +115,7 @@ class RunSpec(Strict):
     start: dict[str, Scalar] = {}
     warm_start: tuple[KnownPoint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    confirm: Confirm | None = None
     fixed: dict[str, Scalar] = {}
     seeds: tuple[Seed, ...] = ()
     tracking_uri: str | None = None
@@ -126,6 +143,33 @@ class RunSpec(Strict):
         """Names of the accuracies that its trials report."""
         return names_of(self.purpose)
 
+    @property
+    def role(self) -> Role:
+        """What each of its trials is to it."""
+        return "trial" if self.purpose == "search" else "seed"
+
+    @property
+    def run_name(self) -> str:
+        """The name of the run directory that it is part of; only confirmations have a name of their own."""
+        return self.name
+
+    @property
+    def resolution(self) -> float:
+        """The smallest step of an accuracy, percent: one image; 0 where their number is not known."""
+        return 0.0 if self.data is None else 100.0 / self.data.evaluation
+
+    def about(self, number: int) -> dict[str, Any]:
+        """Return what tells one of its trials from the others, beside its number."""
+        return {}
+
+    def label(self, number: int) -> str:
+        """Return what a person calls one of its trials."""
+        return f"seed {self.seed_of(number)}" if self.seeds else f"trial {number}"
+
+    def file_name(self, number: int) -> str:
+        """Return what one of its trials is called where a name has no spaces."""
+        return f"trial-{number}"
+
     def class_order(self, number: int) -> int | None:
         """Return the class order of one of its trials; None if all have the benchmark's own.
 
@@ -141,6 +185,10 @@ class RunSpec(Strict):
     def seed_of(self, number: int) -> int:
         """Return the seed of a trial: a final run has its seeds, once for each class order, a search has one."""
         return self.seeds[number % len(self.seeds)] if self.seeds else self.seed
+
+    def split_of(self, number: int) -> int:
+        """Return the seed of the validation split of a trial, the same for all trials of a search."""
+        return self.protocol.split_seed
 
     def trial(
         self,
@@ -169,7 +217,7 @@ class RunSpec(Strict):
             trial=number,
             benchmark=self.benchmark if order is None else _reordered(self.benchmark, order),
             purpose=self.purpose,
-            split_seed=self.protocol.split_seed,
+            split_seed=self.split_of(number),
             method=self.method,
             hyperparameters={**self.fixed, **hyperparameters},
             seed=seed,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tausearch.runs.confirmations import Confirmation, read_confirmation
 from tausearch.runs.constraints import best_trial
 from tausearch.runs.files import RunDirectory, Storage
+from tausearch.runs.guarding import is_driven
 from tausearch.runs.insight import pareto_front, rank_correlations
-from tausearch.runs.lock import is_driven
 from tausearch.runs.record import Record
 from tausearch.runs.results import Score
 from tausearch.runs.spec import RunSpec, read_spec
@@ -27,9 +29,11 @@ class RunStatus:
         state: "running" while a process drives it, "finished" when every trial has ended, else "stopped".
         counts: Number of trials by status; `pending` are those that have not ended and do not run.
         trials: All trials that have started.
-        best: The best finished trial that keeps all constraints, if any.
+        best: The chosen trial: the best finished one that keeps all constraints, or once it has been confirmed the one
+            that confirmation chose.
         rank_correlations: See `insight.rank_correlations`; of a search.
         note: What a person has noted of it.
+        confirmation: How far the confirmation of a search is; None if it asks for none.
     """
 
     spec: RunSpec
@@ -39,6 +43,13 @@ class RunStatus:
     best: TrialSummary | None
     rank_correlations: dict[int, float] = field(default_factory=dict)
     note: str = ""
+    confirmation: Confirmation | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Final accuracy of the chosen trial, percent: over its fresh runs, if it was confirmed."""
+        verdict = None if self.confirmation is None else self.confirmation.verdict
+        return verdict.mean if verdict is not None else None if self.best is None else self.best.value
 
     @property
     def score(self) -> Score | None:
@@ -69,6 +80,7 @@ class RunStatus:
             "state": self.state,
             "trials": self.counts,
             "best": best,
+            **({"confirmation": self.confirmation.as_dict()} if self.confirmation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in self.spec.constraints]} if self.spec.constraints else {}),
             **({"note": self.note} if self.note else {}),
@@ -90,12 +102,25 @@ def read_status(directory: RunDirectory) -> RunStatus:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     counts["pending"] += spec.trials - sum(counts.values())
-    ended = counts["pending"] == 0 and counts["running"] == 0
+    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    if confirmation is not None and not driven:
+        confirmation = replace(confirmation, runs=tuple(at_rest(confirmation.runs)))
+    ended = counts["pending"] == 0 and counts["running"] == 0 and (confirmation is None or confirmation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     ordered = {name: counts[name] for name in order}
-    return RunStatus(spec, state, ordered, trials, best_trial(trials, spec.constraints), correlations, directory.note)
+    chosen = chosen_trial(spec, trials, confirmation)
+    return RunStatus(spec, state, ordered, trials, chosen, correlations, directory.note, confirmation)
+
+
+def chosen_trial(
+    spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None
+) -> TrialSummary | None:
+    """Return the trial that a search chooses: the one that confirmation chose, or before that the best so far."""
+    if confirmation is None or confirmation.verdict is None:
+        return best_trial(trials, spec.constraints)
+    return next(trial for trial in trials if trial.number == confirmation.verdict.chosen)
 
 
 def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:

@@ -26,12 +26,17 @@ class ProgressDisplay(LiveDisplay):
 
     def __init__(self, spec: RunSpec, trials: TrialTable, screen: TextIO) -> None:
         super().__init__(screen)
-        self.spec = spec
-        self.trials = trials
-        self._tasks_known = self._tasks_done()
         self._begun = False
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
-        self._bar_task = self._bar.add_task("trials", total=spec.trials, completed=trials.ended)
+        self._bar_task = self._bar.add_task("trials")
+        self.turn_to(spec, trials)
+
+    def turn_to(self, spec: RunSpec, trials: TrialTable) -> None:
+        """Show another run from now on: what follows the one so far."""
+        self.spec = spec
+        self.trials = trials
+        self._tasks_known, self._turned = self._tasks_done(), self.elapsed
+        self._bar.update(self._bar_task, description=f"{spec.role}s", total=spec.trials, completed=trials.ended)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show that a trial started, finished a task, or ended."""
@@ -44,16 +49,10 @@ class ProgressDisplay(LiveDisplay):
         """Estimate the time left from the tasks that this process has done so far; None before the first."""
         done = self._tasks_done()
         here, left = done - self._tasks_known, self.spec.trials * self.spec.steps - done
-        return None if here <= 0 else self.elapsed * left / here
+        return None if here <= 0 else (self.elapsed - self._turned) * left / here
 
     def _tasks_done(self) -> int:
         return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
-
-    def _unit(self) -> str:
-        return "trial" if self.spec.purpose == "search" else "seed"
-
-    def _label(self, trial: TrialSummary) -> str:
-        return str(trial.number if self.spec.purpose == "search" else trial.seed)
 
     def _times(self) -> str:
         left = self.seconds_left()
@@ -63,7 +62,7 @@ class ProgressDisplay(LiveDisplay):
         """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
         if not self._begun:
             return "starting Ray"
-        if self.spec.purpose == "search":
+        if self.spec.role == "trial":
             best = best_trial(self.trials, self.spec.constraints)
             return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
         values = [trial.value for trial in self.trials if trial.value is not None]
@@ -75,7 +74,7 @@ class ProgressDisplay(LiveDisplay):
         return " | ".join(
             part
             for part in (
-                f"[{self.trials.ended}/{self.spec.trials}] {self._unit()} {self._label(trial)} {trial.status}: {value}",
+                f"[{self.trials.ended}/{self.spec.trials}] {self.spec.label(trial.number)} {trial.status}: {value}",
                 shown,
                 self._standing(),
                 self._times(),
@@ -85,7 +84,7 @@ class ProgressDisplay(LiveDisplay):
 
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""
-        running = [f"{self._unit()} {self._label(t)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()]
+        running = [f"{self.spec.label(t.number)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()]
         parts = (
             f"[{self.trials.ended}/{self.spec.trials}] {', '.join(running)}".strip(),
             self._standing(),
@@ -99,12 +98,12 @@ class ProgressDisplay(LiveDisplay):
     def render(self) -> Group:
         """Return what a terminal shows."""
         table = Table(box=None, pad_edge=False, show_header=bool(list(self.trials)))
-        for column in (self._unit(), "tasks", f"{self.spec.metrics.prefix} accuracy", "hyperparameters"):
+        for column in (self.spec.role, "tasks", f"{self.spec.metrics.prefix} accuracy", "hyperparameters"):
             table.add_column(column, style="dim" if column == "hyperparameters" else "")
         for trial in self._running():
             accuracy = trial.final.get(self.spec.metrics.average_accuracy)
             table.add_row(
-                self._label(trial),
+                self.spec.label(trial.number).removeprefix(f"{self.spec.role} "),
                 f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)}",
                 "" if accuracy is None else f"{accuracy:.1f} %",
                 brief(dict(trial.hyperparameters), list(self.spec.space)),

@@ -14,8 +14,9 @@ from tausearch.screen import clock, console, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigning import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
+    from tausearch.runs import RunSpec
 
-_STYLES = {"done": "green", "failed": "red", "searching": "bold", "training": "bold"}
+_STYLES = {"done": "green", "failed": "red", "searching": "bold", "confirming": "bold", "training": "bold"}
 
 
 def show_standing(standing: CampaignStanding, storage_option: str) -> None:
@@ -79,24 +80,25 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         table.add_column(column, no_wrap=True, justify="right" if column in ("tasks", "estimate") else "left")
     for each, estimate in zip(plan.cells, estimates, strict=True):
         runs, spec = each.runs, each.search.spec
-        searched = "not searched" if runs.search is None else f"{runs.trials} trials, {spec.algorithm}{_early(spec)}"
-        tasks = (runs.trials + runs.seeds) * runs.steps
+        searched = "not searched" if runs.search is None else f"{runs.trials} trials, {spec.algorithm}{_more(spec)}"
         time = "?" if estimate.seconds is None else clock(estimate.seconds)
-        table.add_row(runs.title, each.standing.state, searched, f"{runs.seeds} seeds", str(tasks), time)
+        table.add_row(runs.title, each.standing.state, searched, f"{runs.seeds} seeds", str(runs.tasks), time)
     out.print(table)
     _show_totals(out, plan, estimates)
     for gone in plan.gone:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
 
 
-def _early(spec: Any) -> str:
-    return "" if spec.scheduler == "none" else f", {spec.scheduler}"
+def _more(spec: RunSpec) -> str:
+    early = "" if spec.scheduler == "none" else f", {spec.scheduler}"
+    again = "" if spec.confirm is None else f", {spec.confirm.best} again {spec.confirm.runs} times"
+    return early + again
 
 
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     trials = sum(each.runs.trials for each in plan.cells)
     seeds = sum(each.runs.seeds for each in plan.cells)
-    tasks = sum((each.runs.trials + each.runs.seeds) * each.runs.steps for each in plan.cells)
+    tasks = sum(each.runs.tasks for each in plan.cells)
     out.print(f"{len(plan.cells)} cells, {trials} trials to search, {seeds} seeds to train, {tasks} tasks")
     known = [each.seconds for each in estimates if each.seconds is not None]
     if not known:
@@ -137,7 +139,7 @@ def _row(each: CellStanding) -> tuple[str, ...]:
         each.cell.title,
         each.state,
         "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.cell.trials}",
-        percent(None if each.best is None else each.best.value),
+        percent(None if each.search is None else each.search.accuracy),
         f"{values['seeds_ended']}/{each.cell.seeds}" if each.final is not None else "",
         "" if each.accuracy is None else each.accuracy.text(),
         "" if forgetting is None else forgetting.text(),

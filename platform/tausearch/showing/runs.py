@@ -11,18 +11,21 @@ from rich.table import Table
 
 from tausearch.runs import (
     ENOUGH,
+    Confirmation,
     ProtocolChoice,
     RunResult,
     RunSpec,
     RunStatus,
     TrialSummary,
     best_trial,
+    chosen_trial,
     pareto_front,
     rank_correlations,
     summarise_orders,
     why_nothing_chosen,
 )
 from tausearch.screen import brief, clock, console, number, percent, tool
+from tausearch.showing.confirmations import confirmed_words, show_confirmation
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.api import FinalResult, SearchResult
@@ -113,7 +116,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
-        _show_gain(out, spec, result.trials, 12)
+        _show_gain(out, spec, result.trials, result.confirmation, 12)
         out.print(f"best file   {result.best_file}", soft_wrap=True)
         out.print(
             f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
@@ -154,14 +157,20 @@ def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> 
         out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
 
 
-def _show_gain(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], indent: int) -> None:
-    """Say what the search has gained over the point that it started from, if that finished."""
-    best = best_trial(trials, spec.constraints)
+def _show_gain(
+    out: Console, spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None, indent: int
+) -> None:
+    """Say what the search has gained over the point that it started from, if that finished, and how sure it is."""
+    best = chosen_trial(spec, trials, confirmation)
     starts = [each for each in trials if all(each.hyperparameters.get(k) == v for k, v in spec.start.items())]
     start = best_trial(starts) if spec.start else None
     if best is not None and start is not None:
         gain = (best.value or 0.0) - (start.value or 0.0)
-        out.print(f"{'start':<{indent}}{percent(start.value)} % (trial {start.number}), chosen {gain:+.2f} points")
+        confirmed = confirmed_words(confirmation)
+        chosen = f"chosen {percent(best.value)} %{confirmed}" if confirmed else f"chosen {gain:+.2f} points"
+        out.print(f"{'start':<{indent}}{percent(start.value)} % (trial {start.number}), {chosen}", soft_wrap=True)
+    if confirmation is not None:
+        show_confirmation(out, confirmation, indent)
 
 
 def _show_warnings(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
@@ -260,7 +269,7 @@ def _best_or_score(found: RunStatus) -> str:
     """Return what a search has found at best, or what a final run reaches over its seeds: mean and deviation."""
     if found.score is not None:
         return found.score.text()
-    return percent(None if found.best is None else found.best.value)
+    return percent(found.accuracy)
 
 
 def show_status(found: RunStatus) -> None:
@@ -273,7 +282,7 @@ def show_status(found: RunStatus) -> None:
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
     _show_settings(out, found.spec, 14)
     if found.spec.purpose == "search":
-        _show_gain(out, found.spec, found.trials, 14)
+        _show_gain(out, found.spec, found.trials, found.confirmation, 14)
         if found.best is None and found.counts["complete"]:
             out.print(_nothing_chosen(found.spec, found.trials), style="yellow", soft_wrap=True)
         _show_front(out, found.spec, found.trials)

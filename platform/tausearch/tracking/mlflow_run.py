@@ -103,7 +103,9 @@ class MlflowRun:
     def _seeds(self, trial: TrialSummary) -> dict[str, int]:
         """Return the seeds that tell a trial from the others with its hyperparameters."""
         order = self.spec.class_order(trial.number)
-        return {"seed": trial.seed, **({} if order is None else {"class_order": order})}
+        split = self.spec.split_of(trial.number)
+        own = {} if split == self.spec.protocol.split_seed else {"split_seed": split}
+        return {"seed": trial.seed, **own, **({} if order is None else {"class_order": order})}
 
     @property
     def run_ids(self) -> dict[int, str]:
@@ -142,20 +144,22 @@ class MlflowRun:
         Returns:
             MLflow's run, as it was found.
         """
-        tag, value = (ID_TAG, self.spec.id) if self.spec.id else (RUN_TAG, self.spec.name)
+        tag, value = (ID_TAG, self.spec.id) if self.spec.id else (RUN_TAG, self.spec.run_name)
         found = self._search(f"tags.`{tag}` = '{value}'")
         if len(found) > 1:
             found.sort(key=lambda run: -len(self._search(f"tags.`{PARENT_TAG}` = '{run.info.run_id}'")))
             self._delete(found[1:])
         if found:
             parent = found[0]
-            self._client.update_run(parent.info.run_id, status="RUNNING", name=self.spec.name)  # it may have a new one
-            self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.name)
+            self._client.update_run(
+                parent.info.run_id, status="RUNNING", name=self.spec.run_name
+            )  # it may have a new one
+            self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.run_name)
         else:
-            names = {RUN_TAG: self.spec.name, ID_TAG: self.spec.id}
+            names = {RUN_TAG: self.spec.run_name, ID_TAG: self.spec.id}
             kind = {"method": self.spec.method, "kind": self.spec.purpose}
             tags = {**kind, **names, **self._origin(), **self._known(), **self._bounds(), **provenance(self.spec)}
-            parent = self._client.create_run(self._experiment, run_name=self.spec.name, tags=tags)
+            parent = self._client.create_run(self._experiment, run_name=self.spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):
             self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
         if not parent.data.params:
@@ -182,7 +186,10 @@ class MlflowRun:
 
     def _find_nested(self) -> dict[int, _Nested]:
         runs: dict[int, Any] = {}
-        found = self._search(f"tags.`{PARENT_TAG}` = '{self._parent.info.run_id}'")
+        nested = self._search(f"tags.`{PARENT_TAG}` = '{self._parent.info.run_id}'")
+        # A search and its confirmations share a parent run; nested runs of older versions have no role.
+        before = "trial" if self.spec.purpose == "search" else "seed"
+        found = [run for run in nested if run.data.tags.get("role", before) == self.spec.role]
         found.sort(key=lambda run: (-int(run.data.tags.get(_TASKS_TAG, 0)), run.info.start_time))
         for run in found:
             runs.setdefault(int(run.data.tags["trial"]), run)
@@ -194,11 +201,13 @@ class MlflowRun:
             PARENT_TAG: self._parent.info.run_id,
             "method": self.spec.method,
             "trial": str(trial.number),
+            "role": self.spec.role,
+            **{name: str(value) for name, value in self.spec.about(trial.number).items()},
             **self._origin(),
             **provenance(self.spec),
         }
         start = int((time.time() - trial.seconds) * 1000)  # one that is written late has its length all the same
-        name = f"{self.spec.name}/trial-{trial.number}"
+        name = f"{self.spec.run_name}/{self.spec.file_name(trial.number)}"
         run = self._client.create_run(self._experiment, run_name=name, tags=tags, start_time=start)
         self._nested[trial.number] = _nested(run)
         self.changes += 1

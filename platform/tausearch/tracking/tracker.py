@@ -34,13 +34,23 @@ class Tracker:
         trials: All of its trials, as they are now.
         storage: Holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
+        after: Writes to the same parent run, and makes it: this one writes nothing before that is there.
     """
 
-    def __init__(self, spec: RunSpec, trials: TrialTable, storage: Storage, uri: str | None = None) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        trials: TrialTable,
+        storage: Storage,
+        uri: str | None = None,
+        after: Tracker | None = None,
+    ) -> None:
         self.spec = spec
         self.trials = trials
         self.storage = storage
         self.uri = uri or storage.mlflow_uri
+        self.after = after
+        self.has_parent = False  # ever: whether MLflow has the parent run
         self._error: str | None = None
         self._failed = False  # ever: then what has arrived is looked up once more at the end
         self._told: set[int] = set()  # of trials that have changed since this object was made
@@ -116,6 +126,8 @@ class Tracker:
                 self._thread.join(1.0)
 
     def _start(self) -> None:
+        if self.after is not None:
+            self.after._start()
         if self._thread.ident is None:
             self._thread.start()
 
@@ -141,8 +153,10 @@ class Tracker:
 
     def _connect(self) -> MlflowRun:
         was_away, self._away = self._away, True
+        if self.after is not None and not self.after.has_parent:
+            raise ConnectionError(self.after.error or "the run that this is part of is not there yet")
         run = MlflowRun(self.spec, self.storage, self.uri)
-        self._away = False
+        self._away, self.has_parent = False, True
         if was_away:
             self._last_progress = time.monotonic()
         with self._wake:

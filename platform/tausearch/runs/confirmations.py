@@ -1,0 +1,200 @@
+"""The confirmations of a search: its best trials run again on fresh seeds and validation splits, to choose among them.
+
+They lie in a folder of their own in the run directory, with a record like that of trials, so that nobody who reads the
+trials of a search meets a confirmation. What is to be run follows from the two records alone (`tausearch.confirming`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from search_spaces.bounds import ROUNDS, SEED
+from tausearch.confirming import Known, Race, Verdict, race, verdict
+from tausearch.runs.constraints import eligible
+from tausearch.runs.files import ConfirmationDirectory
+from tausearch.runs.record import Record
+from tausearch.runs.spec import Role, RunSpec
+from tausearch.runs.trials import TrialSummary
+from trainables.errors import InputError
+
+_MOST = int(ROUNDS.high)  # a confirmation's number is that of its trial times this, and its round
+
+
+class ConfirmationSpec(RunSpec):
+    """The confirmations of a search as a run to be driven; made of the search's specification, never written.
+
+    Its trials are confirmations, numbered so that more trials, candidates or rounds change no number. Round k has the
+    seed of the search plus k + 1, for the trial and for its validation split.
+    """
+
+    @classmethod
+    def of(cls, search: RunSpec) -> ConfirmationSpec:
+        """Return the confirmations of a search that asks for them."""
+        assert search.confirm is not None, "whoever asks has looked"
+        given = {name: getattr(search, name) for name in RunSpec.model_fields}
+        own = {"trials": confirmations_of(search), "algorithm": "grid", "scheduler": "none"}
+        return cls(**{**given, **own, "name": f"{search.name}.confirmation"})
+
+    @property
+    def rounds(self) -> int:
+        """How often each candidate runs."""
+        assert self.confirm is not None, "of a search that asks for them"
+        return self.confirm.runs
+
+    @property
+    def role(self) -> Role:
+        """What each of its trials is to it."""
+        return "confirmation"
+
+    @property
+    def run_name(self) -> str:
+        """The name of the search."""
+        return self.name.removesuffix(".confirmation")
+
+    def number(self, candidate: int, round_: int) -> int:
+        """Return the number of a confirmation."""
+        return candidate * _MOST + round_
+
+    def candidate(self, number: int) -> int:
+        """Return the number of the trial that a confirmation confirms."""
+        return number // _MOST
+
+    def round(self, number: int) -> int:
+        """Return the round of a confirmation, from 0."""
+        return number % _MOST
+
+    def about(self, number: int) -> dict[str, Any]:
+        """Return which trial a confirmation confirms, and how."""
+        return {"role": self.role, "confirms": self.candidate(number), "split_seed": self.split_of(number)}
+
+    def label(self, number: int) -> str:
+        """Return what a person calls a confirmation."""
+        return f"confirmation of trial {self.candidate(number)}, seed {self.seed_of(number)}"
+
+    def file_name(self, number: int) -> str:
+        """Return what a confirmation is called where a name has no spaces."""
+        return f"trial-{self.candidate(number)}-seed-{self.seed_of(number)}"
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a confirmation; none of them is that of the search."""
+        return int((self.seed + 1 + self.round(number)) % (SEED.high + 1))
+
+    def split_of(self, number: int) -> int:
+        """Return the seed of the validation split of a confirmation."""
+        return self.seed_of(number)
+
+
+def confirmations_of(search: RunSpec) -> int:
+    """Return how many confirmations a search has if nobody is spared."""
+    return 0 if search.confirm is None else min(search.confirm.best, search.trials) * search.confirm.runs
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """How far the confirmation of a search is, and what it says.
+
+    Attributes:
+        spec: What is to be run.
+        race: Where it stands.
+        verdict: Who is chosen; None before that is known, or if no candidate is left.
+        runs: All confirmations that have started, of former candidates too.
+    """
+
+    spec: ConfirmationSpec
+    race: Race
+    verdict: Verdict | None
+    runs: tuple[TrialSummary, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds of its rounds, for trials and validation splits."""
+        return tuple(self.spec.seed_of(k) for k in range(self.spec.rounds))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `tausearch status NAME --json` prints."""
+        return {
+            "over": self.race.over,
+            "seeds": list(self.seeds),
+            "verdict": None if self.verdict is None else asdict(self.verdict),
+            "candidates": [self._plain(candidate) for candidate in self.race.candidates],
+        }
+
+    def state_of(self, candidate: int) -> str:
+        """Say in a word or two what has become of a candidate."""
+        if candidate in self.race.out:
+            return "out"
+        if candidate in self.race.spared:
+            return f"spared after {self.race.spared[candidate]}"
+        return "chosen" if self.verdict is not None and self.verdict.chosen == candidate else "in play"
+
+    def _plain(self, candidate: int) -> dict[str, Any]:
+        values = list(self.race.values.get(candidate, ()))
+        return {"trial": candidate, "state": self.state_of(candidate), "values": values}
+
+
+def confirmation_of(
+    spec: ConfirmationSpec, trials: Iterable[TrialSummary], runs: Sequence[TrialSummary]
+) -> Confirmation:
+    """Work out where the confirmation of a search stands.
+
+    Args:
+        spec: The confirmations that are asked for.
+        trials: The trials of the search.
+        runs: The confirmations that have started.
+
+    Returns:
+        Where it stands; its candidates are the best complete trials so far that keep all constraints.
+    """
+    assert spec.confirm is not None, "of a search that asks for them"
+    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.confirm.best]]
+    standing = race(candidates, spec.rounds, known_of(spec, runs), spec.resolution)
+    return Confirmation(spec, standing, verdict(standing, spec.resolution), tuple(runs))
+
+
+def known_of(spec: ConfirmationSpec, runs: Iterable[TrialSummary]) -> Known:
+    """Return what confirmations that have ended have reached; one that diverged or failed has no value."""
+    ended = [run for run in runs if run.status not in ("running", "pending")]
+    return {
+        (spec.candidate(run.number), spec.round(run.number)): run.value if run.status == "complete" else None
+        for run in ended
+    }
+
+
+def read_confirmation(
+    search: RunSpec, directory: ConfirmationDirectory, trials: Iterable[TrialSummary]
+) -> Confirmation | None:
+    """Read how far the confirmation of a search is.
+
+    Args:
+        search: The search.
+        directory: The folder of its confirmations.
+        trials: The trials of the search.
+
+    Returns:
+        Where it stands; None if the search asks for none.
+
+    Raises:
+        InputError: If a file of the record is damaged, or is not of this search.
+    """
+    if search.confirm is None:
+        return None
+    spec, known = ConfirmationSpec.of(search), {trial.number: trial for trial in trials}
+    runs = Record(directory.record).trials()
+    for run in runs:
+        if fault := _foreign(spec, run, known):
+            raise InputError(f"record {directory.record}: confirmation {run.number} is not of this search: {fault}")
+    return confirmation_of(spec, known.values(), runs)
+
+
+def _foreign(spec: ConfirmationSpec, run: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
+    """Say what a confirmation has that none of the search can have; None if there is nothing."""
+    confirmed = trials.get(spec.candidate(run.number))
+    if confirmed is None:
+        return f"the search has no trial {spec.candidate(run.number)}"
+    if run.seed != spec.seed_of(run.number):
+        return f"its seed is {run.seed}, must be {spec.seed_of(run.number)}"
+    if {**spec.fixed, **run.hyperparameters} != {**spec.fixed, **confirmed.hyperparameters}:
+        return f"its hyperparameters are not those of trial {confirmed.number}"
+    return f"it has {run.tasks_done} tasks of {spec.steps}" if run.tasks_done > spec.steps else None
