@@ -17,8 +17,8 @@ from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, repla
 from benchmarks.choosing.tables import ConfigurationTable, tables
 
 PRICES = (12, 24)  # trials that are not stopped
-RESAMPLES = 40  # tables drawn with replacement
-SEARCHES = {"tpe": 4, "random": 4, "gp": 1}  # on each of them; a Gaussian process takes a second per question
+RESAMPLES = 50  # tables drawn with replacement
+SEARCHES = {"tpe": 10, "random": 10, "gp": 2}  # on each of them; a Gaussian process takes seconds for one
 SEARCHED = (
     *(Search(a, s, w) for w in (False, True) for a in ("random", "tpe") for s in ("none", "asha", "median")),  # type: ignore[arg-type]
     *(Search("gp", "none", w) for w in (False, True)),

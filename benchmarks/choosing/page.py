@@ -21,7 +21,8 @@ _COLOURS = ("#8b929c", "#c2410c")  # of the prices
 def write_page() -> None:
     """Replay on all tables, and write what they say to the page."""
     measured = [(table, outcomes(table)) for table in tables()]
-    text = "\n\n".join(as_text(table, found) for table, found in measured)
+    texts = [as_text(table, found) for table, found in measured]
+    text = "\n\n".join([*texts, "![what each way to choose gains over random search](images/choosing.png)"])
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "choosing", text), encoding="utf-8")
     draw(measured).savefig(PICTURE)
     print(f"written: {PAGE}, {PICTURE}")

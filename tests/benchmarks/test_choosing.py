@@ -98,7 +98,7 @@ class TestMaking:
         made = _spec(wanted)
         first = list(_left(wanted, made))
         config = first[3]
-        run = TrialSummary(config.trial, config.seed, "complete", config.hyperparameters)
+        run = TrialSummary(config.trial, config.seed, "diverged", config.hyperparameters)
         wanted.record(config.purpose, config.seed, made.steps).write(run)
         assert list(_left(wanted, made)) == [each for each in first if each is not config]
         more = Wanted("digits", "ita-lora", 25, (0, 1), (0,), tmp_path)
@@ -183,6 +183,7 @@ def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> N
     """Without noise whoever tries more finds better; the baseline gains nothing over itself."""
     searched = (Search("random"), Search("random", "asha", warm=True))
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHED", searched)
+    monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHES", {"random": 4})
     monkeypatch.setattr("benchmarks.choosing.measuring.cores", lambda: 1)
     found = outcomes(table(), resamples=6, prices=(8, 12))
     by_name = {(each.label, each.price): each for each in found}

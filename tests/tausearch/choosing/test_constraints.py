@@ -13,6 +13,8 @@ from tausearch.api import SearchRequest, SearchResult, plan_search
 from tausearch.choosing import OptunaSource, best_of_run, constraints_named, load_best, write_best
 from tausearch.choosing.best import choose
 from tausearch.runs import (
+    Confirm,
+    ConfirmationSpec,
     Constraint,
     Record,
     RunSpec,
@@ -20,6 +22,7 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
     best_trial,
+    confirmation_of,
     differences,
     excesses,
     pareto_front,
@@ -171,11 +174,16 @@ class TestChoosing:
     ) -> None:
         spec, directory = create(bound(spec, "forgetting <= 0"), Storage(tmp_path))
         about = {"signal": None, "out_of_time": False, "log_file": tmp_path, "tracking_uri": "", "tracking_error": None}
-        result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, best=None, best_file=None)  # type: ignore[arg-type]
+        nothing = {"best": None, "best_file": None, "confirmation": None}
+        result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
         monkeypatch.setattr("tausearch.api.search", lambda **options: result)
         command = ["search", "digits", "ita-lora", "--storage", str(tmp_path)]
         code, out, _ = run(command, capsys, monkeypatch)
         assert code == 1 and "Nothing is chosen: none of 4 finished trials keeps val/forgetting <= 0;" in out
+
+    def test_only_those_that_keep_them_are_confirmed(self, spec: RunSpec) -> None:
+        spec = bound(spec, "forgetting <= 5", confirm=Confirm(best=2, runs=2))
+        assert confirmation_of(ConfirmationSpec.of(spec), self.TRIALS, []).race.candidates == (2, 3)
 
     def test_a_search_without_any_chooses_as_before(self, spec: RunSpec) -> None:
         assert choose(spec, self.TRIALS[1], 4).selection.constraints == ()  # type: ignore[union-attr]
