@@ -12,6 +12,7 @@ from rich.table import Table
 from benchmarks import arithmetic, fisher, growth, overhead, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
+from benchmarks.choosing import measuring
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
 
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "stages": stages.run,
     "arithmetic": arithmetic.run,
     "growth": growth.run,
+    "choosing": measuring.run,
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,
     "gpu-systems": systems.run,

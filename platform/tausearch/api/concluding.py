@@ -14,6 +14,7 @@ from tausearch.runs import (
     RunSpec,
     TrialSummary,
     all_ended,
+    best_trial,
     importances,
     rank_correlations,
     read_confirmation,
@@ -70,11 +71,13 @@ def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary],
 
 def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     best = write_best(spec, directory, trials)
-    if best is None or best.selection is None:
+    if best_trial(trials) is None:
         return Conclusion(files=(directory.spec_file,))
-    chosen = best.selection.trial
     metrics, figures = _insight(spec, directory, trials)
-    files = (directory.spec_file, directory.best_file, *figures)
+    files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
+    if best is None or best.selection is None:
+        return Conclusion(metrics=metrics, files=files)
+    chosen = best.selection.trial
     metrics |= _confirmed(spec, best.selection)
     return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
 

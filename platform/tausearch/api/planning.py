@@ -12,6 +12,7 @@ from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.choosing import (
     algorithm_named,
     confirm_of,
+    constraints_named,
     different_numbers,
     grid_size,
     known_points,
@@ -65,6 +66,8 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     algorithm = algorithm_named(request.algorithm)
     precision = one_of("precision", request.precision, PRECISIONS)
     scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
+    on_gpu = request.gpus_per_trial != 0
+    constraints = constraints_named(request.constraints or (), entry, opened.source.num_tasks, on_gpu)
     weights = None if request.weights is None else Path(request.weights).absolute()
     backbone = Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
     setting = entry.setting(opened.source.spec, backbone)
@@ -90,6 +93,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         space=space.space,
         start=space.start,
         warm_start=known,
+        constraints=constraints,
         confirm=confirm_of(request.confirm, request.confirm_runs, trials),
         fixed=space.fixed,
         left_out=usable.left_out,

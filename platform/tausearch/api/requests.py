@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to 
     from tausearch.choosing import BestFile
 
 DEFAULT_SEEDS = (0, 1, 2)
+_CALLED = {"store_gigabytes": "store-size", "overrides": "set", "constraints": "constraint"}  # on the command line
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -54,7 +55,7 @@ def _fault(of: Field[Any], value: object) -> str | None:
 
 def _option(of: Field[Any]) -> str:
     """Return what a field is called on the command line."""
-    name = {"store_gigabytes": "store-size", "overrides": "set"}.get(of.name, of.name.replace("_", "-"))
+    name = _CALLED.get(of.name, of.name.replace("_", "-"))
     return name if of.default is MISSING else f"--{name}"
 
 
@@ -116,6 +117,8 @@ class SearchRequest(NewRunRequest):
         space: A search-space file whose entries go over the method's own.
         warm_start: What to try before the algorithm is asked: "paper" for what the paper chose for the method on all of
             its datasets, names of searches for their best configurations, paths of best files.
+        constraints: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
+            trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
         confirm: How many of the best complete trials run again before one of them is chosen, by its fresh runs alone;
             by default none.
         confirm_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
@@ -143,6 +146,7 @@ class SearchRequest(NewRunRequest):
     seed: int = within(bounds.SEED, 0)
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
+    constraints: Sequence[str] | None = None
     confirm: int | None = within(bounds.CONFIRMED, None)
     confirm_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None

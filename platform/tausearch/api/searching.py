@@ -143,7 +143,7 @@ def search_job(
     """Return a search as it is driven, from wherever its record says that it is; see `run_search`."""
     history = Record(directory.record).trials()
     trials = TrialTable(history)
-    source = OptunaSource(spec, history)
+    source = OptunaSource(spec, history, trials)
     mirror = StudyMirror(directory.study_file, spec.name, source.study.as_optuna, history)
 
     def conclude_search(trials: list[TrialSummary]) -> Conclusion:

@@ -55,7 +55,7 @@ class _Shown:
     @property
     def columns(self) -> tuple[str, str, str]:
         """How far the search is, its best, and how far the final run is."""
-        best = best_trial(self.search)
+        best = best_trial(self.search, self.cell.search.spec.constraints)
         searched = f"{self.search.ended}/{self.cell.runs.trials}" if self.searched else "not searched"
         if list(self.confirmation):
             searched += f" and {self.confirmation.ended}/{self.cell.runs.confirmations} again"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tausearch.api import search_job, training_job
 from tausearch.campaigning.planning import CampaignPlan, PlannedCell, plan_final
 from tausearch.driving import Books, Interrupt, Job, Listener, OpenRun, StorageWatch, ready
-from tausearch.runs import Plan, RunResult
+from tausearch.runs import Plan, RunResult, read_status, why_nothing_chosen
 from trainables.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Cells:
             return None
         try:
             if cell.runs.search is not None and not cell.search.directory.best_file.exists():
-                raise InputError("no trial of its search finished its last task")
+                raise InputError(self._why_not(cell))
             plan = plan_final(cell, self.plan.request, self.plan.opening)
         except ValueError as error:  # InputError and SpaceError are
             self._note(cell, error)
@@ -135,6 +135,13 @@ class Cells:
         run = OpenRun(job, [*books.listeners, *self.follow(cell, job)])
         self._driven[job.spec.name] = _Driven(cell, run, books, stack.pop_all(), follows)
         return run
+
+    def _why_not(self, cell: PlannedCell) -> str:
+        """Say why the search of a cell has chosen nothing."""
+        search = read_status(cell.search.directory)
+        if search.counts["complete"]:
+            return f"its search: {why_nothing_chosen(search.trials, search.spec.constraints)}"
+        return "no trial of its search finished its last task"
 
     def _note(self, cell: PlannedCell, error: Exception) -> None:
         """Take note that a cell cannot go on; the others do."""

@@ -14,7 +14,7 @@ from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest
 from tausearch.choosing import BestFile
 
-_CALLED = {"overrides": "set", "store_gigabytes": "store_size"}  # on the command line
+_CALLED = {"overrides": "set", "store_gigabytes": "store_size", "constraints": "constraint"}  # on the command line
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "go_on"}
 OF_THE_COMMAND = ("address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from tausearch.runs import (
     is_driven,
     read_scores,
     read_status,
+    why_nothing_chosen,
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -177,11 +177,13 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
         under_way: CellState = "confirming" if search.ended == search.spec.trials else "searching"
         return (under_way if search.state == "running" else "stopped"), None
     if search.best is None:
-        return "failed", _why(search.trials)
+        return "failed", _why(search)
     return "stopped", None  # chosen, and its final run has not begun
 
 
-def _why(trials: Sequence[TrialSummary]) -> str:
-    """Say why no trial of a search finished its last task."""
-    errors = [trial.error for trial in trials if trial.error]
+def _why(search: RunStatus) -> str:
+    """Say why a search has chosen nothing."""
+    if search.counts["complete"]:
+        return why_nothing_chosen(search.trials, search.spec.constraints)
+    errors = [trial.error for trial in search.trials if trial.error]
     return f"no trial finished its last task; the last one: {errors[-1]}" if errors else "no trial finished"

@@ -1,4 +1,4 @@
-from .allowed import algorithm_named, confirm_of, different_numbers, one_of, scheduler_named
+from .allowed import algorithm_named, confirm_of, constraints_named, different_numbers, one_of, scheduler_named
 from .best import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .dashboard import dashboard_of
 from .keeping import BestListener, write_best
@@ -24,6 +24,7 @@ __all__ = [
     "best_of_all",
     "best_of_run",
     "confirm_of",
+    "constraints_named",
     "dashboard_of",
     "defaults",
     "different_numbers",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from search_spaces.bounds import MOST_SEEDS
 from search_spaces.text_files import shown
 from tausearch.choosing.study import FIRST_STOP
-from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Confirm, Scheduler
+from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Confirm, Constraint, Scheduler, row_metrics
 from trainables.errors import InputError
+from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from trainables.methods import MethodEntry
 
 CONFIRM_RUNS = 2  # where nobody says how often
 _Name = TypeVar("_Name", bound=str)
@@ -83,3 +87,24 @@ def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
             f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
         )
     return scheduler
+
+
+def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_gpu: bool) -> tuple[Constraint, ...]:
+    """Return what a search must keep to.
+
+    Args:
+        texts: What was given, such as `forgetting <= 5`.
+        entry: The method.
+        tasks: Number of tasks.
+        on_gpu: Whether its trials run on a GPU, and so report the memory that they take.
+
+    Raises:
+        InputError: If one is no constraint, or is given twice; or no trial has its metric.
+    """
+    extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
+    metrics = row_metrics(tasks, VALIDATION, extra)
+    found = [Constraint.parse(text, metrics) for text in texts]
+    for number, each in enumerate(found):
+        if any((each.metric, each.relation) == (other.metric, other.relation) for other in found[:number]):
+            raise InputError(f"--constraint {texts[number]}: {each.metric} has a bound on this side already")
+    return tuple(found)

@@ -18,6 +18,7 @@ from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.choosing.spaces import running_method
 from tausearch.runs import (
     Confirmation,
+    Constraint,
     ExperimentProtocol,
     RunSpec,
     RunStatus,
@@ -26,6 +27,7 @@ from tausearch.runs import (
     all_statuses,
     read_status,
     replace_text,
+    why_nothing_chosen,
 )
 from trainables.data import reference
 from trainables.errors import InputError
@@ -66,6 +68,7 @@ class Selection(Strict):
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
+        constraints: The bounds that it had to keep.
         mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
         confirmation: What fresh runs said; None if the highest value was chosen, without any.
     """
@@ -75,6 +78,7 @@ class Selection(Strict):
     trials: int
     trial: int
     search: str
+    constraints: tuple[Constraint, ...] = ()
     mlflow_run_id: str | None = None
     confirmation: Confirmed | None = None
 
@@ -123,6 +127,7 @@ def choose(
         trials=competitors,
         trial=best.number,
         search=spec.name,
+        constraints=spec.constraints,
         mlflow_run_id=mlflow_run_id,
         confirmation=_confirmed(confirmation),
     )
@@ -239,7 +244,7 @@ def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], No
         source = f"; it was tuned by {found.spec.source}" if found.spec.source else ""
         raise InputError(f"run {name!r}: is a final run, which chooses nothing{source}")
     if found.best is None:
-        raise InputError(f"run {name!r}: has no finished trial yet")
+        raise InputError(f"run {name!r}: {why_nothing_chosen(found.trials, found.spec.constraints)}")
     return _best_of(storage, found, left_out)
 
 

@@ -11,7 +11,9 @@ from tausearch.runs import RunDirectory, RunSpec, TrialSummary, TrialTable, chos
 def write_best(
     spec: RunSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
 ) -> BestFile | None:
-    """Choose the best trial, if any finished, and write the best file; confirmations that there are have a say.
+    """Choose the best trial that keeps all constraints, if there is one, and write the best file.
+
+    Confirmations that there are have a say.
 
     Args:
         spec: The search.
@@ -20,11 +22,11 @@ def write_best(
         run_ids: Number of a trial to the id of its run in MLflow, where it is known.
 
     Returns:
-        What was written; None without a finished trial.
+        What was written; None if no trial can be chosen.
     """
     trials = list(trials)
     confirmation = read_confirmation(spec, directory.confirmation, trials)
-    chosen = chosen_trial(trials, confirmation)
+    chosen = chosen_trial(spec, trials, confirmation)
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)

@@ -9,7 +9,7 @@ from typing import Protocol
 from search_spaces import Dimension, Scalar
 from tausearch.choosing.study import SearchStudy
 from tausearch.choosing.warm_start import without_repeats
-from tausearch.runs import ConfirmationSpec, KnownPoint, RunSpec, Status, TrialSummary, confirmation_of
+from tausearch.runs import ConfirmationSpec, KnownPoint, RunSpec, Status, TrialSummary, TrialTable, confirmation_of
 
 
 class TrialSource(Protocol):
@@ -42,9 +42,11 @@ class OptunaSource:
         spec: The specification of the search: its space, algorithm, scheduler, seed and number of trials.
         history: The trials that are known already, when a search is continued. Those that have not ended are handed out
             first, under their own numbers.
+        trials: The table of all trials as the driver knows them; constraints are judged by what it has.
     """
 
-    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
+    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), trials: TrialTable | None = None) -> None:
+        self.trials = TrialTable() if trials is None else trials
         self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], len(history))
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
@@ -71,7 +73,7 @@ class OptunaSource:
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Take note of how a trial ended; see `TrialSource`."""
-        self.study.tell(number, status, value)
+        self.study.tell(number, status, value, self.trials.get(number))
 
 
 class FixedSource:

@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Dimension, Range
-from tausearch.runs import Algorithm, RunSpec, Scheduler, Status, TrialSummary
+from tausearch.runs import Algorithm, RunSpec, Scheduler, Status, TrialSummary, excesses
 from trainables.randomness import derive_seed
 
 WORST = 0.0  # percent: what a diverged trial is worth
@@ -102,14 +102,16 @@ class SearchStudy:
                 self._stopped.add(number)
         return number in self._stopped  # also where its process died before it could be stopped
 
-    def tell(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a trial ended.
+    def tell(self, number: int, status: Status, value: float | None, known: TrialSummary | None = None) -> None:
+        """Take note of how a trial ended; `known` is all of it, if the search has constraints.
 
         One that did not reach the last task is pruned, whatever its last value was: average accuracy falls as tasks
         come, so it would otherwise look better than a whole one. A Gaussian process learns nothing from pruned trials,
         so a diverged one is told to it as complete and worst.
         """
         trial = self.running.pop(number)
+        for name, excess in self._excesses(known).items():
+            trial.set_constraint(name, excess)
         if status == "complete":
             assert value is not None and math.isfinite(value)
             self.optuna.tell(trial, value)
@@ -124,7 +126,7 @@ class SearchStudy:
         self.ask(trial.number)
         self.replay_rows(trial)
         if trial.status != "running":
-            self.tell(trial.number, trial.status, trial.value)
+            self.tell(trial.number, trial.status, trial.value, trial)
 
     def replay_rows(self, trial: TrialSummary) -> None:
         """Report the tasks of a trial that the record knows; what was decided then is not decided again."""
@@ -140,7 +142,12 @@ class SearchStudy:
             params=self.point(trial),
             distributions=self.space,
             intermediate_values=self.reports(trial),
+            constraints=self._excesses(trial),
         )
+
+    def _excesses(self, trial: TrialSummary | None) -> dict[str, float]:
+        """Return by how much a trial goes beyond each constraint; `tpe` and `gp` look at it, the others need not."""
+        return {} if trial is None else dict(excesses(trial, self.spec.constraints))
 
     def reports(self, trial: TrialSummary) -> dict[int, float]:
         """Return what a trial reports: task to accuracy; the task at which one diverged counts as the worst."""

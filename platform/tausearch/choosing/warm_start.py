@@ -10,7 +10,7 @@ from pathlib import Path
 from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
 from tausearch.choosing.best import load_best
 from tausearch.choosing.spaces import defaults
-from tausearch.runs import KnownPoint, Record, RunSpec, Storage, ranked, read_spec
+from tausearch.runs import KnownPoint, Record, RunSpec, Storage, eligible, read_spec, why_nothing_chosen
 from trainables.errors import InputError
 
 PAPER = "paper"
@@ -106,9 +106,10 @@ def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
     _require_method(spec.method, method)
     if spec.purpose != "search":
         raise InputError(f"is a final run; allowed: {PAPER}, names of searches, best files (.yaml)")
-    best = ranked(Record(directory.record).trials())[:BEST_OF_A_RUN]
+    trials = Record(directory.record).trials()
+    best = eligible(trials, spec.constraints)[:BEST_OF_A_RUN]
     if not best:
-        raise InputError("has no finished trial")
+        raise InputError(why_nothing_chosen(trials, spec.constraints))
     return [Configuration(f"{name}, trial {each.number} on {spec.benchmark}", each.hyperparameters) for each in best]
 
 

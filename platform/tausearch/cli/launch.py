@@ -21,6 +21,7 @@ from tausearch.cli.options import (
     ConcurrentOption,
     ConfirmOption,
     ConfirmRunsOption,
+    ConstraintOption,
     ContinueOption,
     CpusOption,
     DataRootOption,
@@ -82,6 +83,7 @@ def search(
     space: SpaceOption = None,
     set_: SetOption = None,
     warm_start: WarmStartOption = None,
+    constraint: ConstraintOption = None,
     confirm: ConfirmOption = None,
     confirm_runs: ConfirmRunsOption = None,
     backbone: Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")] = None,
@@ -188,6 +190,7 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
         given["store_size"] = 0.0
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "set_": ("overrides", _assignments),
+        "constraint": ("constraints", lambda texts: texts),
         "continue_": ("go_on", bool),
         "store_size": ("store_gigabytes", float),
         "gpus_per_trial": ("gpus_per_trial", _share),
@@ -283,7 +286,7 @@ def _show_search(result: SearchResult, storage: str, json: bool) -> None:
         print_json({**content, **showing.tracking_as_dict(result)})
     else:
         showing.show_search(result, _spec_of(result.name, storage), storage_words(storage))
-    _leave(result, any(trial.status == "complete" for trial in result.trials), storage)
+    _leave(result, result.best is not None, storage)
 
 
 def _spec_of(name: str, storage: str) -> RunSpec:

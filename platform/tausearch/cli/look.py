@@ -38,7 +38,7 @@ def status(
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
     from tausearch import showing  # rich and pyarrow take a moment to import; --help must not
-    from tausearch.runs import all_statuses, protocol_choices, read_status
+    from tausearch.runs import all_statuses, eligible, protocol_choices, read_status
 
     root = open_storage(storage, write=False)
     if name is None:
@@ -52,12 +52,15 @@ def status(
     found = read_status(root.run(name))
     if protocols and found.spec.purpose != "search":
         raise InputError(f"--protocols: run {name!r} is a final run; only searches choose")
-    choices = protocol_choices(found.trials, found.spec.steps, found.spec.metrics) if protocols else []
+    competing = eligible(found.trials, found.spec.constraints)
+    choices = protocol_choices(competing, found.spec.steps, found.spec.metrics) if protocols else []
     if json:
         correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
         table = showing.trials_as_dicts(found.trials)
+        front = [trial.number for trial in found.front]
         plain = {"protocols": [asdict(each) for each in choices]} if protocols else {}
-        print_json({**found.as_dict(), "rank_correlation": correlations, **plain, "table": table})
+        more = {"rank_correlation": correlations, "pareto_front": front, **plain, "table": table}
+        print_json({**found.as_dict(), **more})
     elif protocols:
         showing.show_protocols(found, choices)
     else:

@@ -59,6 +59,14 @@ WarmStartOption = Annotated[
         metavar="paper | RUN ... | BEST.yaml ...",
     ),
 ]
+ConstraintOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constraint",
+        help="Choose only what keeps this, such as 'forgetting <= 5' or 'seconds <= 60'. Repeatable.",
+        metavar="'METRIC <= NUMBER'",
+    ),
+]
 ConfirmOption = Annotated[
     int | None,
     typer.Option("--confirm", help="Run this many of the best trials again, and choose by that [default: none]."),

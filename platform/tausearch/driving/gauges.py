@@ -44,6 +44,6 @@ class Gauges:
             gauge.set(states[state], {**self.tags, "state": state})
         done = sum(each.tasks_done for each in self.trials)
         _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)
-        best = best_trial(self.trials)
+        best = best_trial(self.trials, self.spec.constraints)
         if best is not None:
             _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(best.value or 0.0, self.tags)

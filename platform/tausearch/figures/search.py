@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from search_spaces import Dimension, Range
+from tausearch.figures.front import draw_front
 from tausearch.figures.style import WIDE, new_figure, one_pair_of_axes, save
 from tausearch.runs import Importance, TrialSummary
 
@@ -45,6 +46,8 @@ def draw_search(
         plots["history"] = lambda: _history(finished)
     if finished and space:
         plots["slices"] = lambda: _slices(finished, stopped, space)
+    if len(finished) > 1:
+        plots["pareto_front"] = lambda: draw_front(finished)
     if importances:
         plots["importances"] = lambda: _bars(importances)
     if correlations:

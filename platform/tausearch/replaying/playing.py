@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import optuna
 
 from search_spaces import Scalar
 from tausearch.choosing import SearchStudy, points_ahead
 from tausearch.replaying.recorded import RecordedTrials
-from tausearch.runs import RunSpec, Status, TrialSummary, ranked
+from tausearch.runs import RunSpec, Status, TrialSummary, best_trial
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,26 @@ class Replay:
     Attributes:
         seed: The seed of the algorithm.
         tried: Numbers of the recorded trials that it tries, in their order.
-        stopped: How many of them it stops early, or the recorded search did.
-        tasks: Tasks that it trains, over all trials.
+        ends: How each of them ends in it, and after how many tasks.
         chosen: The recorded trial that it chooses; None if none reaches the last task.
         distance: Median distance from what the algorithm asked for to what was recorded, as a share of the ranges.
     """
 
     seed: int
     tried: tuple[int, ...]
-    stopped: int
-    tasks: int
+    ends: tuple[tuple[Status, int], ...]
     chosen: TrialSummary | None
     distance: float
+
+    @property
+    def stopped(self) -> int:
+        """How many trials it stops early, or the recorded search did."""
+        return sum(status == "pruned" for status, _ in self.ends)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that it trains, over all trials."""
+        return sum(tasks for _, tasks in self.ends)
 
 
 def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
@@ -63,9 +71,8 @@ def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
     return Replay(
         seed=spec.seed,
         tried=tuple(trial.number for trial in tried),
-        stopped=sum(status == "pruned" for status, _ in ends),
-        tasks=sum(tasks for _, tasks in ends),
-        chosen=next((trial for trial in ranked(finished)), None),
+        ends=tuple(ends),
+        chosen=best_trial(finished, spec.constraints),
         distance=statistics.median(distances),
     )
 
@@ -87,5 +94,5 @@ def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: RunSpec) -
         if study.report(number, task, accuracy) and task <= trial.tasks_done and task < spec.steps:
             status, value = "pruned", None  # no scheduler is asked after the last task, nor where a trial diverged
             break
-    study.tell(number, status, value)
+    study.tell(number, status, value, replace(trial, rows=trial.rows[:tasks]))
     return status, tasks

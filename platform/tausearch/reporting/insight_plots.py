@@ -1,4 +1,4 @@
-"""Plots of what a search teaches: which hyperparameters mattered, and how far early accuracies could be trusted."""
+"""Plots of what a search teaches: what accuracy costs, what mattered, and how far early accuracies can be trusted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,37 @@ import math
 
 import plotly.graph_objects as go
 
-from tausearch.reporting.plots import ACCENT, FAINT, Plot, hovering, make_plot
+from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, hovering, make_plot, pointing
 from tausearch.reporting.searched import Searched
+
+
+def front_plot(searched: Searched) -> Plot:
+    """Return accuracy over forgetting, coloured by time, of a search with finished trials; its Pareto front ringed."""
+    on_front = {trial.number for trial in searched.front}
+    axis = AccuracyAxis.of([trial.value or 0.0 for trial in searched.finished])
+    shown = [trial for trial in searched.finished if (trial.value or 0.0) >= axis.floor]
+    colour = {
+        "color": [trial.seconds for trial in shown],
+        "colorscale": SCALE,
+        "colorbar": {"title": "s", "thickness": 12},
+    }
+    rings = [{True: BEST, False: "rgba(0,0,0,0)"}[trial.number in on_front] for trial in shown]
+    points = go.Scatter(
+        x=[trial.final.get(searched.spec.metrics.forgetting, 0.0) for trial in shown],
+        y=[trial.value for trial in shown],
+        mode="markers",
+        marker={**colour, "size": 10, "line": {"color": rings, "width": 2.5}},
+        **pointing([trial.number for trial in shown]),
+    )
+    figure = go.Figure(points)
+    figure.update_xaxes(title="forgetting (points)")
+    figure.update_yaxes(title="final accuracy (%)", range=axis.range)
+    names = ", ".join(str(trial.number) for trial in searched.front)
+    text = (
+        "Final accuracy, forgetting and time (colour) of the finished trials. Ringed: those that no other beats in"
+        f" all three, the Pareto front, the most accurate first: {names}."
+    )
+    return make_plot(figure, "What accuracy costs", text)
 
 
 def importances_plot(searched: Searched) -> Plot:

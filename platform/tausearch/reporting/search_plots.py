@@ -10,7 +10,7 @@ import optuna
 import plotly.graph_objects as go
 
 from search_spaces import Range
-from tausearch.reporting.insight_plots import importances_plot, trust_plot
+from tausearch.reporting.insight_plots import front_plot, importances_plot, trust_plot
 from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, make_plot, pointing, ticks
 from tausearch.reporting.searched import Searched
 from tausearch.runs import TrialSummary
@@ -26,7 +26,8 @@ def search_plots(searched: Searched) -> Iterator[Plot]:
         searched: The search.
 
     Yields:
-        History, accuracy task by task, the two hyperparameters that matter most, importances, early accuracies' trust.
+        History, accuracy task by task, what it costs in forgetting and time, importances, the two hyperparameters that
+        matter most, early accuracies' trust.
     """
     if not searched.trials:
         return
@@ -34,6 +35,8 @@ def search_plots(searched: Searched) -> Iterator[Plot]:
         yield _history(searched)
     if any(trial.rows and trial.status != "failed" for trial in searched.trials):
         yield _by_task(searched)
+    if len(searched.finished) > 1:
+        yield front_plot(searched)
     if searched.importances:
         yield importances_plot(searched)
     if len(searched.importances) > 1:
@@ -97,12 +100,13 @@ def _off_the_axis(searched: Searched, axis: AccuracyAxis) -> Iterator[go.Scatter
 
 def _history_text(searched: Searched, axis: AccuracyAxis) -> str:
     values = _values(searched.finished)
-    best = max(searched.finished, key=lambda trial: (trial.value or 0.0, -trial.number))
+    best = searched.best
     below = sum(value < axis.floor for value in values)
+    chosen = "none keeps the constraints" if best is None else f"trial {best.number} is the best"
     off = f" {below} far below the others, at the lower edge." if below else ""
     return (
         f"Final accuracy on the validation split of {len(values)} finished trials, from {min(values):.2f} to"
-        f" {max(values):.2f} %; trial {best.number} is the best.{off}"
+        f" {max(values):.2f} %; {chosen}.{off}"
     )
 
 
@@ -111,7 +115,7 @@ def _by_task(searched: Searched) -> Plot:
     figure = optuna.visualization.plot_intermediate_values(searched.study)
     drawn = (pair for pair in _pairs(searched) if pair[0].status != "failed" and pair[1].intermediate_values)
     reported = [trial for trial, _ in drawn]
-    best = max(searched.finished, key=lambda trial: (trial.value or 0.0, -trial.number), default=None)
+    best = searched.best
     for trace, trial in zip(figure.data, reported, strict=True):
         stopped, chosen = trial.status != "complete", best is not None and trial.number == best.number
         trace.update(

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from search_spaces import Choices, Dimension, Scalar
 from tausearch.choosing import SearchStudy
-from tausearch.runs import Importance, RunSpec, RunStatus, TrialSummary, importances
+from tausearch.runs import (
+    Constraint,
+    Importance,
+    RunSpec,
+    RunStatus,
+    TrialSummary,
+    best_trial,
+    importances,
+    pareto_front,
+)
 from tausearch.screen import clock, number
 
 if TYPE_CHECKING:
@@ -25,22 +34,24 @@ class Searched:
     """A search whose names and texts are safe in plotly, which reads markup in every text that it draws.
 
     Attributes:
-        spec: The specification; it samples nothing and stops nothing any more.
+        spec: The specification; it samples nothing, stops nothing and is bound by nothing any more.
         trials: Trials that have ended, ordered by number.
         correlations: Task k to the rank correlation, from `runs.rank_correlations`.
+        constraints: What the search's choice must keep.
     """
 
     spec: RunSpec
     trials: list[TrialSummary]
     correlations: Mapping[int, float]
+    constraints: tuple[Constraint, ...] = ()
 
     @classmethod
     def of(cls, status: RunStatus) -> Searched:
         """Return a search as it stands, with every text escaped."""
         space = {escape(name): _escaped_dimension(dimension) for name, dimension in status.spec.space.items()}
-        plain = {"space": space, "algorithm": "random", "scheduler": "none"}
+        plain = {"space": space, "algorithm": "random", "scheduler": "none", "constraints": ()}
         trials = [_escaped_trial(trial) for trial in status.trials if trial.status in ENDED]
-        return cls(status.spec.model_copy(update=plain), trials, status.rank_correlations)
+        return cls(status.spec.model_copy(update=plain), trials, status.rank_correlations, status.spec.constraints)
 
     @cached_property
     def study(self) -> optuna.Study:
@@ -51,6 +62,16 @@ class Searched:
     def finished(self) -> list[TrialSummary]:
         """Trials that finished the last task: those that Optuna calls complete, in its order."""
         return [trial for trial in self.trials if trial.status == "complete" and trial.value is not None]
+
+    @cached_property
+    def best(self) -> TrialSummary | None:
+        """The trial that the search chooses."""
+        return best_trial(self.trials, self.constraints)
+
+    @cached_property
+    def front(self) -> list[TrialSummary]:
+        """See `runs.pareto_front`."""
+        return pareto_front(self.trials, self.spec.metrics)
 
     @cached_property
     def importances(self) -> dict[str, Importance]:

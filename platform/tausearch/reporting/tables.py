@@ -77,6 +77,24 @@ def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
     return Table("chosen configuration", ("hyperparameter", "value", "searched"), tuple(rows), searched)
 
 
+def front_table(status: RunStatus) -> Table:
+    """Return the trials that no other one beats in accuracy, forgetting and time alike; the chosen one is marked."""
+    spec, names = status.spec, status.spec.metrics
+    rows = [
+        (
+            str(trial.number),
+            percent(trial.value),
+            percent(trial.final.get(names.forgetting)),
+            f"{trial.seconds:.1f}",
+            *(number(trial.hyperparameters.get(name)) for name in spec.space),
+        )
+        for trial in status.front
+    ]
+    header = ("trial", f"{names.prefix} accuracy", "forgetting", "seconds", *spec.space)
+    chosen = frozenset(place for place, trial in enumerate(status.front) if trial is status.best)
+    return Table("Pareto front of accuracy, forgetting and time", header, tuple(rows), chosen)
+
+
 def trained_table(spec: RunSpec) -> Table:
     """Return the configuration of a final run."""
     rows = tuple((name, _value(value)) for name, value in spec.fixed.items())

@@ -15,7 +15,7 @@ from tausearch.reporting.plots import Plot, script_json
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
 from tausearch.reporting.tables import Table
-from tausearch.runs import Confirmation, RunDirectory, RunStatus, Score, read_scores, read_status
+from tausearch.runs import Confirmation, RunDirectory, RunStatus, Score, read_scores, read_status, why_nothing_chosen
 from tausearch.screen import clock, percent
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -124,6 +124,8 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
+    if len(status.front) > 1:
+        shown.tables.append(tables.front_table(status))
     searched = Searched.of(status)
     shown.hover = script_json({trial.number: searched.hover(trial) for trial in searched.trials})
     with view.noting(f"plots of {directory.name}"):
@@ -167,6 +169,9 @@ def _facts(status: RunStatus) -> dict[str, str]:
         facts["algorithm"] = f"{spec.algorithm}, seed {spec.seed}{stopping}"
         if status.confirmation is not None:
             facts["confirmed"] = _confirmed(status.confirmation)
+        if spec.constraints:
+            facts["constraints"] = "; ".join(map(str, spec.constraints))
+            facts |= _nothing_chosen(status)
     elif spec.source is not None:
         facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
     facts["protocol"] = (
@@ -183,6 +188,12 @@ def _confirmed(confirmation: Confirmation) -> str:
         return "not yet" if not confirmation.race.over else "no candidate is left"
     error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
     return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {confirmation.spec.rounds} fresh runs"
+
+
+def _nothing_chosen(status: RunStatus) -> dict[str, str]:
+    if status.best is not None:
+        return {}
+    return {"chosen": f"nothing: {why_nothing_chosen(status.trials, status.spec.constraints)}"}
 
 
 def _text(path: Path) -> str:

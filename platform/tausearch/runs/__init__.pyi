@@ -7,8 +7,8 @@ from .confirmations import (
     read_confirmation,
     set_aside_orphans,
 )
+from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creating import Plan, created, new_run
-from .disk import StorageError, nothing_left, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
@@ -20,10 +20,18 @@ from .files import (
     replace_text,
     trial_name,
 )
-from .insight import ENOUGH, Importance, ProtocolChoice, importances, protocol_choices, rank_correlations
-from .lock import driver_lock, is_driven
+from .guarding import StorageError, driver_lock, is_driven, nothing_left, require_space, shortage
+from .insight import (
+    ENOUGH,
+    Importance,
+    ProtocolChoice,
+    importances,
+    pareto_front,
+    protocol_choices,
+    rank_correlations,
+)
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
-from .record import Record
+from .record import Record, row_metrics
 from .results import Conclusion, RunResult, Score, read_scores, summarise, summarise_orders, write_results
 from .spec import (
     ALGORITHMS,
@@ -45,7 +53,6 @@ from .trials import (
     TrialTable,
     all_ended,
     at_rest,
-    best_trial,
     final_value,
     metrics_of,
     ranked,
@@ -60,6 +67,7 @@ __all__ = [
     "Confirmation",
     "ConfirmationDirectory",
     "ConfirmationSpec",
+    "Constraint",
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",
     "ENOUGH",
@@ -94,6 +102,8 @@ __all__ = [
     "created",
     "differences",
     "driver_lock",
+    "eligible",
+    "excesses",
     "final_value",
     "importances",
     "is_driven",
@@ -102,6 +112,7 @@ __all__ = [
     "new_run",
     "nothing_left",
     "open_storage",
+    "pareto_front",
     "protocol_choices",
     "protocol_of",
     "rank_correlations",
@@ -113,11 +124,13 @@ __all__ = [
     "read_trials",
     "replace_text",
     "require_space",
+    "row_metrics",
     "set_aside_orphans",
     "shortage",
     "shown_benchmark",
     "summarise",
     "summarise_orders",
     "trial_name",
+    "why_nothing_chosen",
     "write_results",
 ]

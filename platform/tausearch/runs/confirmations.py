@@ -12,10 +12,11 @@ from typing import Any
 
 from search_spaces.bounds import ROUNDS, SEED
 from tausearch.confirming import Known, Race, Verdict, race, verdict
+from tausearch.runs.constraints import eligible
 from tausearch.runs.files import ConfirmationDirectory, RunDirectory, trial_name
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Role, RunSpec
-from tausearch.runs.trials import TrialSummary, ranked
+from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
 _MOST = int(ROUNDS.high)  # a confirmation's number is that of its trial times this, and its round
@@ -146,10 +147,10 @@ def confirmation_of(
         runs: The confirmations that have started.
 
     Returns:
-        Where it stands; its candidates are the best complete trials so far.
+        Where it stands; its candidates are the best complete trials so far that keep all constraints.
     """
     assert spec.confirm is not None, "of a search that asks for them"
-    candidates = [trial.number for trial in ranked(trials)[: spec.confirm.best]]
+    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.confirm.best]]
     standing = race(candidates, spec.rounds, known_of(spec, runs), spec.resolution)
     return Confirmation(spec, standing, verdict(standing, spec.resolution), tuple(runs))
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tausearch.runs.disk import remove_empty, require_space
 from tausearch.runs.files import RunDirectory, Storage, nearest_folder, open_storage
-from tausearch.runs.lock import driver_lock
+from tausearch.runs.guarding import driver_lock, remove_empty, require_space
 from tausearch.runs.spec import RunSpec, differences, read_spec
 from trainables.errors import InputError
 

@@ -119,6 +119,30 @@ def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) ->
     return ProtocolChoice(tasks, chosen.number, accuracy, value, rank, len(finished))
 
 
+def pareto_front(trials: Sequence[TrialSummary], names: MetricNames) -> list[TrialSummary]:
+    """Return the trials that no other one beats: at least as good in all three and better in one.
+
+    Compared are final accuracy, forgetting, and the seconds of all tasks together.
+
+    Args:
+        trials: The trials of one search.
+        names: The names of the accuracies that the trials report.
+
+    Returns:
+        Of the trials that finished the last task; the most accurate first.
+    """
+    finished = ranked(trials)
+    costs = {
+        trial.number: (-(trial.value or 0.0), trial.final.get(names.forgetting, 0.0), trial.seconds)
+        for trial in finished
+    }
+    return [each for each in finished if not any(_beats(other, costs[each.number]) for other in costs.values())]
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
 def importances(study: optuna.Study) -> dict[str, Importance]:
     """Return how much each searched hyperparameter matters for a trial to be among the best, by PED-ANOVA.
 

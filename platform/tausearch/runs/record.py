@@ -59,9 +59,7 @@ class Record:
         self.texts = texts
         self.about = about
         self.constants = dict(constants or {})
-        accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
-        last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting]
-        self.metrics = [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES)]
+        self.metrics = row_metrics(tasks, names, extra)
 
     def write(self, trial: TrialSummary) -> None:
         """Write all rows of a trial; one without a finished task has a single row, task 0, so that it is seen."""
@@ -159,6 +157,13 @@ def _require_whole(trial: TrialSummary, rows: list[dict[str, Any]], path: Path) 
         raise ValueError(f"status {trial.status!r}, seed {trial.seed!r}")
     if trial.status == "complete" and trial.value is None:
         raise ValueError("is complete without a final accuracy")
+
+
+def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[str]:
+    """Return the metrics that the rows of every trial have, of whatever device; see `Record`."""
+    accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
+    last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting]
+    return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES)]
 
 
 def damaged(path: Path, why: object) -> InputError:

@@ -13,6 +13,7 @@ from search_spaces import Scalar, bounds
 from search_spaces.schema import Dimension, Strict, first_fault
 from search_spaces.text_files import TextFileError
 from search_spaces.yaml_text import read_yaml, yaml_of
+from tausearch.runs.constraints import Constraint
 from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
@@ -83,6 +84,7 @@ class RunSpec(Strict):
         space: The hyperparameters that a search searches, each with its dimension.
         start: The hyperparameters that a search tries first.
         warm_start: The points that it tries next, before the algorithm is asked.
+        constraints: Bounds that a configuration must keep to be chosen.
         confirm: How a search confirms its best trials; None if it does not.
         fixed: The hyperparameters that are not searched; all of them in a final run.
         seeds: The seeds of a final run's trials, one for each class order; empty in a search.
@@ -112,6 +114,7 @@ class RunSpec(Strict):
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}
     warm_start: tuple[KnownPoint, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
     confirm: Confirm | None = None
     fixed: dict[str, Scalar] = {}
     seeds: tuple[Seed, ...] = ()

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tausearch.runs.confirmations import Confirmation, read_confirmation
+from tausearch.runs.constraints import best_trial
 from tausearch.runs.files import RunDirectory, Storage
-from tausearch.runs.insight import rank_correlations
-from tausearch.runs.lock import is_driven
+from tausearch.runs.guarding import is_driven
+from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.record import Record
 from tausearch.runs.results import Score
 from tausearch.runs.spec import RunSpec, read_spec
-from tausearch.runs.trials import STATUSES, TrialSummary, at_rest, best_trial
+from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError
 
 RunState = Literal["running", "finished", "stopped"]
@@ -28,7 +29,8 @@ class RunStatus:
         state: "running" while a process drives it, "finished" when every trial has ended, else "stopped".
         counts: Number of trials by status; `pending` are those that have not ended and do not run.
         trials: All trials that have started.
-        best: The chosen trial: the best finished one, or once it has been confirmed the one that confirmation chose.
+        best: The chosen trial: the best finished one that keeps all constraints, or once it has been confirmed the one
+            that confirmation chose.
         rank_correlations: See `insight.rank_correlations`; of a search.
         note: What a person has noted of it.
         confirmation: How far the confirmation of a search is; None if it asks for none.
@@ -56,12 +58,17 @@ class RunStatus:
         return Score.of(values) if values and self.spec.purpose == "final" else None
 
     @property
+    def front(self) -> list[TrialSummary]:
+        """See `insight.pareto_front`; of a search."""
+        return pareto_front(self.trials, self.spec.metrics) if self.spec.purpose == "search" else []
+
+    @property
     def ended(self) -> int:
         """Number of trials that have ended, in whichever way."""
         return self.spec.trials - self.counts["running"] - self.counts["pending"]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch status NAME --json` prints; with score and note where there are any."""
+        """Return the plain form that `tausearch status NAME --json` prints; what there is not is left out."""
         best = None
         if self.best is not None:
             hyperparameters = self.best.hyperparameters
@@ -75,6 +82,7 @@ class RunStatus:
             "best": best,
             **({"confirmation": self.confirmation.as_dict()} if self.confirmation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
+            **({"constraints": [str(each) for each in self.spec.constraints]} if self.spec.constraints else {}),
             **({"note": self.note} if self.note else {}),
         }
 
@@ -102,14 +110,16 @@ def read_status(directory: RunDirectory) -> RunStatus:
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     ordered = {name: counts[name] for name in order}
-    chosen = chosen_trial(trials, confirmation)
+    chosen = chosen_trial(spec, trials, confirmation)
     return RunStatus(spec, state, ordered, trials, chosen, correlations, directory.note, confirmation)
 
 
-def chosen_trial(trials: Sequence[TrialSummary], confirmation: Confirmation | None) -> TrialSummary | None:
+def chosen_trial(
+    spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None
+) -> TrialSummary | None:
     """Return the trial that a search chooses: the one that confirmation chose, or before that the best so far."""
     if confirmation is None or confirmation.verdict is None:
-        return best_trial(trials)
+        return best_trial(trials, spec.constraints)
     return next(trial for trial in trials if trial.number == confirmation.verdict.chosen)
 
 

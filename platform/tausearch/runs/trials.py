@@ -105,11 +105,3 @@ def ranked(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
     """Return the trials that finished the last task, by final accuracy, the best first; ties go to the earlier."""
     finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
     return sorted(finished, key=lambda trial: (-(trial.value or 0.0), trial.number))
-
-
-def best_trial(trials: Iterable[TrialSummary]) -> TrialSummary | None:
-    """Return the trial with the highest final accuracy; only trials that finished the last task compete.
-
-    Ties go to the earlier trial.
-    """
-    return next(iter(ranked(trials)), None)

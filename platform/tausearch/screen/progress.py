@@ -63,7 +63,7 @@ class ProgressDisplay(LiveDisplay):
         if not self._begun:
             return "starting Ray"
         if self.spec.role == "trial":
-            best = best_trial(self.trials)
+            best = best_trial(self.trials, self.spec.constraints)
             return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
         values = [trial.value for trial in self.trials if trial.value is not None]
         return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"

@@ -19,14 +19,18 @@ from tausearch.runs import (
     TrialSummary,
     best_trial,
     chosen_trial,
+    pareto_front,
     rank_correlations,
     summarise_orders,
+    why_nothing_chosen,
 )
 from tausearch.screen import brief, clock, console, number, percent, tool
 from tausearch.showing.confirmations import confirmed_words, show_confirmation
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.api import FinalResult, SearchResult
+
+_LONGEST_FRONT = 10  # trials that a terminal shows
 
 
 def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
@@ -97,6 +101,9 @@ def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
     if spec.warm_start:
         origins = "; ".join(known.origin for known in spec.warm_start)
         out.print(f"{'warm start':<{indent}}{origins}", soft_wrap=True)
+    if spec.constraints:
+        bounds = "; ".join(map(str, spec.constraints))
+        out.print(f"{'constraint':<{indent}}{bounds}", soft_wrap=True)
 
 
 def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:
@@ -105,7 +112,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     selection = None if result.best is None else result.best.selection
     out.print(trials_table(spec, result.trials, None if selection is None else selection.trial))
     if result.best is None or selection is None:
-        out.print("No trial finished its last task, so there is no best configuration.", style="yellow")
+        out.print(_nothing_chosen(spec, result.trials), style="yellow", soft_wrap=True)
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
@@ -116,6 +123,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
             soft_wrap=True,
         )
     _show_settings(out, spec, 12)
+    _show_front(out, spec, result.trials)
     out.print(f"MLflow      {_pages(spec, storage_option)}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if (result.path / "figures").exists():
@@ -126,11 +134,34 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     _show_errors(out, result.trials)
 
 
+def _nothing_chosen(spec: RunSpec, trials: Sequence[TrialSummary]) -> str:
+    if any(trial.status == "complete" for trial in trials):
+        return f"Nothing is chosen: {why_nothing_chosen(trials, spec.constraints)}."
+    return "No trial finished its last task, so there is no best configuration."
+
+
+def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
+    """Print the trials that no other beats in accuracy, forgetting and seconds alike; nothing of a single trial."""
+    front = pareto_front(trials, spec.metrics)
+    if sum(trial.status == "complete" for trial in trials) < 2:
+        return
+    table = Table(title="Pareto front of accuracy, forgetting and seconds", title_justify="left")
+    for column in ("trial", f"{spec.metrics.prefix} accuracy", "forgetting", "seconds", *spec.space):
+        table.add_column(column, justify="right", no_wrap=True)
+    for trial in front[:_LONGEST_FRONT]:
+        forgotten = percent(trial.final.get(spec.metrics.forgetting))
+        values = (number(trial.hyperparameters.get(name)) for name in spec.space)
+        table.add_row(str(trial.number), percent(trial.value), forgotten, f"{trial.seconds:.1f}", *values)
+    out.print(table)
+    if len(front) > _LONGEST_FRONT:
+        out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
+
+
 def _show_gain(
     out: Console, spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None, indent: int
 ) -> None:
     """Say what the search has gained over the point that it started from, if that finished, and how sure it is."""
-    best = chosen_trial(trials, confirmation)
+    best = chosen_trial(spec, trials, confirmation)
     starts = [each for each in trials if all(each.hyperparameters.get(k) == v for k, v in spec.start.items())]
     start = best_trial(starts) if spec.start else None
     if best is not None and start is not None:
@@ -252,6 +283,9 @@ def show_status(found: RunStatus) -> None:
     _show_settings(out, found.spec, 14)
     if found.spec.purpose == "search":
         _show_gain(out, found.spec, found.trials, found.confirmation, 14)
+        if found.best is None and found.counts["complete"]:
+            out.print(_nothing_chosen(found.spec, found.trials), style="yellow", soft_wrap=True)
+        _show_front(out, found.spec, found.trials)
         _show_trust(out, found.spec, found.trials, found.rank_correlations)
     _show_errors(out, found.trials)
 

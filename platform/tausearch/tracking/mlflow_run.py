@@ -158,7 +158,7 @@ class MlflowRun:
         else:
             names = {RUN_TAG: self.spec.run_name, ID_TAG: self.spec.id}
             kind = {"method": self.spec.method, "kind": self.spec.purpose}
-            tags = {**kind, **names, **self._origin(), **self._known(), **provenance(self.spec)}
+            tags = {**kind, **names, **self._origin(), **self._known(), **self._bounds(), **provenance(self.spec)}
             parent = self._client.create_run(self._experiment, run_name=self.spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):
             self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
@@ -178,6 +178,11 @@ class MlflowRun:
         """Return the tag that says from where a search knew its first points."""
         origins = [known.origin for known in self.spec.warm_start]
         return {"warm_start": "; ".join(origins)} if origins else {}
+
+    def _bounds(self) -> dict[str, str]:
+        """Return the tag that says which bounds a search's choice must keep."""
+        bounds = "; ".join(map(str, self.spec.constraints))
+        return {"constraints": bounds} if bounds else {}
 
     def _find_nested(self) -> dict[int, _Nested]:
         runs: dict[int, Any] = {}

@@ -52,6 +52,7 @@ def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
     [
         ("[ita-lora, finetune]", "[ita-lroa]", "digits/ita-lroa: .*'ita-lroa'"),
         ("algorithm: random", "algorithm: tpu", "digits/ita-lora: unknown algorithm 'tpu'; allowed: tpe"),
+        ("algorithm: random", "constraint: ['forgeting <= 5']", "digits/ita-lora: --constraint .*: unknown metric"),
         ("algorithm: random", "algorithm: grid", "digits/ita-lora: --trials 999: the grid has"),
         ("algorithm: random", "set: {{lr: -1}}", "digits/ita-lora: --set lr=-1"),
         ("algorithm: random", "set: {{rate: 1}}", "digits/ita-lora: --set rate=1: unknown hyperparameter 'rate'"),

@@ -21,7 +21,8 @@ from tests.tausearch.reporting.runs import add_compositions, finished, make_fina
 from trainables.errors import InputError
 
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>&amp;\'</title>'
-PLOTS = ["History", "Task by task", "Importances", "The two that matter most", "Early stopping's trust", "alpha", "lr"]
+PLOTS = ["History", "Task by task", "What accuracy costs", "Importances", "The two that matter most"]
+PLOTS += ["Early stopping's trust", "alpha", "lr"]
 
 
 class Page(HTMLParser):
@@ -166,7 +167,7 @@ def test_texts_stay_texts(storage: Storage, tmp_path: Path) -> None:
     write(spec, directory, trials)
     directory.best_file.write_text(f"# {HOSTILE}\n", encoding="utf-8")
     page = report([ReportCell(HOSTILE, HOSTILE, directory, None, HOSTILE)], tmp_path)
-    assert "cannot be" not in page.text and len(page.plots) == 8
+    assert "cannot be" not in page.text and len(page.plots) == 9
     assert page.count("img") == 0 and page.count("script") == len(page.plots) + 1
     assert all(had["type"] == "application/json" for name, had in page.tags if name == "script")
     assert page.text.count(HOSTILE) > 8

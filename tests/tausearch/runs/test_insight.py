@@ -93,7 +93,8 @@ def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> N
     mattered = importances(SearchStudy(spec, trials).optuna)
     stopped = make_trial(5, tasks=2, status="pruned")  # is marked at the edge
     files = draw_search([*trials, stopped], spec.space, mattered, rank_correlations(trials, 3, VALIDATION), tmp_path)
-    assert [file.name for file in files] == ["history.png", "slices.png", "importances.png", "early_accuracy.png"]
+    names = ["history", "slices", "pareto_front", "importances", "early_accuracy"]
+    assert [file.name for file in files] == [f"{name}.png" for name in names]
     for file in files:
         with Image.open(file) as image:
             assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5

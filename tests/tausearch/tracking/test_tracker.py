@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tausearch.runs import Conclusion, KnownPoint, RunSpec, TrialSummary, TrialTable, open_storage
+from tausearch.runs import Conclusion, Constraint, KnownPoint, RunSpec, TrialSummary, TrialTable, open_storage
 from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
@@ -131,6 +131,18 @@ def test_a_search_says_from_where_it_knew_its_first_points(spec: RunSpec, tmp_pa
         **dict.fromkeys(("cold", "cold/trial-0", "warm/trial-0")),
         "warm": "the paper on cub200; mine.yaml",
     }
+
+
+def test_a_search_says_which_bounds_its_choice_must_keep(spec: RunSpec, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    bounds = tuple(Constraint(metric=m, relation="<=", bound=5) for m in ("val/forgetting", "seconds"))
+    for name, constraints in (("free", ()), ("bound", bounds)):
+        changed = spec.model_copy(update={"name": name, "id": name, "constraints": constraints})
+        Tracker(changed, TrialTable(), storage).close("FINISHED", Conclusion())
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
+    tags = {run.info.run_name: run.data.tags.get("constraints") for run in runs}
+    assert tags == {"free": None, "bound": "val/forgetting <= 5; seconds <= 5"}
 
 
 def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: RunSpec, tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""Make a recorded table: every configuration runs on each validation split as a trial of a search, then as final runs.
+
+Configurations are those of a random search that starts from what the paper chose; each runs by the trial's own code, in
+one of as many processes as there are cores, with the store that trials share. What has been run lies in records below
+the work folder and is not run again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.choosing.tables import FOLDER, ConfigurationTable, write_table
+from tausearch.api import SearchRequest, plan_search
+from tausearch.choosing import OptunaSource, points_ahead
+from tausearch.runs import Record, RunSpec, TrialSummary, final_value
+from trainables.config import Purpose, TrialConfig
+from trainables.errors import DivergedError
+from trainables.metrics import names_of
+from trainables.trial import build_sequence
+
+SPLITS, TEST_SEEDS = (0, 1, 2), (0,)
+BLOCK = 16  # configurations that run everywhere before the next ones begin, so that an unfinished table has whole ones
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A table to make.
+
+    Attributes:
+        benchmark: Name.
+        method: Name.
+        configurations: How many random ones, beside the start and what the paper chose.
+        splits: Seeds of the validation splits, and of the trials on them.
+        test_seeds: Seeds of the final runs.
+        work: Folder for records and store.
+    """
+
+    benchmark: str
+    method: str
+    configurations: int
+    splits: tuple[int, ...]
+    test_seeds: tuple[int, ...]
+    work: Path
+
+    @property
+    def runs(self) -> list[tuple[Purpose, int]]:
+        """Purpose and seed of all runs of a configuration."""
+        return [*(("search", seed) for seed in self.splits), *(("final", seed) for seed in self.test_seeds)]
+
+    def record(self, purpose: Purpose, seed: int, tasks: int = 0) -> Record:
+        """Return the record of all runs of one kind."""
+        folder = self.work / f"{self.benchmark}-{self.method}" / f"{purpose}-{seed}"
+        return Record(folder, tasks=tasks, names=names_of(purpose))
+
+
+def make_table(wanted: Wanted, cores: int) -> Path:
+    """Run what has not been run, and write the table of all configurations whose runs are done.
+
+    Args:
+        wanted: The table.
+        cores: Number of processes.
+
+    Returns:
+        The file.
+    """
+    spec = _spec(wanted)
+    left = list(_left(wanted, spec))
+    print(f"{len(left)} of {spec.trials * len(wanted.runs)} runs are left", flush=True)
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_run, config): config for config in left}
+        for count, done in enumerate(as_completed(running), start=1):
+            config, trial = running[done], done.result()
+            wanted.record(config.purpose, config.seed, spec.steps).write(trial)
+            if count % 20 == 0 or count == len(left):
+                print(f"{count}/{len(left)}: configuration {trial.number} {trial.status} {trial.value}", flush=True)
+    return collect(wanted)
+
+
+def collect(wanted: Wanted) -> Path:
+    """Write the table of all configurations whose runs are all done; returns the file."""
+    spec = _spec(wanted)
+    found = {key: {run.number: run for run in wanted.record(*key).trials()} for key in wanted.runs}
+    whole = set.intersection(*(set(runs) for runs in found.values()))
+    runs = {key: {number: runs[number] for number in sorted(whole)} for key, runs in found.items()}
+    path = FOLDER / f"{wanted.benchmark}-{wanted.method}.parquet"
+    write_table(path, ConfigurationTable(spec.model_copy(update={"trials": len(whole)}), runs))
+    return path
+
+
+def _spec(wanted: Wanted) -> RunSpec:
+    """Return the search whose trials are the configurations."""
+    request = SearchRequest(
+        wanted.benchmark, wanted.method, algorithm="random", warm_start=["paper"], storage=wanted.work
+    )
+    spec = plan_search(request).spec
+    trials = len(points_ahead(spec)) + wanted.configurations
+    return spec.model_copy(update={"name": f"{wanted.benchmark}-{wanted.method}", "trials": trials})
+
+
+def _left(wanted: Wanted, spec: RunSpec) -> Iterator[TrialConfig]:
+    """Yield what has not been run, block by block; within a block a process keeps its images in memory."""
+    source, points = OptunaSource(spec), []
+    while (suggestion := source.next()) is not None:
+        points.append(suggestion)
+    done = {key: {run.number for run in wanted.record(*key).trials()} for key in wanted.runs}
+    for first in range(0, len(points), BLOCK):
+        for purpose, seed in wanted.runs:
+            for number, point in points[first : first + BLOCK]:
+                if number not in done[purpose, seed]:
+                    yield _config(spec, number, point, purpose, seed, wanted.work / "store")
+
+
+def _config(
+    spec: RunSpec, number: int, point: dict[str, float | int | str | bool], purpose: Purpose, seed: int, store: Path
+) -> TrialConfig:
+    protocol = spec.protocol.model_copy(update={"split_seed": seed})
+    own = spec.model_copy(update={"seed": seed, "protocol": protocol})
+    return replace(own.trial(number, point, store=store), purpose=purpose)
+
+
+def _run(config: TrialConfig) -> TrialSummary:
+    """Run a trial to its end, in this process."""
+    sequence = build_sequence(config)
+    run = TrialSummary(config.trial, config.seed, "complete", dict(config.hyperparameters))
+    try:
+        while not sequence.finished:
+            run.rows.append(sequence.run_next_task())
+        run.value = final_value(run.rows[-1])
+    except DivergedError as error:
+        run.status, run.error = "diverged", str(error)
+    finally:
+        sequence.close()
+    return run
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))

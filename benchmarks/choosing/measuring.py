@@ -1,0 +1,143 @@
+"""What each way to choose is worth: the test accuracy of what it chooses, over many searches at the same price."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.choosing.making import cores
+from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
+from benchmarks.choosing.tables import ConfigurationTable, tables
+
+PRICES = (12, 24)  # trials that are not stopped
+RESAMPLES = 50  # tables drawn with replacement
+SEARCHES = {"tpe": 10, "random": 10, "gp": 2}  # on each of them; a Gaussian process takes seconds for one
+SEARCHED = (
+    *(Search(a, s, w) for w in (False, True) for a in ("random", "tpe") for s in ("none", "asha", "median")),  # type: ignore[arg-type]
+    *(Search("gp", "none", w) for w in (False, True)),
+)
+BASELINE = Search("random")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over searches with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> Estimate:
+        """Estimate the mean of something measured in searches on resampled tables.
+
+        The interval is the bootstrap's with a standard error: 1.96 standard deviations of the mean over the resampled
+        tables. As few searches run on each table, it holds their chance, too, and is rather too wide.
+
+        Args:
+            values: A value per resampled table and search on it, (resamples, searches).
+
+        Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 6 and 12.
+        """
+        means = values.mean(axis=1)
+        half = 1.96 * float(means.std(ddof=1))
+        return cls(float(means.mean()), float(means.mean()) - half, float(means.mean()) + half)
+
+    def text(self, sign: str = "") -> str:
+        """Return `90.1 (89.8 to 90.4)`."""
+        return f"{self.mean:{sign}.2f} ({self.low:{sign}.2f} to {self.high:{sign}.2f})"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the interval leaves zero out."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a way to choose has come to, at a price.
+
+    Attributes:
+        search: The search.
+        confirm: Whether its best trials were confirmed.
+        price: Trials that are not stopped, for which all its trials and confirmations are had.
+        accuracy: Test accuracy of what is chosen, percent.
+        gain: What that is more than by random search, unconfirmed, in the same draws at the same price.
+        searches: Number of searches.
+    """
+
+    search: Search
+    confirm: bool
+    price: int
+    accuracy: Estimate
+    gain: Estimate
+    searches: int
+
+    @property
+    def label(self) -> str:
+        """What it is called: `tpe, asha, paper first, confirmed`."""
+        parts = [self.search.algorithm, *([self.search.scheduler] if self.search.scheduler != "none" else [])]
+        return ", ".join([*parts, *["paper first"] * self.search.warm, *["confirmed"] * self.confirm])
+
+
+def outcomes(table: ConfigurationTable, resamples: int = RESAMPLES, prices: Sequence[int] = PRICES) -> list[Outcome]:
+    """Measure every way to choose on a table; the best price comes last."""
+    draws = draws_of(table, resamples, max(SEARCHES.values()))
+    ways = list(itertools.product(SEARCHED, prices, (False, True)))
+    with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
+        jobs = [(search, draw, prices) for search in SEARCHED for row in draws for draw in row[: _count(search)]]
+        found = iter(pool.map(_measured, jobs, chunksize=16))
+        tested = {s: np.array([[next(found) for _ in row[: _count(s)]] for row in draws]) for s in SEARCHED}
+    return [_outcome(tested, search, prices.index(price), confirm, price) for search, price, confirm in ways]
+
+
+def _count(search: Search) -> int:
+    return SEARCHES[search.algorithm]
+
+
+def _measured(job: tuple[Search, Draw, Sequence[int]]) -> list[list[float]]:
+    """Return the test accuracy of what one search chooses, for each price, unconfirmed and confirmed."""
+    search, draw, prices = job
+    steps = draw.table.spec.steps
+    found = replayed(search, draw, max(prices) * steps)
+    picked = [[chosen(draw, found, price * steps, confirm) for confirm in (False, True)] for price in prices]
+    return [[0.0 if number is None else draw.table.test[number] for number in pair] for pair in picked]
+
+
+def _outcome(
+    tested: dict[Search, NDArray[np.float64]], search: Search, place: int, confirm: bool, price: int
+) -> Outcome:
+    own = tested[search][:, :, place, int(confirm)]
+    baseline = tested[BASELINE][:, : own.shape[1], place, 0]
+    return Outcome(search, confirm, price, Estimate.of(own), Estimate.of(own - baseline), own.size)
+
+
+def best_test(table: ConfigurationTable) -> float:
+    """Return the highest test accuracy of a table: that of the luckiest of its best configurations, so rather high."""
+    return max(table.test.values())
+
+
+def _rows() -> Iterator[dict[str, Any]]:
+    for table in tables():
+        for each in sorted(outcomes(table), key=lambda each: (each.price, -each.accuracy.mean)):
+            yield {
+                "benchmark": table.spec.benchmark,
+                "configurations": len(table.test),
+                "price": each.price,
+                "way": each.label,
+                "test accuracy": each.accuracy.text(),
+                "regret": best_test(table) - each.accuracy.mean,
+                "more than random": each.gain.text("+"),
+            }
+
+
+def run() -> list[dict[str, Any]]:
+    """Replay every way to choose on all tables that there are."""
+    return list(_rows()) or [{"tables": "none yet; `python -m benchmarks.choosing table digits` records one"}]

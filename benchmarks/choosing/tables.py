@@ -1,0 +1,106 @@
+"""A recorded table: configurations of a method, each run on several validation splits and tested; one Parquet file.
+
+A row is a task of a run. `purpose` says whether the run was validated ("search") or tested ("final"), `seed` is that of
+the trial and of its validation split. The specification of the search that the configurations are from stands in the
+file's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tausearch.runs import RunSpec, TrialSummary
+from trainables.config import Purpose
+
+FOLDER = Path(__file__).parent / "tables"
+_SPEC = b"tausearch.spec"
+_ABOUT = ("purpose", "trial", "seed", "status", "hyperparameters")
+
+
+@dataclass(frozen=True)
+class ConfigurationTable:
+    """Configurations and all runs of each.
+
+    Attributes:
+        spec: The search whose trials the configurations are, in order: the start, what the paper chose, random ones.
+        runs: Purpose and seed to the runs by the number of their configuration; all have the same numbers.
+    """
+
+    spec: RunSpec
+    runs: dict[tuple[Purpose, int], dict[int, TrialSummary]]
+
+    @cached_property
+    def splits(self) -> list[int]:
+        """Seeds of the validation splits."""
+        return sorted(seed for purpose, seed in self.runs if purpose == "search")
+
+    @cached_property
+    def test(self) -> dict[int, float]:
+        """Configuration to its test accuracy, percent, the mean over its final runs; 0 where one diverged."""
+        finals = [runs for (purpose, _), runs in self.runs.items() if purpose == "final"]
+        return {number: sum(runs[number].value or 0.0 for runs in finals) / len(finals) for number in finals[0]}
+
+    def validated(self, split: int, numbers: Iterable[int]) -> list[TrialSummary]:
+        """Return the runs of some configurations on a validation split."""
+        return [self.runs["search", split][number] for number in sorted(numbers)]
+
+
+def write_table(path: Path, table: ConfigurationTable) -> None:
+    """Write a table to a Parquet file."""
+    rows = [row for (purpose, _), runs in table.runs.items() for run in runs.values() for row in _rows(purpose, run)]
+    content = pa.Table.from_pylist(rows, schema=_schema(rows))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {_SPEC: table.spec.model_dump_json().encode()}
+    pq.write_table(content.replace_schema_metadata(metadata), path, compression="zstd", compression_level=19)
+
+
+def read_table(path: Path) -> ConfigurationTable:
+    """Read a table from its Parquet file."""
+    content = pq.read_table(path)
+    spec = RunSpec.model_validate_json(content.schema.metadata[_SPEC])
+    runs: dict[tuple[Purpose, int], dict[int, TrialSummary]] = {}
+    for (purpose, seed, number), rows in groupby(content.to_pylist(), lambda row: _key(row)):
+        runs.setdefault((purpose, seed), {})[number] = _summary(list(rows), spec)
+    return ConfigurationTable(spec, runs)
+
+
+def tables() -> Iterator[ConfigurationTable]:
+    """Yield all tables that there are, ordered by name."""
+    for path in sorted(FOLDER.glob("*.parquet")):
+        yield read_table(path)
+
+
+def _key(row: dict[str, Any]) -> tuple[Purpose, int, int]:
+    return row["purpose"], row["seed"], row["trial"]
+
+
+def _rows(purpose: Purpose, run: TrialSummary) -> Iterator[dict[str, Any]]:
+    hyperparameters = json.dumps(run.hyperparameters)
+    about = dict(zip(_ABOUT, (purpose, run.number, run.seed, run.status, hyperparameters), strict=True))
+    for row in run.rows or [{"task": 0.0}]:  # one that diverged in its first task
+        yield {**about, **row}
+
+
+def _schema(rows: list[dict[str, Any]]) -> pa.Schema:
+    kinds = {"trial": pa.int32(), "seed": pa.int32()}
+    metrics = dict.fromkeys(name for row in rows for name in row if name not in _ABOUT)
+    return pa.schema(
+        [*((name, kinds.get(name, pa.string())) for name in _ABOUT), *((name, pa.float64()) for name in metrics)]
+    )
+
+
+def _summary(rows: list[dict[str, Any]], spec: RunSpec) -> TrialSummary:
+    first = rows[0]
+    done = [{k: v for k, v in row.items() if k not in _ABOUT and v is not None} for row in rows if row["task"]]
+    value = next((row[name] for row in done[-1:] for name in row if name.endswith("/final_accuracy")), None)
+    hyperparameters = json.loads(first["hyperparameters"])
+    return TrialSummary(first["trial"], first["seed"], first["status"], hyperparameters, done, value)

@@ -1,0 +1,144 @@
+"""Bounds that a configuration must keep to be chosen (`--constraint`), and what can be chosen that keeps them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import FiniteFloat, model_serializer, model_validator
+
+from search_spaces.schema import Strict
+from search_spaces.text_files import shown
+from tausearch.runs.trials import TrialSummary, ranked
+from trainables.errors import InputError
+from trainables.metrics import VALIDATION
+
+SECONDS = "seconds"  # the time of all stages of all tasks, which no row has
+_LONGEST = 200  # characters
+_FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
+
+
+class Constraint(Strict):
+    """A bound on a metric, written `val/forgetting <= 5`.
+
+    Attributes:
+        metric: The metric's name in the rows of a trial, or "seconds" for the time of the whole trial.
+        relation: On which side of the bound its values must lie.
+        bound: The bound, in the metric's unit; it is allowed itself.
+    """
+
+    metric: str
+    relation: Literal["<=", ">="]
+    bound: FiniteFloat
+
+    @classmethod
+    def parse(cls, text: str, metrics: Collection[str]) -> Constraint:
+        """Read a constraint.
+
+        Args:
+            text: What was given; the metric's `val/` can be left out.
+            metrics: Names of the metrics that there are.
+
+        Returns:
+            The constraint, on the metric under its full name.
+
+        Raises:
+            InputError: If it is no constraint, or there is no such metric.
+        """
+        found = _FORM.fullmatch(str(text)[:_LONGEST])
+        if found is None or len(str(text)) > _LONGEST:
+            form = "METRIC <= NUMBER or METRIC >= NUMBER, such as 'forgetting <= 5'"
+            raise InputError(f"--constraint must be {form}, got {shown(str(text))}")
+        names = {name.removeprefix(f"{VALIDATION.prefix}/"): name for name in [*metrics, SECONDS]}
+        metric = names.get(found[1].removeprefix(f"{VALIDATION.prefix}/"))
+        if metric is None:
+            raise InputError(f"--constraint {text}: unknown metric {found[1]!r}; allowed: {', '.join(names)}")
+        if abs(float(found[3])) == float("inf"):
+            raise InputError(f"--constraint {text}: the number is too large")
+        return cls.model_validate({"metric": metric, "relation": found[2], "bound": float(found[3])})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        """Read the text that stands in files; the metric was looked at when it was given."""
+        if not isinstance(value, str):
+            return value
+        found = _FORM.fullmatch(value)
+        if found is None:
+            raise ValueError("must be METRIC <= NUMBER or METRIC >= NUMBER")
+        return {"metric": found[1], "relation": found[2], "bound": float(found[3])}
+
+    @model_serializer
+    def __str__(self) -> str:
+        """Return `val/forgetting <= 5`."""
+        return f"{self.metric} {self.relation} {self.bound:.12g}"
+
+    def worst(self, trial: TrialSummary) -> float | None:
+        """Return the value that lies deepest on the wrong side, or nearest to it, of all rows that have the metric.
+
+        None if none has it: it is measured after the last task alone, and the trial has not come so far.
+        """
+        if self.metric == SECONDS:
+            return trial.seconds
+        values = [row[self.metric] for row in trial.rows if self.metric in row]
+        return None if not values else max(values) if self.relation == "<=" else min(values)
+
+    def excess(self, trial: TrialSummary) -> float | None:
+        """Return by how much a trial goes beyond the bound, 0 or less if it keeps it; None if that is not known."""
+        worst = self.worst(trial)
+        if worst is None:
+            return None
+        return worst - self.bound if self.relation == "<=" else self.bound - worst
+
+
+def keeps(trial: TrialSummary, constraints: Iterable[Constraint]) -> bool:
+    """Whether a trial is known to keep all constraints."""
+    return all((excess := each.excess(trial)) is not None and excess <= 0 for each in constraints)
+
+
+def eligible(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> list[TrialSummary]:
+    """Return the trials that can be chosen, the best first: they finished the last task and keep all constraints."""
+    return [trial for trial in ranked(trials) if keeps(trial, constraints)]
+
+
+def best_trial(trials: Iterable[TrialSummary], constraints: Sequence[Constraint] = ()) -> TrialSummary | None:
+    """Return the trial with the highest final accuracy of those that finished the last task and keep all constraints.
+
+    Ties go to the earlier trial.
+    """
+    return next(iter(eligible(trials, constraints)), None)
+
+
+def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:
+    """Return by how much a trial goes beyond each constraint, as Optuna wants it: 0 where that is not known."""
+    return {str(each): each.excess(trial) or 0.0 for each in constraints}
+
+
+def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> str:
+    """Say why a search has chosen nothing: no trial has finished, or those that have go beyond a constraint.
+
+    Returns:
+        A line that names the nearest trial, too: of those that break the fewest constraints the one that goes beyond
+        them the least, as a share of the bounds.
+    """
+    finished = ranked(trials)
+    if not finished:
+        return "has no finished trial yet"
+    nearest = min(finished, key=lambda trial: _distance(trial, constraints))
+    broken = [each for each in constraints if not keeps(nearest, [each])]
+    got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in broken)
+    asked = ", ".join(map(str, constraints))
+    return (
+        f"none of {len(finished)} finished trials keeps {asked};"
+        f" the nearest is trial {nearest.number} ({nearest.value:.2f} %) with {got}"
+    )
+
+
+def _distance(trial: TrialSummary, constraints: Iterable[Constraint]) -> tuple[int, float]:
+    broken = [each for each in constraints if not keeps(trial, [each])]
+    return len(broken), sum((each.excess(trial) or 0.0) / max(1.0, abs(each.bound)) for each in broken)
+
+
+def _value(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"

@@ -1,0 +1,198 @@
+"""The benchmark of choosing: tables that come back whole, draws, prices, confirmations and intervals, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.choosing.making import Wanted, _left, _run, _spec
+from benchmarks.choosing.measuring import Estimate, outcomes
+from benchmarks.choosing.page import PAGE, as_text, draw
+from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
+from benchmarks.choosing.tables import ConfigurationTable, read_table, write_table
+from benchmarks.results.page import replaced
+from tausearch.runs import KnownPoint, RunSpec, TrialSummary
+from tests.support.trials import FIXED, make_trial, search_spec
+
+STEPS = 5
+KNOWN = 2  # the start, and one point that the paper chose
+
+
+def spec() -> RunSpec:
+    base = search_spec()
+    known = (KnownPoint(origin="the paper", point={"alpha": 3.0, "lr": 0.03}),)
+    protocol = base.protocol.model_copy(update={"tasks": STEPS})
+    changes = {"steps": STEPS, "protocol": protocol, "algorithm": "random", "warm_start": known, "trials": 30}
+    return base.model_copy(update=changes)
+
+
+def a_run(number: int, seed: int, value: float, prefix: str = "val") -> TrialSummary:
+    """Average accuracy falls by one with every task."""
+    generator = np.random.default_rng(number)
+    point = {"alpha": 1.0, "lr": 0.01} if number == 0 else {"alpha": 3.0, "lr": 0.03} if number == 1 else None
+    point = point or {"alpha": 10 ** generator.uniform(-1, 1), "lr": 10 ** generator.uniform(-3, -1)}
+    made = make_trial(number, tasks=STEPS, hyperparameters={**point, **FIXED})
+    rows = [
+        {"task": float(t), f"{prefix}/average_accuracy": value + STEPS - t, "seconds/training": 1.0}
+        for t in range(1, STEPS + 1)
+    ]
+    rows[-1][f"{prefix}/final_accuracy"] = value
+    return TrialSummary(number, seed, "complete", made.hyperparameters, rows, value)
+
+
+def quality(number: int) -> float:
+    return 60.0 + number
+
+
+def table(noise: float = 0.0, count: int = 30) -> ConfigurationTable:
+    """Later configurations are better; validation adds noise of its own on each split, the test none."""
+    off = np.random.default_rng(0).normal(0, noise or 1e-9, (3, count))
+    runs = {("search", s): {n: a_run(n, s, quality(n) + off[s, n]) for n in range(count)} for s in range(3)}
+    runs["final", 0] = {n: a_run(n, 0, quality(n), "test") for n in range(count)}
+    return ConfigurationTable(spec(), runs)  # type: ignore[arg-type]
+
+
+class TestTables:
+    def test_a_table_comes_back_as_it_was_written(self, tmp_path: Path) -> None:
+        made = table(noise=1.0)
+        diverged = TrialSummary(4, 1, "diverged", made.runs["search", 1][4].hyperparameters, [], None)
+        made.runs["search", 1][4] = diverged
+        write_table(tmp_path / "t.parquet", made)
+        back = read_table(tmp_path / "t.parquet")
+        assert back.spec == made.spec and back.runs == made.runs and back.splits == [0, 1, 2]
+        assert back.test == {number: quality(number) for number in range(30)}
+
+    def test_a_final_run_that_diverged_is_worth_nothing(self) -> None:
+        made = table()
+        made.runs["final", 1] = {n: a_run(n, 1, 50.0, "test") for n in range(30)}
+        made.runs["final", 1][3].value = None
+        assert made.test[2] == (62 + 50) / 2 and made.test[3] == 63 / 2
+
+    def test_two_hundred_configurations_stay_below_two_megabytes(self, tmp_path: Path) -> None:
+        write_table(tmp_path / "t.parquet", table(noise=1.0, count=210))
+        assert (tmp_path / "t.parquet").stat().st_size < 2e6
+
+
+class TestMaking:
+    def wanted(self, work: Path) -> Wanted:
+        return Wanted("digits", "ita-lora", 20, (0, 1), (0,), work)
+
+    def test_every_configuration_runs_on_every_split_and_is_tested(self, tmp_path: Path) -> None:
+        wanted = self.wanted(tmp_path)
+        made = _spec(wanted)
+        left = list(_left(wanted, made))
+        runs = [(each.trial, each.purpose, each.seed, each.split_seed) for each in left]
+        assert len(set(runs)) == len(runs) == 3 * made.trials and made.trials == 20 + 1 + len(made.warm_start)
+        assert {each[1:] for each in runs} == {("search", 0, 0), ("search", 1, 1), ("final", 0, 0)}
+        points = {each.trial: each.hyperparameters for each in left}
+        assert all(each.hyperparameters == points[each.trial] for each in left)
+        assert points[0] == {**made.fixed, **made.start} and len(made.warm_start) > 2
+        assert [points[k + 1] for k in range(len(made.warm_start))] == [
+            {**made.fixed, **known.point} for known in made.warm_start
+        ]
+
+    def test_what_has_run_does_not_run_again_and_more_change_none(self, tmp_path: Path) -> None:
+        wanted = self.wanted(tmp_path)
+        made = _spec(wanted)
+        first = list(_left(wanted, made))
+        config = first[3]
+        run = TrialSummary(config.trial, config.seed, "diverged", config.hyperparameters)
+        wanted.record(config.purpose, config.seed, made.steps).write(run)
+        assert list(_left(wanted, made)) == [each for each in first if each is not config]
+        more = Wanted("digits", "ita-lora", 25, (0, 1), (0,), tmp_path)
+        points = {each.trial: each.hyperparameters for each in _left(more, _spec(more))}
+        assert all(points[each.trial] == each.hyperparameters for each in first)
+
+    @pytest.mark.timeout(120)
+    def test_a_run_is_a_trial_of_the_product(self, tmp_path: Path) -> None:
+        wanted = Wanted("digits", "finetune", 1, (0,), (0,), tmp_path)
+        config = next(_left(wanted, _spec(wanted)))
+        run = _run(config)
+        assert run.status == "complete" and len(run.rows) == 5
+        assert run.value == run.rows[-1]["val/final_accuracy"] and not any("test/" in name for name in run.rows[-1])
+
+
+class TestChoosing:
+    def one(self, noise: float = 0.0, split: int = 0) -> Draw:
+        return Draw(table(noise), tuple(range(30)), split, seed=0)
+
+    @pytest.mark.parametrize("scheduler", ["none", "asha", "median"])
+    @pytest.mark.parametrize("tasks", [20, 40])
+    def test_a_search_pays_for_every_task(self, scheduler: str, tasks: int) -> None:
+        drawn = self.one()
+        found = replayed(Search("random", scheduler), drawn, tasks)  # type: ignore[arg-type]
+        spent, finished = 0, []
+        for number, (status, cost) in zip(found.tried, found.ends, strict=True):
+            spent += cost
+            if spent <= tasks and status == "complete":
+                finished.append(number)
+        assert spent >= tasks and chosen(drawn, found, tasks, confirm=False) == max(finished, key=quality)
+        if scheduler != "none":
+            assert len(found.tried) > tasks / STEPS and found.stopped
+
+    def test_what_the_paper_chose_comes_second(self) -> None:
+        found = [replayed(Search("random", warm=warm), self.one(), 20).tried for warm in (True, False)]
+        assert found[0][:2] == (0, 1) and found[1][0] == 0 and found[1][1] != 1
+
+    def test_a_confirmation_is_paid_for_and_looks_at_other_splits(self) -> None:
+        drawn = self.one(noise=3.0, split=1)
+        found = replayed(Search("random"), drawn, 60)
+        searched = drawn.table.runs["search", 1]
+        best = sorted(found.tried[:6], key=lambda n: -(searched[n].value or 0))[:3]  # of 12 trials' price, 6 confirm
+        means = {n: np.mean([drawn.table.runs["search", s][n].value for s in (0, 2)]) for n in best}
+        assert chosen(drawn, found, 60, confirm=True) == max(means, key=means.__getitem__)
+        assert chosen(drawn, found, 30, confirm=True) is None  # nothing is left for the search
+
+    def test_ties_go_to_the_earlier(self) -> None:
+        drawn = self.one()
+        for run in drawn.table.runs["search", 0].values():
+            run.value = 50.0
+        found = replayed(Search("random"), drawn, 30)
+        assert chosen(drawn, found, 30, confirm=False) == found.tried[0]
+
+
+class TestDraws:
+    def test_tables_are_drawn_with_replacement_and_keep_what_is_known(self) -> None:
+        rows = draws_of(table(), resamples=30, searches=2)
+        assert all(drawn.numbers[:KNOWN] == (0, 1) for row in rows for drawn in row)
+        shares = [len(row[0].numbers[KNOWN:]) / 28 for row in rows]
+        assert np.mean(shares) == pytest.approx(1 - np.exp(-1), abs=0.05)
+        assert {drawn.split for row in rows for drawn in row} == {0, 1, 2}
+        seeds = [drawn.seed for row in rows for drawn in row]
+        assert len(set(seeds)) == len(seeds) and all(row[0].numbers == row[1].numbers for row in rows)
+
+    def test_the_same_draws_come_again_however_many_there_are(self) -> None:
+        few, many = draws_of(table(), 2, 2), draws_of(table(), 4, 2)
+        assert [[(d.numbers, d.split) for d in row] for row in few] == [
+            [(d.numbers, d.split) for d in row] for row in many[:2]
+        ]
+
+
+def test_an_interval_is_that_of_the_mean_over_tables() -> None:
+    values = np.random.default_rng(1).normal(3, 2, (4000, 4))
+    found = Estimate.of(values)
+    assert found.mean == pytest.approx(3, abs=0.1)
+    assert found.high - found.mean == pytest.approx(1.96 * 2 / 2, rel=0.05)
+    assert not Estimate.of(np.array([[-1.0], [1.0]])).is_settled and Estimate.of(np.array([[1.0], [1.1]])).is_settled
+
+
+@pytest.mark.timeout(300)
+def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise whoever tries more finds better; the baseline gains nothing over itself."""
+    searched = (Search("random"), Search("random", "asha", warm=True))
+    monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHED", searched)
+    monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHES", {"random": 4})
+    monkeypatch.setattr("benchmarks.choosing.measuring.cores", lambda: 1)
+    found = outcomes(table(), resamples=6, prices=(8, 12))
+    by_name = {(each.label, each.price): each for each in found}
+    assert len(by_name) == 8 and all(each.searches == 24 for each in found)
+    assert by_name["random", 12].gain == Estimate(0, 0, 0)
+    assert by_name["random", 12].accuracy.mean > by_name["random", 8].accuracy.mean
+    assert by_name["random, confirmed", 12].accuracy.mean < by_name["random", 12].accuracy.mean
+    monkeypatch.setattr("benchmarks.choosing.page.PRICES", (8, 12))
+    text = as_text(table(), found)
+    assert text.count("\n| random") == 4 and "30 configurations, each on 3 splits" in text
+    assert replaced(PAGE.read_text(), "choosing", text).count(text) == 1
+    assert len(draw([(table(), found)]).axes) == 1
