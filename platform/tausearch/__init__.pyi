@@ -1,7 +1,8 @@
-from .api import FinalResult, SearchResult, compose, draw, edit, resume, search, train
+from .api import FinalResult, SearchResult, compose, draw, edit, preview_search, preview_train, resume, search, train
 from .campaigning import CampaignResult, campaign
 from .choosing import BestFile, load_best
 from .predicting import Model, Prediction, load_model
+from .previewing import Preview
 
 __version__: str
 
@@ -11,6 +12,7 @@ __all__ = [
     "FinalResult",
     "Model",
     "Prediction",
+    "Preview",
     "SearchResult",
     "campaign",
     "compose",
@@ -18,6 +20,8 @@ __all__ = [
     "edit",
     "load_best",
     "load_model",
+    "preview_search",
+    "preview_train",
     "resume",
     "search",
     "train",

@@ -14,9 +14,9 @@ from .requests import (
     with_fields_of,
 )
 from .resuming import resume
-from .searching import SearchResult, run_search, search, search_job
+from .searching import SearchResult, preview_search, run_search, search, search_job
 from .syncing import sync_run
-from .training import FinalResult, train, training_job
+from .training import FinalResult, preview_train, train, training_job
 
 __all__ = [
     "CheckResult",
@@ -47,6 +47,8 @@ __all__ = [
     "plan_search",
     "plan_training",
     "prepare_dataset",
+    "preview_search",
+    "preview_train",
     "resume",
     "run_search",
     "search",

@@ -16,6 +16,7 @@ from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best, warm_start_lines
 from tausearch.cluster import with_measured_share
 from tausearch.driving import Job, Listener, drive
+from tausearch.previewing import Preview, preview_of
 from tausearch.runs import (
     Conclusion,
     Plan,
@@ -72,6 +73,22 @@ def search(request: SearchRequest) -> SearchResult:
             time_budget=request.time_budget,
             progress_to=request.progress_to,
         )
+
+
+@with_fields_of(SearchRequest)
+def preview_search(request: SearchRequest) -> Preview:
+    """Say what `search` would do: its trials, where they come from, and what they would take; starts nothing.
+
+    Takes the fields of `SearchRequest`.
+
+    Returns:
+        The preview; `print` shows it.
+
+    Raises:
+        InputError: If something in the request is wrong.
+        SpaceError: If the search space is wrong.
+    """
+    return preview_of(plan_search(request), request.address)
 
 
 def _measured(request: SearchRequest, plan: Plan) -> Plan:

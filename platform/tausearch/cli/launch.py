@@ -22,6 +22,7 @@ from tausearch.cli.options import (
     ContinueOption,
     CpusOption,
     DataRootOption,
+    DryRunOption,
     GpusOption,
     GpusOrAutoOption,
     JsonOption,
@@ -53,6 +54,7 @@ from trainables.errors import InputError
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
     from tausearch.choosing import BestFile
+    from tausearch.previewing import Preview
     from tausearch.runs import RunResult, RunSpec
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
@@ -96,13 +98,17 @@ def search(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
+    dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
     """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
     given = _fields(locals())
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
-    _show_search(api.search(**given), storage, json)
+    if given.pop("dry_run"):
+        _show_preview(api.preview_search(**given), json)
+    else:
+        _show_search(api.search(**given), storage, json)
 
 
 @app.command()
@@ -161,6 +167,7 @@ def train(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
+    dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
     """Train a chosen configuration on all training data and test it: the final run."""
@@ -169,7 +176,10 @@ def train(
     given = _fields(options)
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
-    _show_final(api.train(_best_of(what, storage), **given), storage, json)
+    if given.pop("dry_run"):
+        _show_preview(api.preview_train(_best_of(what, storage), **given), json)
+    else:
+        _show_final(api.train(_best_of(what, storage), **given), storage, json)
 
 
 def _fields(options: dict[str, Any]) -> dict[str, Any]:
@@ -250,6 +260,15 @@ def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
         _show_final(result, storage, json)
 
 
+def _show_preview(found: Preview, json: bool) -> None:
+    from tausearch import showing
+
+    if json:
+        print_json(found.as_dict())
+    else:
+        showing.show_preview(found)
+
+
 def _show_final(result: FinalResult, storage: str, json: bool) -> None:
     from tausearch import showing
     from tausearch.screen import storage_words
@@ -293,5 +312,6 @@ def _leave(result: RunResult, succeeded: bool, storage: str) -> None:
         raise typer.Exit(128 + result.signal)  # as a shell reports a process that a signal has ended
     if result.out_of_time:
         print(f"the time budget is used up; {advice}", file=sys.stderr)
-    elif not succeeded:
+        succeeded = any(trial.status == "complete" for trial in result.trials)  # all of them is not to be expected
+    if not succeeded:
         raise typer.Exit(1)

@@ -64,7 +64,13 @@ StoreSizeOption = Annotated[
 ]
 NoStoreOption = Annotated[bool, typer.Option("--no-store", help="Compute everything in every trial.")]
 TimeBudgetOption = Annotated[
-    str | None, typer.Option(help="Stop after this long, such as 90m or 12h; resume continues [default: no limit].")
+    str | None,
+    typer.Option(
+        help="Stop after this long, Ray's start included, such as 90m or 12h; resume continues [default: no limit]."
+    ),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would run and what it would take; start nothing.")
 ]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
 DataRootOption = Annotated[

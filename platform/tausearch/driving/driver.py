@@ -22,6 +22,7 @@ from tausearch.driving.interrupt import Interrupt, interruptible
 from tausearch.driving.job import Job
 from tausearch.driving.tune_run import run_on_tune
 from tausearch.driving.watch import StorageWatch
+from tausearch.previewing import preview
 from tausearch.runs import Resources, RunResult, RunSpec, StorageError
 from tausearch.screen import ProgressDisplay, Stream, chatter_to, command_on, counted
 from trainables.data import BenchmarkRef
@@ -78,6 +79,8 @@ def drive(
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen))
         progress.say(_headline(job, on_cluster=address is not None))
+        for line in preview(spec, job.storage, address, job.trials.ended).lines():
+            progress.say(line)
         for line in ready(directory, job.trials):
             progress.say(line)
         books = Books(job)

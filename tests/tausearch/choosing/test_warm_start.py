@@ -11,7 +11,8 @@ from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
 from tausearch.choosing import OptunaSource, grid_size, known_points, space_of, warm_start_lines
 from tausearch.choosing.best import choose
-from tausearch.choosing.sources import grid_points, points_ahead
+from tausearch.choosing.grid import grid_points
+from tausearch.choosing.sources import points_ahead
 from tausearch.runs import KnownPoint, Record, RunSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creating import create
 from tests.support.trials import FIXED, make_trial
