@@ -13,7 +13,7 @@ from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
 from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE
-from tausearch.screen import LongWork, print_json, say_unreadable, storage_words
+from tausearch.screen import LongWork, print_json, say_loading, say_unreadable, storage_words
 from trainables.errors import InputError
 
 _Number = TypeVar("_Number", int, float)
@@ -53,6 +53,7 @@ def compose(
     """Compose the task vectors of a final run: all of them, some, or without some; test, and export."""
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
+    say_loading()
     from tausearch import (
         api,  # torch takes seconds to import; --help must not
         showing,
@@ -90,6 +91,7 @@ def edit(
 ) -> None:
     """Run the paper's protocol: specialise on the first, central and last task; unlearn each task in three readings."""
     chosen = _numbers("seeds", seeds, int)
+    say_loading()
     from tausearch import (
         api,  # torch takes seconds to import; --help must not
         showing,
@@ -114,6 +116,7 @@ def figures(
 ) -> None:
     """Draw the paper's figures: risk against its bound, alignment, time per task; each with its numbers as CSV."""
     chosen = _numbers("seeds", seeds, int)
+    say_loading()
     from tausearch import api  # torch takes seconds to import; --help must not
 
     drawn = api.draw(
@@ -146,6 +149,7 @@ def predict(
     chosen = _numbers("tasks", tasks, int)
     if json and csv:
         raise InputError("--json and --csv: choose one of them")
+    say_loading()
     from tausearch import predicting  # torch takes seconds to import; --help must not
 
     paths = predicting.image_paths(images)

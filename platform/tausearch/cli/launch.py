@@ -48,7 +48,7 @@ from tausearch.cli.options import (
     whole_numbers,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
-from tausearch.screen import print_json
+from tausearch.screen import print_json, say_loading
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
@@ -103,6 +103,7 @@ def search(
 ) -> None:
     """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
     given = _fields(locals())
+    say_loading()
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
     if given.pop("dry_run"):
@@ -174,6 +175,7 @@ def train(
     options = dict(locals())
     options.pop("what")
     given = _fields(options)
+    say_loading()
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
     if given.pop("dry_run"):
@@ -251,6 +253,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
 
 
 def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
+    say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
     result = api.resume(**fields)
