@@ -1,4 +1,16 @@
-from .api import FinalResult, SearchResult, compose, draw, edit, preview_search, preview_train, resume, search, train
+from .api import (
+    FinalResult,
+    SearchResult,
+    compose,
+    draw,
+    edit,
+    extend,
+    preview_search,
+    preview_train,
+    resume,
+    search,
+    train,
+)
 from .campaigning import CampaignResult, campaign
 from .choosing import BestFile, load_best
 from .predicting import Model, Prediction, load_model
@@ -18,6 +30,7 @@ __all__ = [
     "compose",
     "draw",
     "edit",
+    "extend",
     "load_best",
     "load_model",
     "preview_search",

@@ -13,7 +13,7 @@ from .requests import (
     TrainRequest,
     with_fields_of,
 )
-from .resuming import resume
+from .resuming import extend, resume
 from .searching import SearchResult, preview_search, run_search, search, search_job
 from .syncing import sync_run
 from .training import FinalResult, preview_train, train, training_job
@@ -43,6 +43,7 @@ __all__ = [
     "export_best",
     "export_best_of",
     "export_vectors",
+    "extend",
     "open_benchmark",
     "plan_search",
     "plan_training",

@@ -54,7 +54,7 @@ def _fault(of: Field[Any], value: object) -> str | None:
 
 def _option(of: Field[Any]) -> str:
     """Return what a field is called on the command line."""
-    name = {"store_gigabytes": "store-size", "overrides": "set"}.get(of.name, of.name.replace("_", "-"))
+    name = of.name.replace("_", "-")
     return name if of.default is MISSING else f"--{name}"
 
 
@@ -87,16 +87,16 @@ class NewRunRequest(DriveRequest):
 
     Attributes:
         name: The run's name; by default made of benchmark and method, with the next free number.
-        overrides: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
+        set: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
         cpus_per_trial: Number of CPU threads of a trial.
-        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+        store_size: Bound on the size of the pre-consolidation store, gigabytes; 0 does without it.
         go_on: Whether to go on with the run of that name if there is one, provided that it is what is asked for.
     """
 
     name: str | None = None
-    overrides: Mapping[str, Scalar] | None = None
+    set: Mapping[str, Scalar] | None = None
     cpus_per_trial: int = within(bounds.THREADS, 1)
-    store_gigabytes: float = within(bounds.GIGABYTES, DEFAULT_STORE_GIGABYTES)
+    store_size: float = within(bounds.GIGABYTES, DEFAULT_STORE_GIGABYTES)
     go_on: bool = False
 
 

@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import optuna
 from ray.tune import Trainable
 
 from tausearch.api.concluding import conclude, identify
 from tausearch.api.planning import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
-from tausearch.choosing import BestFile, BestListener, OptunaSource, StudyMirror, load_best, warm_start_lines
+from tausearch.choosing import (
+    BestFile,
+    BestListener,
+    OptunaSource,
+    SearchStudy,
+    StudyMirror,
+    load_best,
+    warm_start_lines,
+)
 from tausearch.cluster import with_measured_share
 from tausearch.driving import Job, Listener, drive
 from tausearch.previewing import Preview, preview_of
@@ -44,6 +53,12 @@ class SearchResult(RunResult):
 
     best: BestFile | None
     best_file: Path | None
+
+    @property
+    def study(self) -> optuna.Study:
+        """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
+        spec = read_spec(RunDirectory(self.path))
+        return SearchStudy(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")]).optuna
 
 
 @with_fields_of(SearchRequest)

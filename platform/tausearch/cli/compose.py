@@ -11,6 +11,7 @@ import typer
 
 from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
+from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE
 from tausearch.screen import LongWork, print_json, say_loading, say_unreadable, storage_words
@@ -18,7 +19,9 @@ from trainables.errors import InputError
 
 _Number = TypeVar("_Number", int, float)
 
-RunsArgument = Annotated[list[str], typer.Argument(help="Final run, or folder of exported task vectors.")]
+RunsArgument = Annotated[
+    list[str], typer.Argument(help="Final run, or folder of exported task vectors.", autocompletion=completing.runs)
+]
 SeedsOption = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].")]
 BackboneWeightsOption = Annotated[
     Path | None, typer.Option(help="Local weights file of the backbone [default: that of the run].")
@@ -133,7 +136,9 @@ def figures(
 
 @app.command()
 def predict(
-    model: Annotated[str, typer.Argument(help="Final run, its folder, or an exported folder.")],
+    model: Annotated[
+        str, typer.Argument(help="Final run, its folder, or an exported folder.", autocompletion=completing.runs)
+    ],
     images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
     tasks: Annotated[str | None, typer.Option(help="Compose these tasks alone, such as 1,5 [default: all].")] = None,

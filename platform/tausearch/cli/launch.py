@@ -15,6 +15,7 @@ import typer
 
 from search_spaces.text_files import shown
 from tausearch.api import SearchRequest
+from tausearch.cli import completing
 from tausearch.cli.options import (
     WHOLE,
     AddressOption,
@@ -63,7 +64,7 @@ _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
 @app.command()
 def search(
     benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
-    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
+    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.", autocompletion=completing.methods)],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = SearchRequest.algorithm,
     scheduler: Annotated[
@@ -114,7 +115,7 @@ def search(
 
 @app.command()
 def resume(
-    name: Annotated[str, typer.Argument(help="Search or final run to continue.")],
+    name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completing.runs)],
     concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
@@ -130,7 +131,7 @@ def resume(
 
 @app.command()
 def extend(
-    name: Annotated[str, typer.Argument(help="Search to extend.")],
+    name: Annotated[str, typer.Argument(help="Search to extend.", autocompletion=completing.runs)],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
@@ -149,7 +150,11 @@ def extend(
 def train(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="FILE | SEARCH | BENCHMARK METHOD", help="Best file, search, or both names."),
+        typer.Argument(
+            metavar="FILE | SEARCH | BENCHMARK METHOD",
+            help="Best file, search, or both names.",
+            autocompletion=completing.runs,
+        ),
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
     class_orders: Annotated[
@@ -191,9 +196,8 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
     if given.pop("no_store", False):
         given["store_size"] = 0.0
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
-        "set_": ("overrides", _assignments),
+        "set_": ("set", _assignments),
         "continue_": ("go_on", bool),
-        "store_size": ("store_gigabytes", float),
         "gpus_per_trial": ("gpus_per_trial", _share),
         "time_budget": ("time_budget", seconds),
         "class_order": ("class_order", _class_order),

@@ -19,7 +19,6 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 app = typer.Typer(
     help="Find the hyperparameters with which a composable incremental learner does best.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},  # every command's
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tausearch.runs.trials import TrialSummary
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,28 @@ class RunResult:
     log_file: Path
     tracking_uri: str
     tracking_error: str | None
+
+    def dataframe(self) -> pandas.DataFrame:
+        """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
+
+        The record, `pandas.read_parquet(path / "record")`, has a row per trial and task.
+        """
+        import pandas  # takes most of a second to import
+
+        rows = [
+            {
+                "trial": trial.number,
+                "seed": trial.seed,
+                "status": trial.status,
+                "value": trial.value,
+                "tasks": trial.tasks_done,
+                "seconds": trial.seconds,
+                **trial.hyperparameters,
+                **{name: value for name, value in trial.final.items() if name != "task"},
+            }
+            for trial in self.trials
+        ]
+        return pandas.DataFrame(rows)
 
     @property
     def interrupted(self) -> bool:

@@ -168,6 +168,4 @@ def test_a_source_that_gives_nothing_is_named(
 
 def test_there_must_be_something_to_start(storage: Storage) -> None:
     with pytest.raises(InputError, match="--warm-start paper: every hyperparameter is fixed"):
-        plan_search(
-            SearchRequest("digits", "finetune", overrides={"lr": 0.1}, warm_start=["paper"], storage=storage.root)
-        )
+        plan_search(SearchRequest("digits", "finetune", set={"lr": 0.1}, warm_start=["paper"], storage=storage.root))
