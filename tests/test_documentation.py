@@ -5,6 +5,7 @@ The tutorial is run as a whole by `tests/tausearch/predicting/test_tutorial.py`.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import typer
 from tausearch.cli.main import _join_seeds, _repeat_sources, app
 from tests.support.command_line import run
 from tests.support.documented import Command, commands, prepare
+from tests.support.imports import ROOT, SOURCES
 
 STARTS = ("search", "train")  # run with --dry-run, which checks everything that they would
 LOOKS = ("status", "compare", "spaces", "replay", "report", "note", "store", "backbones", "export")
@@ -75,6 +77,7 @@ def chosen(*names: str) -> list[Command]:
     return [each for each in ALL if each.words[0] in names]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", chosen(*STARTS), ids=str)
 def test_what_it_would_start_can_be_started(
     command: Command, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -95,6 +98,7 @@ def _another_name(words: list[str]) -> list[str]:
     return ["--name", "another"] if "--name" in words else []  # the last one given holds, and none is there already
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", chosen(*LOOKS), ids=str)
 def test_what_only_looks_is_run(
     command: Command, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -105,3 +109,12 @@ def test_what_only_looks_is_run(
         del words[(at := words.index("--adapters")) : at + 2]
     code, _, err = run(words, capsys, monkeypatch)
     assert code == 0, err
+
+
+def test_what_troubleshooting_quotes_is_what_the_tool_says() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    sources = [path.read_text(encoding="utf-8") for folder in SOURCES.values() for path in folder.rglob("*.py")]
+    assert len(quoted) > 20
+    assert [text for text in quoted if not any(text in source for source in sources)] == []

@@ -18,7 +18,7 @@ from tausearch.runs import Plan, Record
 from tausearch.runs.creating import create
 from tests.support.final_runs import make_final_run
 from tests.support.imports import ROOT
-from tests.support.layouts import parquet, rows
+from tests.support.layouts import parquet
 from tests.support.trials import make_trial
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -89,7 +89,9 @@ def prepare(folder: Path) -> None:
     shutil.copy(ROOT / "examples" / "own_benchmark.py", folder)
     for name in ("birds", "shapes"):
         _images(folder / name, 20 if name == "birds" else 4)
-    parquet(folder / "birds.parquet", rows(20, range(12), lambda label, number: f"{label}/{number}"), None)
+    birds = sorted((folder / "birds").rglob("*.png"))
+    rows = [{"bytes": each.read_bytes(), "path": each.name, "label": int(each.parent.name[5:])} for each in birds]
+    parquet(folder / "birds.parquet", rows, None)
 
 
 _SEARCHES = {
