@@ -53,7 +53,7 @@ class Command:
 def commands() -> list[Command]:
     """All commands in blocks of all pages, and those within text that have an argument; each once per page."""
     found = (Command(page.name, words) for page in PAGES for words in _of_page(page))
-    return list(dict.fromkeys(each for each in found if each.words))
+    return list(dict.fromkeys(each for each in found if each.words and each.words[0][0] != "-"))
 
 
 def _of_page(page: Path) -> Iterator[tuple[str, ...]]:

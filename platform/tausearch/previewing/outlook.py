@@ -104,7 +104,7 @@ class Preview:
     def _estimate(self) -> str:
         taken, left = self.taken, self.spec.trials - self.ended
         if taken.seconds is None:
-            return f"unknown, as no run of {self.spec.method} on {self.spec.benchmark} with this backbone lies here"
+            return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
         unit = "trial" if self.spec.purpose == "search" else "seed"
         parts = [f"{clock(taken.seconds * left)} inside {counted(left, unit)}"]
         if self.seconds is not None:

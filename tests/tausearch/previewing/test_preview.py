@@ -42,7 +42,9 @@ def previewed(spec: RunSpec, root: Path, address: str | None = None, **changes: 
 )
 def test_it_says_where_trials_come_from(spec: RunSpec, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     found = previewed(spec, tmp_path, **changes)
-    assert f"trials: {said}" in str(found) and "estimate: unknown, as no run of ita-lora on digits" in str(found)
+    assert f"trials: {said}" in str(found) and "estimate: unknown, as no finished trial of ita-lora on this" in str(
+        found
+    )
     assert len(found.points) + found.random + found.learned == changes["trials"]
 
 
