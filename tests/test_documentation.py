@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from tausearch.cli.main import _join_seeds, _repeat_sources, app
+from tests.documented import PLACEHOLDERS, Command, commands, prepare
 from tests.support.command_line import run
-from tests.support.documented import PLACEHOLDERS, Command, commands, prepare
 from tests.support.imports import ROOT, SOURCES
 
 STARTS = ("search", "train")  # run with --dry-run, which checks everything that they would

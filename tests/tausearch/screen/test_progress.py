@@ -64,6 +64,7 @@ def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: RunSpec) -> Non
         while "stopping" not in screen.getvalue():
             assert time.monotonic() - asked < 60
             time.sleep(0.05)
+        time.sleep(1.2)  # it is looked at twice a second
     assert screen.getvalue().count("stopping on Ctrl-C") == 1
 
 
