@@ -9,10 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, packing, scale, sharing, stages, vit_b16
+from benchmarks import arithmetic, fisher, growth, overhead, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
 from benchmarks.embedded import distance, probe
+from benchmarks.gpu import packing, repeats, systems
 
 BENCHMARKS = {
     "probe": probe.run,
@@ -23,9 +24,11 @@ BENCHMARKS = {
     "scale": scale.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
-    "packing": packing.run,
     "growth": growth.run,
     "vit-b16": vit_b16.run,
+    "gpu-repeats": repeats.run,
+    "gpu-systems": systems.run,
+    "gpu-packing": packing.run,
     "trials": trials.run,
     "authors": comparison.run,
     "authors-sequential": sequential.PROGRAM.compare,

@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch.utils.flop_counter import FlopCounterMode
 
 from trainables.backbones import Backbone
+from trainables.config import Precision
 from trainables.data import ImageSet, Task
 from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
@@ -36,7 +37,8 @@ def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
     """Return the share of the machine's matrix rate that one method's steps reach."""
     gpu = device == "cuda"
     batch, dtype = (128, torch.bfloat16) if gpu else (32, torch.float32)
-    learner, task = prepared(method, weights, device, batch, 20 if gpu else 1)
+    precision: Precision = "bf16" if gpu else "fp32"
+    learner, task = prepared(method, Backbone(NAME, weights), device, precision, batch, 20 if gpu else 1)
     with FlopCounterMode(display=False) as counter:  # warms up, too
         learner.train_task(task)
     seconds, rates = [], []
@@ -65,14 +67,16 @@ def random_weights() -> Iterator[Path]:
         yield weights
 
 
-def prepared(name: str, weights: Path, device: str, batch: int, steps: int) -> tuple[Any, Task]:
+def prepared(
+    name: str, backbone: Backbone, device: str, precision: Precision, batch: int, steps: int
+) -> tuple[Any, Task]:
     """Return a method that has begun a task of so many batches of noise, and the task; one epoch."""
     config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
     entry = get_method(name)
-    precision = "bf16" if device == "cuda" else "fp32"
-    context = Context(Backbone(NAME, weights), (range(CLASSES),), 1, batch, 0, torch.device(device), precision)
+    context = Context(backbone, (range(CLASSES),), 1, batch, 0, torch.device(device), precision)
     learner: Any = entry.build(context, entry.parse(config))
-    images = torch.randint(0, 256, (batch * steps, 3, 224, 224), dtype=torch.uint8)
+    reads = backbone.input
+    images = torch.randint(0, 256, (batch * steps, reads.channels, reads.size, reads.size), dtype=torch.uint8)
     noise = ImageSet(images, torch.arange(len(images)) % CLASSES, Normalise())
     task = Task(1, range(CLASSES), noise, noise)
     width = learner.width

@@ -47,10 +47,16 @@ def fence(gpu_share: float, total_bytes: int) -> float:
     return max(0.01, gpu_share - CONTEXT_BYTES / total_bytes)
 
 
-def release() -> None:
-    """Give memory that nothing uses back to the GPU; does nothing without one."""
+def give_back() -> None:
+    """Give memory that torch has reserved and nothing uses back to the GPU; does nothing without one."""
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
+
+
+def release() -> None:
+    """Give memory back as `give_back` does, and count peaks anew."""
+    give_back()
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
 
 

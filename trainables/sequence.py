@@ -14,10 +14,11 @@ from trainables.backbones import Backbone
 from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Benchmark, ImageSet, Task, described
+from trainables.device import give_back
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
 from trainables.metrics import average_accuracy, forgetting, pooled_accuracy, seconds
-from trainables.preconsolidation import Preconsolidator
+from trainables.preconsolidation import Consolidation, Preconsolidator
 from trainables.state import JSON, SILENT, Epoch, State
 
 
@@ -117,7 +118,7 @@ class IncrementalSequence:
         task = self.tasks[self.tasks_done]
         row: dict[str, float] = {"task": float(task.index)}
         with _timed(row, "preconsolidation"):
-            consolidation = None if self.preconsolidator is None else self.preconsolidator.task(task.index)
+            consolidation = self._consolidation(task)
             self.method.begin_task(task, consolidation)
         with _timed(row, "training"):
             row |= self.method.train_task(task)
@@ -127,6 +128,15 @@ class IncrementalSequence:
         if self.artifacts is not None:
             self.method.save_artifacts(self.artifacts, self._origin(task))
         return row | self._accuracy_metrics()
+
+    def _consolidation(self, task: Task) -> Consolidation | None:
+        if self.preconsolidator is None:
+            return None
+        # Its tensors have other sizes than those of training: what either has reserved is of no use to the other.
+        give_back()
+        found = self.preconsolidator.task(task.index)
+        give_back()
+        return found
 
     def _seen(self, task: Task) -> list[ImageSet]:
         """Return the evaluation images of every task seen so far."""

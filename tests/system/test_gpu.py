@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,10 +99,11 @@ def test_fence_leaves_room_for_the_context() -> None:
     assert 4 * (fence(0.25, 100 * CONTEXT_BYTES) * 100 * CONTEXT_BYTES + CONTEXT_BYTES) <= 100 * CONTEXT_BYTES * 1.0001
 
 
-def test_a_cpu_trial_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert claim(0) == torch.device("cpu")
-    assert not torch.cuda.is_available()
+def test_a_cpu_trial_sees_no_gpu() -> None:
+    asked = "import torch; from trainables.device import claim; print(claim(0), torch.cuda.is_available())"
+    # In a process of its own, as a trial has it: once CUDA has been asked for, no GPU can be hidden any more.
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["cpu", "False"]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tausearch.api.opening import open_benchmark
 from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
@@ -22,13 +23,15 @@ from tausearch.composing import (
     export,
     find_source,
     make_pools,
+    register,
     require_alike,
     require_empty,
     try_to_record,
     weighing_of,
 )
-from tausearch.runs import Storage, nothing_left, open_storage
+from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage
 from tausearch.screen import LongWork
+from tausearch.tracking import Version
 from trainables.backbones import Backbone
 from trainables.composition import RULES
 from trainables.data import build_benchmark
@@ -46,12 +49,14 @@ class Composed:
         file: Where they lie; None for exported vectors, which have no run to keep it in.
         exported: Form to the folder that it was written to.
         tracking_error: Why MLflow could not be written; None if it was, or there is no run.
+        version: Of the benchmark's registered model in MLflow, if one was asked for.
     """
 
     result: CompositionResult
     file: Path | None
     exported: dict[str, str] = field(default_factory=dict)
     tracking_error: str | None = None
+    version: Version | None = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,8 @@ def compose(request: ComposeRequest) -> Composed:
     rule = _rule(request.rule, request.density)
     if request.export is not None:
         require_empty(Path(request.export))
-    elif request.forms:
-        raise InputError("--form: says what to export, so it goes with --export FOLDER alone")
+    elif request.forms and not request.register:
+        raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
     storage = open_storage(request.storage, write=False)
     pools = open_pools(storage, request.runs, request)
     weighing = weighing_of(
@@ -90,6 +95,9 @@ def compose(request: ComposeRequest) -> Composed:
         weights=request.weights,
     )
     forms = chosen_forms(request.forms, pools, weighing, rule)
+    home = _home(pools)
+    if request.register and home is None:
+        raise InputError("--register: needs a final run of this storage; exported vectors have none")
     with nothing_left(None if request.export is None else Path(request.export)), LongWork() as work:
         tick = work.start(weighing.label, pools.tasks * len(pools.by_seed))
         result = evaluate(pools, weighing, rule, tick)
@@ -97,7 +105,15 @@ def compose(request: ComposeRequest) -> Composed:
         if request.export is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
             exported = export(Path(request.export), forms, pools, weighing, rule, result, written)
-    return Composed(result, *_keep(storage, pools, result, exported))
+        file, tracking_error = _keep(storage, home, result)
+        version = None
+        if request.register and home is not None:
+            forms = forms if request.forms else ("timm" if "timm" in forms else "vectors",)
+            written = work.start("register", len(forms) * len(pools.by_seed))
+            with TemporaryDirectory() as folder:
+                export(Path(folder) / "model", forms, pools, weighing, rule, result, written)
+                version = register(*home, storage, result, Path(folder) / "model")
+    return Composed(result, file, exported, tracking_error, version)
 
 
 @with_fields_of(EditRequest)
@@ -163,19 +179,26 @@ def _edit(storage: Storage, pools: Pools) -> Edited:
     with LongWork() as work:
         tick = work.start(f"edit {pools.sources[0].text}", evaluations(pools.tasks, len(pools.by_seed)))
         result = edit_pools(pools, tick)
-    file, _, error = _keep(storage, pools, result, {})
-    return Edited(result, file, error)
+    return Edited(result, *_keep(storage, _home(pools), result))
+
+
+def _home(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:
+    """Return the run that keeps what is found out: the first that it is of."""
+    for source in pools.sources:
+        if source.directory is not None and source.spec is not None:
+            return source.spec, source.directory
+    return None
 
 
 def _keep(
-    storage: Storage, pools: Pools, result: CompositionResult | EditResult, exported: dict[str, str]
-) -> tuple[Path | None, dict[str, str], str | None]:
-    """Write a result to the first run that it is of, and to MLflow."""
-    source = next((source for source in pools.sources if source.directory is not None), None)
-    if source is None or source.directory is None or source.spec is None:
-        return None, exported, None
+    storage: Storage, home: tuple[RunSpec, RunDirectory] | None, result: CompositionResult | EditResult
+) -> tuple[Path | None, str | None]:
+    """Write a result to its run and to MLflow; returns its file, and why MLflow could not be written."""
+    if home is None:
+        return None, None
+    spec, directory = home
     try:
-        file = result.save(source.directory)
+        file = result.save(directory)
     except OSError as error:
-        raise InputError(f"{source.directory.compositions}: cannot be written ({error.strerror})") from error
-    return file, exported, try_to_record(source.spec, source.directory, storage, result)
+        raise InputError(f"{directory.compositions}: cannot be written ({error.strerror})") from error
+    return file, try_to_record(spec, directory, storage, result)

@@ -227,7 +227,9 @@ class ComposeRequest(EditRequest):
         rule: "linear", or a merging rule: "ties", "magnitude", "dare" or "dare-ties".
         density: Share of entries that a merging rule keeps; by default 0.2.
         export: An empty or new folder to write what was composed to.
-        forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all that there can be.
+        forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all that there can be, and of what
+            is registered "timm", or "vectors" where there is none.
+        register: Whether to make what was composed a version of MLflow's registered model of the benchmark.
     """
 
     keep: Sequence[int] | None = within(bounds.TASKS, None)
@@ -238,6 +240,7 @@ class ComposeRequest(EditRequest):
     density: float | None = within(bounds.SHARE, None)
     export: str | Path | None = None
     forms: Sequence[str] | None = None
+    register: bool = False
 
 
 @dataclass(frozen=True)

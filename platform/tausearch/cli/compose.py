@@ -48,6 +48,9 @@ def compose(
     form: Annotated[
         list[str] | None, typer.Option(help="adapter, timm, models or vectors; repeatable [default: all].")
     ] = None,
+    register: Annotated[
+        bool, typer.Option("--register", help="Make it a version of MLflow's registered model of the benchmark.")
+    ] = False,
     backbone_weights: BackboneWeightsOption = None,
     data_root: OwnDataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
@@ -72,6 +75,7 @@ def compose(
         density=density,
         export=export,
         forms=form,
+        register=register,
         seeds=chosen,
         backbone_weights=backbone_weights,
         data_root=data_root,

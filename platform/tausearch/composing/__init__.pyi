@@ -6,7 +6,7 @@ from .editing import edit_pools, evaluations
 from .evaluating import LINEAR, Rule, evaluate
 from .exporting import FORMS, chosen_forms, export, require_empty
 from .pooling import Pools, device_of, make_pools, require_alike
-from .recording import record_compositions, try_to_record
+from .recording import record_compositions, register, try_to_record
 from .results import CompositionResult, read_compositions
 from .sources import VectorSource, about_source, find_source
 from .weighing import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, weighing_of
@@ -44,6 +44,7 @@ __all__ = [
     "read_compositions",
     "read_edit",
     "record_compositions",
+    "register",
     "require_alike",
     "require_empty",
     "risk_rows",

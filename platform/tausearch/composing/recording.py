@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tausearch.composing.edited import EditResult, read_edit
 from tausearch.composing.results import EDIT, CompositionResult, read_compositions
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
 from tausearch.screen import chatter_to
-from tausearch.tracking import reason, track_composition
+from tausearch.tracking import Version, reason, register_model, track_composition
+from trainables.errors import InputError
 
 
 def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
@@ -28,6 +31,32 @@ def try_to_record(
     except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
         return reason(error)
     return None
+
+
+def register(
+    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult, folder: Path
+) -> Version:
+    """Write a composition to MLflow and make its exported model a version of the benchmark's registered model.
+
+    Args:
+        spec: The final run that it is of.
+        directory: Its run directory.
+        storage: Holds the default tracking store.
+        result: What the composition came to.
+        folder: The exported model.
+
+    Returns:
+        The version.
+
+    Raises:
+        InputError: If MLflow cannot be written.
+    """
+    try:
+        with chatter_to(directory.log_file):
+            _record(spec, storage, result)
+            return register_model(spec, storage, result.label, folder)
+    except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); the results are kept") from error
 
 
 def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EditResult) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
+import psutil
 import torch
 from ray.tune import Trainable
 
@@ -156,6 +157,7 @@ def _run_on_ray(
         interrupt.stop_tune()
 
     try:
+        interrupt.check()
         enter(_entrance(how.address))
         with ray_session(how.resources, how.address):
             interrupt.listen()
@@ -177,8 +179,11 @@ def _run_on_ray(
 
 
 def _leave_at_once(say: Callable[[str], None], go_on: str) -> None:
-    """End this process where Ray keeps it from ending in order; the record has all that was finished."""
+    """End this process, and Ray's, where Ray keeps it from ending in order; the record has all that was finished."""
     say(f"stopped by SIGTERM; Ray did not answer, but nothing that was finished is lost; continue with: {go_on}")
+    for child in psutil.Process().children(recursive=True):  # some of Ray's would notice only after a minute
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
     os._exit(128 + signal.SIGTERM)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ class Interrupt:
     def __init__(self, time_budget: float | None = None) -> None:
         self.deadline = None if time_budget is None else time.monotonic() + time_budget
         self.signal: int | None = None
+        self._handled = 0
         self._leave: threading.Timer | None = None
         self.stopped = False
         self.protected = False
@@ -48,8 +50,13 @@ class Interrupt:
         """Take note that a signal has come, if it is the first."""
         if self.signal is None:
             self.signal = number
-            if self.urgent and self._leave is not None:
-                self._leave.start()
+
+    def overhear(self, number: int) -> None:
+        """Take note of a signal, from a thread, whoever handles it; after SIGTERM `not_stuck` counts from here on."""
+        self.note(number)
+        leave = self._leave
+        if self.urgent and leave is not None and leave.ident is None:
+            leave.start()
 
     @contextmanager
     def not_stuck(self, leave: Callable[[], None]) -> Iterator[None]:
@@ -72,9 +79,9 @@ class Interrupt:
         Raises:
             KeyboardInterrupt: If this is the second signal and the run is not `protected`.
         """
-        again = self.requested
         self.note(number)
-        if again and not self.protected:
+        self._handled += 1
+        if self._handled > 1 and not self.protected:
             raise KeyboardInterrupt
 
     def listen(self) -> None:
@@ -125,11 +132,43 @@ class Interrupt:
 def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
     """Handle Ctrl-C and SIGTERM for as long as the block runs, as far as signals reach the thread."""
     interrupt = Interrupt(time_budget)
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
     originals = {each: signal.getsignal(each) for each in _SIGNALS}
     interrupt.listen()
     try:
-        yield interrupt
+        with _overheard(interrupt.overhear):
+            yield interrupt
     finally:
-        if threading.current_thread() is threading.main_thread():
-            for each, original in originals.items():
-                signal.signal(each, original)
+        for each, original in originals.items():
+            signal.signal(each, original)
+
+
+@contextmanager
+def _overheard(tell: Callable[[int], None]) -> Iterator[None]:
+    """Tell of every signal that comes, from a thread.
+
+    Python's own handlers run in the main thread, between two of its instructions: never while it waits in Ray's C++.
+    And what Ray's handler raises as Ray starts is lost where Python ignores what is raised, as it does in `__del__`.
+    """
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)  # as `set_wakeup_fd` asks
+    before = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(ear, tell), daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        mouth.shutdown(socket.SHUT_WR)  # reaches the listener even if a child that was forked holds the socket, too
+        listener.join()
+        mouth.close()
+        ear.close()
+
+
+def _listen(ear: socket.socket, tell: Callable[[int], None]) -> None:
+    while numbers := ear.recv(64):
+        for number in numbers:
+            if number in _SIGNALS:
+                tell(number)

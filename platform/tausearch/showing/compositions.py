@@ -17,7 +17,9 @@ from trainables.metrics import TEST
 def composed_as_dict(done: Composed) -> dict[str, Any]:
     """Return what `tausearch compose --json` prints."""
     file = None if done.file is None else str(done.file)
-    return {**done.result.as_dict(), "file": file, "exported": done.exported, "tracking_error": done.tracking_error}
+    version = None if done.version is None else {**vars(done.version), "uri": done.version.uri}
+    more = {"file": file, "exported": done.exported, "tracking_error": done.tracking_error, "registered": version}
+    return {**done.result.as_dict(), **more}
 
 
 def edited_as_dict(done: Edited) -> dict[str, Any]:
@@ -38,6 +40,9 @@ def show_composed(done: Composed, storage_option: str) -> None:
         out.print(f"results   {done.file}", soft_wrap=True)
     for form, folder in done.exported.items():
         out.print(f"{form:<10}{folder}", soft_wrap=True)
+    if done.version is not None:
+        best = ", the best one" if done.version.best else ""
+        out.print(f"version   {done.version.uri}{best}", soft_wrap=True)
     _say_untracked(result.runs[0], done.tracking_error, storage_option)
 
 

@@ -1,17 +1,21 @@
 from .compositions import track_composition
 from .mlflow_run import MlflowRun
 from .mlflow_store import checked_uri, reason
+from .registry import BEST_ALIAS, Version, register_model
 from .tables import PAPER_METRIC, TABLE_TAG, TableRow, write_table
 from .tracker import Tracker
 
 __all__ = [
+    "BEST_ALIAS",
     "MlflowRun",
     "PAPER_METRIC",
     "TABLE_TAG",
     "TableRow",
     "Tracker",
+    "Version",
     "checked_uri",
     "reason",
+    "register_model",
     "track_composition",
     "write_table",
 ]

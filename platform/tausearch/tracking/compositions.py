@@ -25,18 +25,36 @@ def track_composition(
         metrics: Name to value.
         tags: Further tags, such as the weights.
     """
-    client, experiment = open_store(storage, spec.tracking_uri or storage.mlflow_uri, spec.benchmark)
-    names = {"kind": "composition", LABEL_TAG: label, "composition.of": spec.name, "composition.of_id": spec.id}
-    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in names.items() if value)
-    found = client.search_runs([experiment], query)
-    if found:
-        _log(client, found[0], metrics, tags)
+    client, experiment = _store(spec, storage)
+    run = _find(client, experiment, spec, label)
+    if run is not None:
+        _log(client, run, metrics, tags)
         return
-    every = {**names, "method": spec.method}
+    every = {**_names(spec, label), "method": spec.method}
     assert not {RUN_TAG, ID_TAG} & every.keys(), "a final run is found by these, so no composition may have them"
     run = client.create_run(experiment, run_name=f"{spec.name}/{label}", tags=every)
     _log(client, run, metrics, tags)
     client.set_terminated(run.info.run_id, status="FINISHED")
+
+
+def open_composition(spec: RunSpec, storage: Storage, label: str) -> tuple[Any, Any]:
+    """Return a client, and MLflow's run of a composition; None as long as there is none."""
+    client, experiment = _store(spec, storage)
+    return client, _find(client, experiment, spec, label)
+
+
+def _store(spec: RunSpec, storage: Storage) -> tuple[Any, str]:
+    return open_store(storage, spec.tracking_uri or storage.mlflow_uri, spec.benchmark)
+
+
+def _find(client: Any, experiment: str, spec: RunSpec, label: str) -> Any:
+    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in _names(spec, label).items() if value)
+    return next(iter(client.search_runs([experiment], query)), None)
+
+
+def _names(spec: RunSpec, label: str) -> dict[str, str]:
+    """Return the tags by which a composition is found."""
+    return {"kind": "composition", LABEL_TAG: label, "composition.of": spec.name, "composition.of_id": spec.id or ""}
 
 
 def _log(client: Any, run: Any, metrics: Mapping[str, float], tags: Mapping[str, str]) -> None:

@@ -161,7 +161,7 @@ class MlflowRun:
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
             about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
-            self._log(parent.info.run_id, params={**about, **protocol})
+            self._log(parent.info.run_id, params={**about, **protocol, **self.spec.fixed})
         return parent
 
     def _origin(self) -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from tausearch.runs import RunSpec, Storage
 from tausearch.tracking.mlflow_run import ID_TAG
@@ -13,6 +14,7 @@ from tausearch.tracking.mlflow_store import open_store
 from trainables.metrics import TEST
 
 TABLE_TAG = "tausearch.table"
+VIEW_TAG = "mlflow.sharedViewState."  # of an experiment; how MLflow's pages keep a view that is shared
 PAPER_METRIC = f"paper/{TEST.final_accuracy.partition('/')[2]}"
 
 
@@ -54,7 +56,9 @@ def write_table(storage: Storage, uri: str, benchmark: str, table: str, rows: Se
             _mark(client, run, table, row)
         elif TABLE_TAG in run.data.tags and run.data.tags.get("method") in {each.method for each in rows}:
             client.delete_tag(run.info.run_id, TABLE_TAG)
-    return _page(experiment, table)
+    view = f"tausearch-{table}"
+    client.set_experiment_tag(experiment, f"{VIEW_TAG}{view}", json.dumps(_view(table, rows)))
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={view}"
 
 
 def _mark(client: Any, run: Any, table: str, row: TableRow) -> None:
@@ -75,7 +79,24 @@ def _parents(client: Any, experiment: str) -> list[Any]:
             return found
 
 
-def _page(experiment: str, table: str) -> str:
-    query = quote(f"tags.`{TABLE_TAG}` = '{table}' and tags.kind = 'final'")
-    order = quote(f"metrics.`{TEST.final_accuracy}/mean`")
-    return f"#/experiments/{experiment}/runs?searchFilter={query}&orderByKey={order}&orderByAsc=false"
+def _view(table: str, rows: Sequence[TableRow]) -> dict[str, Any]:
+    """Return what MLflow's pages are to show: accuracies, forgetting, and what was chosen, the commonest first."""
+    accuracy = f"metrics.`{TEST.final_accuracy}/mean`"
+    others = (f"metrics.`{TEST.final_accuracy}/std`", f"metrics.`{PAPER_METRIC}`", f"metrics.`{TEST.forgetting}/mean`")
+    counts = Counter(name for row in rows for spec in row.runs if spec.purpose == "final" for name in spec.fixed)
+    chosen = [f"params.`{name}`" for name, _ in counts.most_common()]
+    return {
+        "searchFilter": f"tags.`{TABLE_TAG}` = '{table}' and tags.kind = 'final'",
+        "orderByKey": accuracy,
+        "orderByAsc": False,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "modelVersionFilter": "All Runs",
+        "datasetsFilter": [],
+        "selectedColumns": [
+            "params.`method`",
+            accuracy,
+            *others,
+            *chosen,
+        ],
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,13 @@ def tagged(root: Path, kind: str) -> dict[str, Run]:
     return {run.data.tags["tausearch.run"]: run for run in found}
 
 
+def view(root: Path) -> dict[str, Any]:
+    """What MLflow's pages show of digits; they open it by the tag's last part."""
+    experiment = MlflowClient(tracking_uri=Storage(root).mlflow_uri).get_experiment_by_name("digits")
+    shown: dict[str, Any] = json.loads(experiment.tags["mlflow.sharedViewState.tausearch-table"])
+    return shown
+
+
 def test_mlflow_says_which_runs_stand_in_the_table(result: CampaignResult, folder: Path, root: Path) -> None:
     assert set(tagged(root, "search")) == set(SEARCHES[:2])
     finals = tagged(root, "final")
@@ -106,11 +114,17 @@ def test_mlflow_says_which_runs_stand_in_the_table(result: CampaignResult, folde
     assert finals["table-digits-ita-lora-final"].data.metrics["test/final_accuracy/mean"] == accuracy.mean
     (dataset,) = [each.dataset for each in finals["table-digits-ita-lora-final"].inputs.dataset_inputs]
     assert (dataset.name, json.loads(dataset.profile)) == ("digits", {"tasks": 5, "train": 1433, "test": 364})
+    chosen = read_spec(Storage(root).run("table-digits-ita-lora-final")).fixed
+    assert finals["table-digits-ita-lora-final"].data.params.items() >= {k: str(v) for k, v in chosen.items()}.items()
     shown = tausearch("campaign", "status", "table", cwd=folder)
-    assert "MLflow, digits: http://127.0.0.1:5000/#/experiments/" in shown
+    assert re.search(
+        r"MLflow, digits: http://127.0.0.1:5000/#/experiments/\d+/runs.viewStateShareKey=tausearch-table", shown
+    )
+    assert {"params.`alpha`", "metrics.`paper/final_accuracy`"} <= set(view(root)["selectedColumns"])
+    assert view(root)["searchFilter"] == "tags.`tausearch.table` = 'table' and tags.kind = 'final'"
     Storage(root).mlflow_file.unlink()
     tausearch("sync", cwd=folder)
-    assert set(tagged(root, "final")) == set(finals)
+    assert set(tagged(root, "final")) == set(finals) and "params.`lr`" in view(root)["selectedColumns"]
 
 
 def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +13,7 @@ import pytest
 
 from tausearch.driving import interrupt as interrupt_module
 from tausearch.driving.interrupt import interruptible
+from tests.support.services import wait_until
 
 
 def press(number: int = signal.SIGINT) -> None:
@@ -86,6 +89,46 @@ def test_it_listens_again_where_a_library_has_put_its_own_handler() -> None:
         interrupt.listen()
         press(signal.SIGTERM)
         assert interrupt.urgent
+
+
+def test_a_signal_is_noted_whoever_handles_it() -> None:
+    with interruptible() as interrupt:
+        signal.signal(signal.SIGTERM, lambda number, frame: None)  # Ray's, of which Python has ignored what it raised
+        press(signal.SIGTERM)
+        wait_until(lambda: interrupt.urgent, 30, "the signal to be noted")
+        with pytest.raises(KeyboardInterrupt):
+            interrupt.check()
+
+
+def test_only_ctrl_c_and_sigterm_are_noted_and_nothing_listens_afterwards() -> None:
+    original = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    threads = threading.active_count()
+    try:
+        with interruptible() as interrupt:
+            press(signal.SIGUSR1)
+        assert not interrupt.requested  # the listener has ended, so it has read whatever came
+        assert signal.set_wakeup_fd(-1) == -1 and threading.active_count() == threads
+    finally:
+        signal.signal(signal.SIGUSR1, original)
+
+
+# The main thread is in C, and the signal reaches another one: so no handler of Python runs until the minute is over.
+STUCK = """
+import ctypes, os, signal
+from tausearch.driving import interrupt as module
+module.STUCK_SECONDS = 0.2
+with module.interruptible() as interrupt, interrupt.not_stuck(lambda: os._exit(7)):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    print("ready", flush=True)
+    ctypes.CDLL(None).sleep(60)
+"""
+
+
+def test_sigterm_ends_a_process_whose_main_thread_runs_no_handler() -> None:
+    with subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        process.terminate()
+        assert process.wait(50) == 7
 
 
 def test_outside_the_main_thread_nothing_is_handled() -> None:

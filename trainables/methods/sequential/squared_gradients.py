@@ -10,7 +10,7 @@ from torch.func import grad, vmap
 Weights = Mapping[str, Tensor]
 Value = Callable[[Weights, Tensor, Tensor], Tensor]  # weights, one image (c, h, w), its label () to a scalar
 
-GRADIENT_BYTES = 2**29  # of per-example gradients that lie in memory at once
+GRADIENT_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of per-example gradients that lie in memory at once
 
 
 def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Tensor, y: Tensor) -> None:
@@ -33,4 +33,6 @@ def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Ten
 
 def examples_at_once(weights: Weights) -> int:
     """Return for how many examples the gradients of all weights fit in `GRADIENT_BYTES`; at least one."""
-    return max(1, GRADIENT_BYTES // sum(weight.numel() * weight.element_size() for weight in weights.values()))
+    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
+    (device,) = {weight.device.type for weight in weights.values()}
+    return max(1, GRADIENT_BYTES[device] // size)

@@ -127,10 +127,20 @@ def test_the_fisher_does_not_depend_on_how_many_examples_are_taken_at_once(monke
     ewc.begin_task(task, None)
     together = ewc.task_fisher(task)
     assert squared_gradients.examples_at_once(ewc.weights) > BATCH_SIZE
-    monkeypatch.setattr(squared_gradients, "GRADIENT_BYTES", 1)
+    monkeypatch.setattr(squared_gradients, "GRADIENT_BYTES", {"cpu": 1})
     assert squared_gradients.examples_at_once(ewc.weights) == 1
     for name, value in ewc.task_fisher(task).items():
         torch.testing.assert_close(value, together[name], **EXACT)
+
+
+def test_as_many_examples_are_taken_at_once_as_the_device_of_the_weights_has_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(squared_gradients, "GRADIENT_BYTES", {"cpu": 2**22, "meta": 2**24})
+    found = {
+        each: squared_gradients.examples_at_once({"w": torch.empty(2**18, device=each)}) for each in ("cpu", "meta")
+    }
+    assert found == {"cpu": 4, "meta": 16}
 
 
 def test_the_fisher_takes_plain_attention_and_leaves_the_network_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
