@@ -86,7 +86,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
             trials=trials,
             concurrent=slots,
             name="overhead",
-            store_gigabytes=1,
+            store_size=1,
             storage=folder,
         )
         plan = plan_search(asked)

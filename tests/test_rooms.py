@@ -17,7 +17,7 @@ FLOORS = [
     {"api", "comparison", "reporting"},
     {"predicting", "managing"},
     {"driving", "composing", "replaying"},
-    {"tracking"},
+    {"tracking", "previewing"},
     {"figures", "choosing", "cluster", "screen", "paper"},
     {"runs"},
     {"confirming"},

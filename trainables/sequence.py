@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
 from trainables.metrics import average_accuracy, forgetting, pooled_accuracy, seconds
 from trainables.preconsolidation import Consolidation, Preconsolidator
-from trainables.state import JSON, State
+from trainables.state import JSON, SILENT, Epoch, State
 
 
 class IncrementalSequence:
@@ -36,6 +36,7 @@ class IncrementalSequence:
         store: Directory of the pre-consolidation store; None computes everything here.
         store_bytes: The bound on the store's size, bytes; None for none.
         artifacts: Folder for task vectors and adapters; None writes none.
+        on_epoch: Told how many epochs of fine-tuning on a task are done.
 
     Raises:
         InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or cannot run on
@@ -55,6 +56,7 @@ class IncrementalSequence:
         store: Path | None = None,
         store_bytes: int | None = None,
         artifacts: Path | None = None,
+        on_epoch: Callable[[Epoch], None] = SILENT,
     ) -> None:
         entry = get_method(method)
         config = entry.parse(hyperparameters)
@@ -67,7 +69,9 @@ class IncrementalSequence:
         self.artifacts = artifacts if entry.capabilities.writes_artifacts else None
         spec = benchmark.spec
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
-        context = Context(backbone, setting.task_classes, spec.epochs, spec.batch_size, seed, self.device, precision)
+        context = Context(
+            backbone, setting.task_classes, spec.epochs, spec.batch_size, seed, self.device, precision, on_epoch
+        )
         self.method = entry.build(context, config)
         self.preconsolidator = (
             Preconsolidator(

@@ -16,7 +16,7 @@ from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
-from trainables.state import Places, places_of, read_state, write_state
+from trainables.state import Places, Pulse, places_of, read_state, write_state
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
@@ -34,6 +34,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         store=None if config.store is None else Path(config.store),
         store_bytes=config.store_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
+        on_epoch=Pulse(None if config.kept is None else Path(config.kept)),
     )
 
 

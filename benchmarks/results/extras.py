@@ -20,7 +20,7 @@ def train_ablations(storage: Storage, standing: CampaignStanding) -> None:
         assert cell.cell.search is not None, "configurations are ablated that a search has chosen"
         best = tausearch.load_best(storage.run(cell.cell.search).best_file)
         options = {"name": name, "go_on": True, "storage": storage.root}
-        tausearch.train(best, overrides={"regularise": variant}, **options)
+        tausearch.train(best, set={"regularise": variant}, **options)
 
 
 def edit_all(storage: Storage, standing: CampaignStanding) -> None:

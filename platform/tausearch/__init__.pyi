@@ -1,7 +1,20 @@
-from .api import FinalResult, SearchResult, compose, draw, edit, resume, search, train
+from .api import (
+    FinalResult,
+    SearchResult,
+    compose,
+    draw,
+    edit,
+    extend,
+    preview_search,
+    preview_train,
+    resume,
+    search,
+    train,
+)
 from .campaigning import CampaignResult, campaign
 from .choosing import BestFile, load_best
 from .predicting import Model, Prediction, load_model
+from .previewing import Preview
 
 __version__: str
 
@@ -11,13 +24,17 @@ __all__ = [
     "FinalResult",
     "Model",
     "Prediction",
+    "Preview",
     "SearchResult",
     "campaign",
     "compose",
     "draw",
     "edit",
+    "extend",
     "load_best",
     "load_model",
+    "preview_search",
+    "preview_train",
     "resume",
     "search",
     "train",

@@ -17,7 +17,7 @@ from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Task
 from trainables.preconsolidation import Consolidation
-from trainables.state import State
+from trainables.state import SILENT, Epoch, State
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Context(Setting):
         seed: The seed of the trial.
         device: The device to compute on.
         precision: "bf16" runs forward passes of fine-tuning and evaluation under autocast.
+        on_epoch: Told after every epoch how many of the task are done; must return at once, and change nothing.
     """
 
     epochs: int
@@ -113,6 +114,7 @@ class Context(Setting):
     seed: int
     device: torch.device
     precision: Precision = "fp32"
+    on_epoch: Callable[[Epoch], None] = SILENT
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context in which forward passes of the backbone run: bf16 autocast if the precision says so."""

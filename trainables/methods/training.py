@@ -15,6 +15,7 @@ from trainables.errors import DivergedError
 from trainables.heads import Heads
 from trainables.methods.contract import Context
 from trainables.randomness import make_generator
+from trainables.state import Epoch
 
 Step = Callable[[Batch, float], Tensor]  # a batch and c_e to the detached loss
 Schedule = Literal["cosine", "late", "constant"]
@@ -122,6 +123,7 @@ def fit(
         weights = torch.tensor(sizes, dtype=torch.float64)
         mean = float((values * weights).sum() / weights.sum())
         _require_bounded(mean + (penalty() if penalty else 0.0), scale, task, steps_done)
+        context.on_epoch(Epoch(task.index, epoch + 1, context.epochs))
     return mean
 
 

@@ -13,10 +13,10 @@ from .requests import (
     TrainRequest,
     with_fields_of,
 )
-from .resuming import resume
-from .searching import SearchResult, run_search, search, search_job
+from .resuming import extend, resume
+from .searching import SearchResult, preview_search, run_search, search, search_job
 from .syncing import sync_run
-from .training import FinalResult, train, training_job
+from .training import FinalResult, preview_train, train, training_job
 
 __all__ = [
     "CheckResult",
@@ -43,10 +43,13 @@ __all__ = [
     "export_best",
     "export_best_of",
     "export_vectors",
+    "extend",
     "open_benchmark",
     "plan_search",
     "plan_training",
     "prepare_dataset",
+    "preview_search",
+    "preview_train",
     "resume",
     "run_search",
     "search",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from tausearch.api.composing import open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.composing import (
     Pools,
+    VectorSource,
     alignment_rows,
     cosine_rows,
     find_source,
@@ -21,7 +21,7 @@ from tausearch.composing import (
     risk_rows,
     theorem_rows,
 )
-from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec
+from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, shown_benchmark
 from tausearch.screen import LongWork
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
@@ -71,17 +71,36 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
     times = [row for name in request.runs for row in _times(storage, name)]
     from tausearch.figures import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure
 
-    tables.add("time", times, time_figure)
+    specs = [read_spec(storage.run(name)) for name in request.runs if storage.run_exists(name)]
+    composed = _of(each for pool in pools for each in pool.sources)
+    timed = "; ".join(dict.fromkeys(_on(spec.method, spec.benchmark) for spec in specs))
+    tables.add("time", times, time_figure, f"time per task: {timed}")
+    risk = f"risk of the composed model: {composed}, test images"
+    theorem = f"Theorem 1, task vectors scaled: {composed}, test images"
     with LongWork() as work:
         tick = work.start("figures", measurements(pools))
-        tables.add("risk", [row for each in pools for row in risk_rows(each, tick)], risk_figure)
-        tables.add("theorem1", [row for each in pools for row in theorem_rows(each, tick)], theorem_figure)
+        tables.add("risk", [row for each in pools for row in risk_rows(each, tick)], risk_figure, risk)
+        tables.add("theorem1", [row for each in pools for row in theorem_rows(each, tick)], theorem_figure, theorem)
     for each in pools:
-        name = each.sources[0].text
-        tables.add(f"cosines-{Path(name).name}", cosine_rows(each), partial(cosine_figure, title=name))
+        name = Path(each.sources[0].text).name
+        tables.add(f"cosines-{name}", cosine_rows(each), cosine_figure, f"task vectors: {_of(each.sources)}")
     pairs = [pair for pair in combinations(pools, 2) if _alike(*pair)]
-    tables.add("alignment", [row for pair in pairs for row in alignment_rows(*pair)], alignment_figure)
+    tables.add(
+        "alignment",
+        [row for pair in pairs for row in alignment_rows(*pair)],
+        alignment_figure,
+        f"task vectors: {composed}",
+    )
     return tables.pictures
+
+
+def _of(sources: Iterable[VectorSource]) -> str:
+    """Say which methods learned task vectors on which benchmarks; names of runs stand in the figures."""
+    return "; ".join(dict.fromkeys(_on(" and ".join(each.methods), each.benchmark) for each in sources))
+
+
+def _on(method: str, benchmark: str) -> str:
+    return f"{method} on {shown_benchmark(benchmark)}"
 
 
 class _Tables:
@@ -91,17 +110,19 @@ class _Tables:
         self.folder = folder
         self.pictures: dict[str, Path] = {}
 
-    def add(self, name: str, rows: Rows, figure: Callable[[Rows], Figure]) -> None:
-        """Write one; without rows there is none."""
+    def add(self, name: str, rows: Rows, draw: Callable[[Rows], Figure], of: str) -> None:
+        """Write one, with what it is of above it; without rows there is none."""
         if not rows:
             return
-        from tausearch.figures import save, write_table
+        from tausearch.figures import entitle, save, write_table
 
         path = self.folder / f"{name}.png"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_table(rows, path.with_suffix(".csv"))
-            self.pictures[name] = save(figure(rows), path)
+            figure = draw(rows)
+            entitle(figure, of)
+            self.pictures[name] = save(figure, path)
         except OSError as error:
             raise InputError(f"--output {self.folder}: cannot be written ({error.strerror})") from error
 

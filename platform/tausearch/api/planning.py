@@ -62,12 +62,12 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         require_gpu("--gpus-per-trial auto")
     opened = opening(_text_of(request), request.data_root)
     file = None if request.space is None else Path(request.space)
-    space = space_of(request.method, opened.ref.name, file, request.overrides or {})
+    space = space_of(request.method, opened.ref.name, file, request.set or {})
     algorithm = algorithm_named(request.algorithm)
     precision = one_of("precision", request.precision, PRECISIONS)
     scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     on_gpu = request.gpus_per_trial != 0
-    constraints = constraints_named(request.constraints or (), entry, opened.source.num_tasks, on_gpu)
+    constraints = constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
     weights = None if request.weights is None else Path(request.weights).absolute()
     backbone = Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
     setting = entry.setting(opened.source.spec, backbone)
@@ -121,7 +121,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     orders = None if request.class_orders is None else different_numbers("--class-orders", request.class_orders)
     entry = running_method(best.method)
     opened = opening(request.benchmark or best.benchmark, request.data_root)
-    overrides = dict(request.overrides or {})
+    overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
@@ -186,7 +186,7 @@ def _given(
         "method": entry.name,
         "resources": resources,
         "steps": _steps(entry, opened),
-        "store_gigabytes": request.store_gigabytes,
+        "store_gigabytes": request.store_size,
         "tracking_uri": uri,
     }
     return storage, given

@@ -55,7 +55,7 @@ def _fault(of: Field[Any], value: object) -> str | None:
 
 def _option(of: Field[Any]) -> str:
     """Return what a field is called on the command line."""
-    name = _CALLED.get(of.name, of.name.replace("_", "-"))
+    name = of.name.replace("_", "-")
     return name if of.default is MISSING else f"--{name}"
 
 
@@ -88,16 +88,16 @@ class NewRunRequest(DriveRequest):
 
     Attributes:
         name: The run's name; by default made of benchmark and method, with the next free number.
-        overrides: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
+        set: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
         cpus_per_trial: Number of CPU threads of a trial.
-        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+        store_size: Bound on the size of the pre-consolidation store, gigabytes; 0 does without it.
         go_on: Whether to go on with the run of that name if there is one, provided that it is what is asked for.
     """
 
     name: str | None = None
-    overrides: Mapping[str, Scalar] | None = None
+    set: Mapping[str, Scalar] | None = None
     cpus_per_trial: int = within(bounds.THREADS, 1)
-    store_gigabytes: float = within(bounds.GIGABYTES, DEFAULT_STORE_GIGABYTES)
+    store_size: float = within(bounds.GIGABYTES, DEFAULT_STORE_GIGABYTES)
     go_on: bool = False
 
 
@@ -117,7 +117,7 @@ class SearchRequest(NewRunRequest):
         space: A search-space file whose entries go over the method's own.
         warm_start: What to try before the algorithm is asked: "paper" for what the paper chose for the method on all of
             its datasets, names of searches for their best configurations, paths of best files.
-        constraints: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
+        constraint: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
         confirm: How many of the best complete trials run again before one of them is chosen, by its fresh runs alone;
             by default none.
@@ -146,7 +146,7 @@ class SearchRequest(NewRunRequest):
     seed: int = within(bounds.SEED, 0)
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
-    constraints: Sequence[str] | None = None
+    constraint: Sequence[str] | None = None
     confirm: int | None = within(bounds.CONFIRMED, None)
     confirm_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from tausearch.api.opening import open_benchmark
@@ -57,6 +58,25 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
             time_budget=request.time_budget,
             progress_to=request.progress_to,
         )
+
+
+@with_fields_of(ResumeRequest)
+def extend(request: ResumeRequest) -> SearchResult:
+    """Run more trials of a search, the algorithm told everything that is known; `trials` is the new total.
+
+    Takes the fields of `ResumeRequest`.
+
+    Returns:
+        All trials and the best configuration.
+
+    Raises:
+        InputError: As `resume`; also if no number of trials is given.
+    """
+    if request.trials is None:
+        raise InputError("extend: needs trials, the new total")
+    result = resume(**{each.name: getattr(request, each.name) for each in fields(request)})
+    assert isinstance(result, SearchResult)  # a final run is refused
+    return result
 
 
 def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:

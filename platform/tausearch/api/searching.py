@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import optuna
 from ray.tune import Trainable
 
 from tausearch.api.concluding import conclude, identify, is_over
@@ -18,12 +19,14 @@ from tausearch.choosing import (
     BestListener,
     ConfirmationSource,
     OptunaSource,
+    SearchStudy,
     StudyMirror,
     load_best,
     warm_start_lines,
 )
 from tausearch.cluster import with_measured_share
 from tausearch.driving import Job, Listener, drive
+from tausearch.previewing import Preview, preview_of
 from tausearch.runs import (
     Conclusion,
     Confirmation,
@@ -57,6 +60,12 @@ class SearchResult(RunResult):
     best_file: Path | None
     confirmation: Confirmation | None
 
+    @property
+    def study(self) -> optuna.Study:
+        """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
+        spec = read_spec(RunDirectory(self.path))
+        return SearchStudy(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")]).optuna
+
 
 @with_fields_of(SearchRequest)
 def search(request: SearchRequest) -> SearchResult:
@@ -85,6 +94,22 @@ def search(request: SearchRequest) -> SearchResult:
             time_budget=request.time_budget,
             progress_to=request.progress_to,
         )
+
+
+@with_fields_of(SearchRequest)
+def preview_search(request: SearchRequest) -> Preview:
+    """Say what `search` would do: its trials, where they come from, and what they would take; starts nothing.
+
+    Takes the fields of `SearchRequest`.
+
+    Returns:
+        The preview; `print` shows it.
+
+    Raises:
+        InputError: If something in the request is wrong.
+        SpaceError: If the search space is wrong.
+    """
+    return preview_of(plan_search(request), request.address)
 
 
 def _measured(request: SearchRequest, plan: Plan) -> Plan:

@@ -11,6 +11,7 @@ from tausearch.api.planning import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.choosing import FixedSource
 from tausearch.driving import Job, drive
+from tausearch.previewing import Preview, preview_of
 from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Storage, TrialTable, summarise
 from tausearch.screen import Stream
 
@@ -44,6 +45,21 @@ def train(request: TrainRequest) -> FinalResult:
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         return run_training(spec, plan.storage, directory, address=request.address, progress_to=request.progress_to)
+
+
+@with_fields_of(TrainRequest)
+def preview_train(request: TrainRequest) -> Preview:
+    """Say what `train` would do and what it would take; starts nothing.
+
+    Takes the fields of `TrainRequest`.
+
+    Returns:
+        The preview; `print` shows it.
+
+    Raises:
+        InputError: If something in the request, or the best file's protocol, is wrong.
+    """
+    return preview_of(plan_training(request), request.address)
 
 
 def run_training(

@@ -109,7 +109,7 @@ class CampaignDisplay(LiveDisplay):
     def standing_line(self) -> str:
         """Return the plain line that says which cells are under way."""
         under_way = [f"{each.cell.runs.title} {each.state}" for each in self._cells.values() if each.running]
-        return " | ".join([", ".join(under_way) or "starting Ray", self._counts(), self._times()])
+        return " | ".join([self.phase or ", ".join(under_way), self._counts(), self._times()])
 
     def render(self) -> Group:
         """Return what a terminal shows: the table, or if it is too long the cells under way."""
@@ -119,7 +119,8 @@ class CampaignDisplay(LiveDisplay):
         for each in self._fitting():
             style = {"done": "green", "failed": "red", "waiting": "dim"}.get(each.state, "bold")
             table.add_row(each.cell.runs.title, each.state, *each.columns, style=style)
-        return Group(table, Text(f"{self._counts()}   {self._times()}"))
+        phase = "" if self.phase is None else f"{self.phase}   "
+        return Group(table, Text(f"{phase}{self._counts()}   {self._times()}"))
 
     def seconds_left(self) -> float | None:
         """Estimate the time left from the tasks that this process has done so far; None before the first."""
@@ -162,6 +163,7 @@ class _Told:
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Say so if a trial has ended."""
+        self.display.stage = None
         if trial.status != "running":
             self.display.trial_ended(self.shown, self.job, trial)
 

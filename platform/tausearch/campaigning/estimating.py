@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import resource
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from search_spaces.text_files import read_json
 from tausearch.campaigning.planning import CampaignPlan, PlannedCell
-from tausearch.runs import RunStatus, Storage, TrialSummary, all_statuses, open_storage, replace_text
+from tausearch.previewing import bytes_of, seconds_per_trial
+from tausearch.runs import RunStatus, Storage, all_statuses, open_storage, replace_text
 from tausearch.screen import LongWork
-from trainables.config import Purpose
 from trainables.errors import DivergedError
 from trainables.metrics import is_seconds
 
@@ -121,7 +119,7 @@ def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot:
     if cell.standing.state in ("done", "failed"):
         return Estimate(0.0, memory=memory)
     piloted = None if pilot is None else pilot.seconds
-    in_search, in_final = _per_trial(runs, "search"), _per_trial(runs, "final")
+    in_search, in_final = seconds_per_trial(runs, "search"), seconds_per_trial(runs, "final")
     searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
         return Estimate(None, memory=memory)
@@ -133,21 +131,9 @@ def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot:
     return Estimate(trials * searching + seeds * training, source, _disk(plan.storage, runs, cell), memory)
 
 
-def _per_trial(runs: Iterable[RunStatus], purpose: Purpose) -> float | None:
-    """Return the mean seconds of a trial that finished its last task; None without one."""
-    finished: list[TrialSummary] = [
-        trial for run in runs if run.spec.purpose == purpose for trial in run.trials if trial.status == "complete"
-    ]
-    return statistics.fmean(trial.seconds for trial in finished) if finished else None
-
-
 def _disk(storage: Storage, runs: Sequence[RunStatus], cell: PlannedCell) -> int | None:
     """Return the bytes that a cell's runs will take, as those of earlier ones that have ended; None without both."""
-    sizes = {run.spec.purpose: _bytes(storage.run(run.spec.name).path) for run in runs if run.state == "finished"}
+    sizes = {run.spec.purpose: bytes_of(storage.run(run.spec.name).path) for run in runs if run.state == "finished"}
     if "final" not in sizes or (cell.runs.search is not None and "search" not in sizes):
         return None
     return sizes["final"] + (sizes["search"] if cell.runs.search is not None else 0)
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

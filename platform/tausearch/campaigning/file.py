@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 from search_spaces.schema import Strict
 from search_spaces.text_files import TextFileError, one_line, shown
 from search_spaces.yaml_text import read_yaml
-from tausearch.campaigning.options import OF_THE_COMMAND, as_fields, search_options, train_options
+from tausearch.campaigning.options import OF_THE_COMMAND, search_options, train_options
 from trainables.data import reference
 from trainables.errors import InputError
 
@@ -139,8 +139,8 @@ def _changed(where: str, cell: Cell, each: _Exception) -> Cell:
 def _over(usual: Options, own: Options) -> Options:
     """Put options over others; values that are set are put over one by one."""
     both = {**usual, **own}
-    values = {**(usual.get("overrides") or {}), **(own.get("overrides") or {})}
-    return {**both, "overrides": values} if values else both
+    values = {**(usual.get("set") or {}), **(own.get("set") or {})}
+    return {**both, "set": values} if values else both
 
 
 def _reference(where: str, text: str) -> str:
@@ -156,7 +156,7 @@ def _options(where: str, model: type[BaseModel], given: Mapping[str, Any]) -> Op
     for name in underscored.keys() & set(OF_THE_COMMAND):
         raise InputError(f"{where}.{name}: is given on the command line of `campaign run`, for all cells")
     checked = _checked(model, underscored, f"{where}.")
-    return as_fields(checked.model_dump(exclude_unset=True))
+    return dict(checked.model_dump(exclude_unset=True))
 
 
 def _checked(model: type[Any], content: object, where: str) -> Any:

@@ -14,7 +14,6 @@ from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest
 from tausearch.choosing import BestFile
 
-_CALLED = {"overrides": "set", "store_gigabytes": "store_size", "constraints": "constraint"}  # on the command line
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "go_on"}
 OF_THE_COMMAND = ("address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri")
 
@@ -43,13 +42,7 @@ def _model_of(request: Callable[..., object]) -> type[BaseModel]:
     """Return the model of a request's options, without those that the cell is, or that the command is given."""
     hints = get_type_hints(request, localns={"Scalar": Scalar, "BestFile": BestFile})
     kept = {name: kind for name, kind in hints.items() if name not in _OF_THE_CELL | set(OF_THE_COMMAND) | {"_"}}
-    kept["overrides"] = Mapping[str, ScalarField] | None
+    kept["set"] = Mapping[str, ScalarField] | None
     kept["gpus_per_trial"] = Annotated[float, BeforeValidator(_share)]  # "auto" is measured before a search, not in it
-    fields: dict[str, Any] = {_CALLED.get(name, name): (kind, None) for name, kind in kept.items()}
+    fields: dict[str, Any] = {name: (kind, None) for name, kind in kept.items()}
     return create_model("Options", __config__=ConfigDict(extra="forbid", strict=True, frozen=True), **fields)
-
-
-def as_fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options under the names that they have as fields of a request."""
-    named = {option: field for field, option in _CALLED.items()}
-    return {named.get(option, option): value for option, value in options.items()}

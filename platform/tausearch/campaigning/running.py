@@ -135,7 +135,7 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
         watch = StorageWatch(directory)
         cells = Cells(plan, interrupt, watch, display.say, display.follow)
         try:
-            drive_together(cells, _how(plan, go_on, trainable), interrupt, watch, display.say)
+            drive_together(cells, _how(plan, go_on, trainable), interrupt, watch, display)
         finally:
             cells.close()
         if watch.problem is not None:

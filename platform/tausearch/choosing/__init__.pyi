@@ -1,8 +1,9 @@
 from .allowed import algorithm_named, confirm_of, constraints_named, different_numbers, one_of, scheduler_named
 from .best import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .dashboard import dashboard_of
+from .grid import grid_size
 from .keeping import BestListener, write_best
-from .sources import ConfirmationSource, FixedSource, OptunaSource, TrialSource, grid_size, points_ahead
+from .sources import ConfirmationSource, FixedSource, OptunaSource, TrialSource, points_ahead
 from .spaces import defaults, require_runs, running_method, space_of
 from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
 from .study_mirror import StudyMirror

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from search_spaces import Dimension, Scalar
+from search_spaces import Scalar
+from tausearch.choosing.grid import grid_points, spread
 from tausearch.choosing.study import SearchStudy
 from tausearch.choosing.warm_start import without_repeats
-from tausearch.runs import ConfirmationSpec, KnownPoint, RunSpec, Status, TrialSummary, TrialTable, confirmation_of
+from tausearch.runs import ConfirmationSpec, RunSpec, Status, TrialSummary, TrialTable, confirmation_of
 
 
 class TrialSource(Protocol):
@@ -35,8 +35,8 @@ class OptunaSource:
     """Trials chosen by an Optuna study that is rebuilt from the record.
 
     The search's starting point comes first; of a grid, if it is one of its points. What is known from elsewhere comes
-    next. A grid is the list of its points, handed to the study in order, so that every algorithm leaves the same kind
-    of history.
+    next. A grid is the list of its points, handed to the study in order (spread, where only some of them are tried), so
+    that every algorithm leaves the same kind of history.
 
     Args:
         spec: The specification of the search: its space, algorithm, scheduler, seed and number of trials.
@@ -138,15 +138,5 @@ def points_ahead(spec: RunSpec) -> list[dict[str, Scalar]]:
     """Return the points that a search tries before its algorithm is asked, each once: all of them if it is a grid."""
     grid = grid_points(spec.space) if spec.algorithm == "grid" else []
     start = [spec.start] if spec.algorithm != "grid" or spec.start in grid else []
-    return without_repeats([*start, *(known.point for known in spec.warm_start), *grid])
-
-
-def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) -> int:
-    """Return the number of points of a grid search: those of the grid, and what is known from elsewhere."""
-    return len(without_repeats([*grid_points(space), *(each.point for each in known)]))
-
-
-def grid_points(space: Mapping[str, Dimension]) -> list[dict[str, Scalar]]:
-    """Return every point of the grid, the last hyperparameter varying fastest."""
-    values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
-    return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
+    first = without_repeats([*start, *(known.point for known in spec.warm_start)])
+    return without_repeats([*first, *spread(grid, first, spec.trials, spec.seed)])

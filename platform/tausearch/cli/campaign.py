@@ -19,7 +19,7 @@ from tausearch.cli.options import (
     seconds,
 )
 from tausearch.runs import DEFAULT_STORAGE, open_storage
-from tausearch.screen import print_json, say_unreadable, storage_words
+from tausearch.screen import print_json, say_loading, say_unreadable, storage_words
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.campaigning import CampaignResult
@@ -72,6 +72,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Make the table, or go on with it: the same command, as often as one likes; nothing finished runs again."""
+    say_loading()
     from tausearch import showing
     from tausearch.campaigning import campaign
 

@@ -11,14 +11,17 @@ import typer
 
 from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
+from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE
-from tausearch.screen import LongWork, print_json, say_unreadable, storage_words
+from tausearch.screen import LongWork, print_json, say_loading, say_unreadable, storage_words
 from trainables.errors import InputError
 
 _Number = TypeVar("_Number", int, float)
 
-RunsArgument = Annotated[list[str], typer.Argument(help="Final run, or folder of exported task vectors.")]
+RunsArgument = Annotated[
+    list[str], typer.Argument(help="Final run, or folder of exported task vectors.", autocompletion=completing.runs)
+]
 SeedsOption = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].")]
 BackboneWeightsOption = Annotated[
     Path | None, typer.Option(help="Local weights file of the backbone [default: that of the run].")
@@ -56,6 +59,7 @@ def compose(
     """Compose the task vectors of a final run: all of them, some, or without some; test, and export."""
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
+    say_loading()
     from tausearch import (
         api,  # torch takes seconds to import; --help must not
         showing,
@@ -94,6 +98,7 @@ def edit(
 ) -> None:
     """Run the paper's protocol: specialise on the first, central and last task; unlearn each task in three readings."""
     chosen = _numbers("seeds", seeds, int)
+    say_loading()
     from tausearch import (
         api,  # torch takes seconds to import; --help must not
         showing,
@@ -118,6 +123,7 @@ def figures(
 ) -> None:
     """Draw the paper's figures: risk against its bound, alignment, time per task; each with its numbers as CSV."""
     chosen = _numbers("seeds", seeds, int)
+    say_loading()
     from tausearch import api  # torch takes seconds to import; --help must not
 
     drawn = api.draw(
@@ -134,7 +140,9 @@ def figures(
 
 @app.command()
 def predict(
-    model: Annotated[str, typer.Argument(help="Final run, its folder, or an exported folder.")],
+    model: Annotated[
+        str, typer.Argument(help="Final run, its folder, or an exported folder.", autocompletion=completing.runs)
+    ],
     images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
     tasks: Annotated[str | None, typer.Option(help="Compose these tasks alone, such as 1,5 [default: all].")] = None,
@@ -150,6 +158,7 @@ def predict(
     chosen = _numbers("tasks", tasks, int)
     if json and csv:
         raise InputError("--json and --csv: choose one of them")
+    say_loading()
     from tausearch import predicting  # torch takes seconds to import; --help must not
 
     paths = predicting.image_paths(images)

@@ -15,6 +15,7 @@ import typer
 
 from search_spaces.text_files import shown
 from tausearch.api import SearchRequest
+from tausearch.cli import completing
 from tausearch.cli.options import (
     WHOLE,
     AddressOption,
@@ -25,6 +26,7 @@ from tausearch.cli.options import (
     ContinueOption,
     CpusOption,
     DataRootOption,
+    DryRunOption,
     GpusOption,
     GpusOrAutoOption,
     JsonOption,
@@ -52,12 +54,13 @@ from tausearch.cli.options import (
     whole_numbers,
 )
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
-from tausearch.screen import print_json
+from tausearch.screen import print_json, say_loading
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
     from tausearch.choosing import BestFile
+    from tausearch.previewing import Preview
     from tausearch.runs import RunResult, RunSpec
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
@@ -66,7 +69,7 @@ _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
 @app.command()
 def search(
     benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
-    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.")],
+    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.", autocompletion=completing.methods)],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = SearchRequest.algorithm,
     scheduler: Annotated[
@@ -104,18 +107,23 @@ def search(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
+    dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
     """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
     given = _fields(locals())
+    say_loading()
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
-    _show_search(api.search(**given), storage, json)
+    if given.pop("dry_run"):
+        _show_preview(api.preview_search(**given), json)
+    else:
+        _show_search(api.search(**given), storage, json)
 
 
 @app.command()
 def resume(
-    name: Annotated[str, typer.Argument(help="Search or final run to continue.")],
+    name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completing.runs)],
     concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
@@ -131,7 +139,7 @@ def resume(
 
 @app.command()
 def extend(
-    name: Annotated[str, typer.Argument(help="Search to extend.")],
+    name: Annotated[str, typer.Argument(help="Search to extend.", autocompletion=completing.runs)],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     confirm: OwnConfirmOption = None,
     confirm_runs: OwnConfirmRunsOption = None,
@@ -152,7 +160,11 @@ def extend(
 def train(
     what: Annotated[
         list[str],
-        typer.Argument(metavar="FILE | SEARCH | BENCHMARK METHOD", help="Best file, search, or both names."),
+        typer.Argument(
+            metavar="FILE | SEARCH | BENCHMARK METHOD",
+            help="Best file, search, or both names.",
+            autocompletion=completing.runs,
+        ),
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
     class_orders: Annotated[
@@ -171,15 +183,20 @@ def train(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
+    dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
     """Train a chosen configuration on all training data and test it: the final run."""
     options = dict(locals())
     options.pop("what")
     given = _fields(options)
+    say_loading()
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
-    _show_final(api.train(_best_of(what, storage), **given), storage, json)
+    if given.pop("dry_run"):
+        _show_preview(api.preview_train(_best_of(what, storage), **given), json)
+    else:
+        _show_final(api.train(_best_of(what, storage), **given), storage, json)
 
 
 def _fields(options: dict[str, Any]) -> dict[str, Any]:
@@ -189,10 +206,8 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
     if given.pop("no_store", False):
         given["store_size"] = 0.0
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
-        "set_": ("overrides", _assignments),
-        "constraint": ("constraints", lambda texts: texts),
+        "set_": ("set", _assignments),
         "continue_": ("go_on", bool),
-        "store_size": ("store_gigabytes", float),
         "gpus_per_trial": ("gpus_per_trial", _share),
         "time_budget": ("time_budget", seconds),
         "class_order": ("class_order", _class_order),
@@ -252,6 +267,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
 
 
 def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
+    say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
     result = api.resume(**fields)
@@ -259,6 +275,15 @@ def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
         _show_search(result, storage, json)
     else:
         _show_final(result, storage, json)
+
+
+def _show_preview(found: Preview, json: bool) -> None:
+    from tausearch import showing
+
+    if json:
+        print_json(found.as_dict())
+    else:
+        showing.show_preview(found)
 
 
 def _show_final(result: FinalResult, storage: str, json: bool) -> None:
@@ -306,5 +331,6 @@ def _leave(result: RunResult, succeeded: bool, storage: str) -> None:
         raise typer.Exit(128 + result.signal)  # as a shell reports a process that a signal has ended
     if result.out_of_time:
         print(f"the time budget is used up; {advice}", file=sys.stderr)
-    elif not succeeded:
+        succeeded = any(trial.status == "complete" for trial in result.trials)  # all of them is not to be expected
+    if not succeeded:
         raise typer.Exit(1)

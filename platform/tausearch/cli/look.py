@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from tausearch.cli import completing
 from tausearch.cli.options import (
     JsonOption,
     OwnTrackingOption,
@@ -27,7 +28,9 @@ from trainables.errors import InputError
 
 @app.command()
 def status(
-    name: Annotated[str | None, typer.Argument(help="Run to show; all runs without it.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Run to show; all runs without it.", autocompletion=completing.runs)
+    ] = None,
     protocols: Annotated[
         bool, typer.Option("--protocols", help="What the first task, the first three and all would have chosen.")
     ] = False,
@@ -69,7 +72,7 @@ def status(
 
 @app.command()
 def replay(
-    name: Annotated[str, typer.Argument(help="Search whose record to replay.")],
+    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completing.runs)],
     algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
     scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
@@ -178,7 +181,9 @@ def _export_search(root: Storage, what: list[str], output: Path | None, adapters
 
 @app.command()
 def spaces(
-    method: Annotated[str | None, typer.Argument(help="Method; all methods without it.")] = None,
+    method: Annotated[
+        str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completing.methods)
+    ] = None,
     benchmark: Annotated[str, typer.Option(help="Benchmark whose values to show.")] = "digits",
     space: SpaceOption = None,
     set_: SetOption = None,

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from tausearch.screen import print_json
 from trainables.errors import InputError
 
-RunArgument = Annotated[str, typer.Argument(help="Search or final run.")]
+RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocompletion=completing.runs)]
 
 
 @app.command()
@@ -37,7 +38,7 @@ def store(
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(help="Runs to delete.")],
+    names: Annotated[list[str], typer.Argument(help="Runs to delete.", autocompletion=completing.runs)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     storage: StorageOption = DEFAULT_STORAGE,
 ) -> None:

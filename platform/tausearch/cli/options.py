@@ -19,7 +19,6 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 app = typer.Typer(
     help="Find the hyperparameters with which a composable incremental learner does best.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},  # every command's
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -87,7 +86,13 @@ StoreSizeOption = Annotated[
 ]
 NoStoreOption = Annotated[bool, typer.Option("--no-store", help="Compute everything in every trial.")]
 TimeBudgetOption = Annotated[
-    str | None, typer.Option(help="Stop after this long, such as 90m or 12h; resume continues [default: no limit].")
+    str | None,
+    typer.Option(
+        help="Stop after this long, Ray's start included, such as 90m or 12h; resume continues [default: no limit]."
+    ),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would run and what it would take; start nothing.")
 ]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
 DataRootOption = Annotated[

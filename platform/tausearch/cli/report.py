@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE, RunDirectory, open_storage
 from tausearch.screen import print_json
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def report(
-    name: Annotated[str, typer.Argument(help="Search or final run; each brings the other along.")],
+    name: Annotated[
+        str, typer.Argument(help="Search or final run; each brings the other along.", autocompletion=completing.runs)
+    ],
     output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,

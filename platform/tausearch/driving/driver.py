@@ -20,11 +20,12 @@ from tausearch.driving.checkpoints import ready
 from tausearch.driving.fleet import Alone, Fleet, Line, OpenRun
 from tausearch.driving.home import Home
 from tausearch.driving.interrupt import Interrupt, interruptible
-from tausearch.driving.job import Job
+from tausearch.driving.job import Epochs, Job
 from tausearch.driving.tune_run import run_on_tune
 from tausearch.driving.watch import StorageWatch
+from tausearch.previewing import preview
 from tausearch.runs import Resources, RunResult, RunSpec, StorageError
-from tausearch.screen import ProgressDisplay, Stream, chatter_to, command_on, counted
+from tausearch.screen import LiveDisplay, ProgressDisplay, Stream, chatter_to, command_on, counted
 from trainables.data import BenchmarkRef
 from trainables.trial import Trial
 
@@ -77,14 +78,16 @@ def drive(
     with ExitStack() as stack:
         interrupt = stack.enter_context(interruptible(time_budget))
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
-        progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen))
+        progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen, Epochs(directory)))
         progress.say(_headline(job, on_cluster=address is not None))
+        for said in preview(spec, job.storage, address, job.trials.ended).lines():
+            progress.say(said)
         books: list[Books] = []
 
         def opened(job: Job) -> OpenRun:
             for damaged in ready(job.directory, job.trials):
                 progress.say(damaged)
-            progress.turn_to(job.spec, job.trials)
+            progress.turn_to(job.spec, job.trials, Epochs(job.directory))
             books.append(Books(job, books[0] if books else None))
             return OpenRun(job, [*books[-1].listeners, progress])
 
@@ -99,20 +102,19 @@ def drive(
             trainable=job.trainable,
         )
         watch = StorageWatch(directory)
-        drive_together(line, how, interrupt, watch, progress.say)
+        drive_together(line, how, interrupt, watch, progress)
         if watch.problem is not None:
             for each in books:
                 each.abandon()
             raise StorageError(f"{watch.problem}; mend that, then: {how.go_on}")
+        progress.enter("writing results, figures, and what MLflow lacks")
         # What follows is part of the run, which is concluded last: it has the final say in MLflow.
         results = [each.conclude(interrupt) for each in reversed(books)]
         errors = [each.tracking_error for each in reversed(results) if each.tracking_error]
         return replace(results[-1], tracking_error=errors[0] if errors else None)
 
 
-def drive_together(
-    line: Line, how: Drive, interrupt: Interrupt, watch: StorageWatch, say: Callable[[str], None]
-) -> None:
+def drive_together(line: Line, how: Drive, interrupt: Interrupt, watch: StorageWatch, display: LiveDisplay) -> None:
     """Start or join Ray and run all trials of some runs on it, until they end or something stops them.
 
     Afterwards `interrupt` and `watch` know what did, and no signal ends this process any more.
@@ -122,7 +124,7 @@ def drive_together(
         how: How they are driven.
         interrupt: Listens to signals, and knows the time budget.
         watch: Looks after the storage.
-        say: Prints a line for a person.
+        display: Shows what is being done.
 
     Raises:
         InputError: If the cluster cannot run them.
@@ -130,15 +132,36 @@ def drive_together(
     """
     fleet = Fleet(line, capacity_here, how.concurrent)
     address = how.address
+    display.heed(partial(_why_stopping, interrupt))
     with (
-        head_watched(address, say, how.go_on) if address else nullcontext(),
-        interrupt.not_stuck(partial(_leave_at_once, say, how.go_on)),
+        head_watched(address, display.say, how.go_on) if address else nullcontext(),
+        interrupt.not_stuck(partial(_leave_at_once, display.say, how.go_on)),
     ):
-        _run_on_ray(fleet, how, interrupt, watch)
+        _run_on_ray(fleet, how, interrupt, watch, display.enter)
+    display.heed(lambda: None)
     interrupt.protected = True
 
 
-def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWatch) -> None:
+def _entrance(address: str | None) -> str:
+    if address is None:
+        return "starting Ray on this machine"
+    return f"joining the Ray that runs {'on this machine' if address == 'auto' else f'at {address}'}"
+
+
+def _why_stopping(interrupt: Interrupt) -> str | None:
+    """Say what stops the trials under way, if something does; they are not waited for."""
+    if interrupt.requested:
+        why = "on SIGTERM" if interrupt.urgent else "on Ctrl-C"
+    elif interrupt.out_of_time:
+        why = "as the time budget is used up"
+    else:
+        return None
+    return f"stopping {why}: trials under way can be continued after their last finished task"
+
+
+def _run_on_ray(
+    fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWatch, enter: Callable[[str], None]
+) -> None:
     def on_step() -> None:
         if watch.look():
             interrupt.stop()
@@ -146,12 +169,15 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
 
     try:
         interrupt.check()
+        enter(_entrance(how.address))
         with ray_session(how.resources, how.address):
             interrupt.listen()
             interrupt.check()
             if how.address is not None:
+                enter("looking at every node of the cluster")
                 require_fit_nodes(how.resources, how.home.path, how.read)
                 interrupt.check()
+            enter("Ray runs; starting the processes of trials, each of which imports torch")
             run_on_tune(fleet, how.home, how.trainable, on_step, watch)
     except KeyboardInterrupt:
         if not interrupt.must_stop:

@@ -103,12 +103,12 @@ class Interrupt:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def check(self) -> None:
-        """Stop here if a signal has come.
+        """Stop here if a signal has come, or the time is up.
 
         Raises:
-            KeyboardInterrupt: If one has.
+            KeyboardInterrupt: If so.
         """
-        if self.requested:
+        if self.requested or self.out_of_time:
             raise KeyboardInterrupt
 
     @property

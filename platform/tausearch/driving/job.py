@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -13,6 +14,7 @@ from tausearch.choosing import TrialSource
 from tausearch.driving.checkpoints import newest_checkpoint
 from tausearch.runs import Conclusion, RunDirectory, RunSpec, Storage, TrialSummary, TrialTable, all_ended
 from trainables.config import TrialConfig
+from trainables.state import read_pulse
 from trainables.trial import Trial
 
 Conclude = Callable[[list[TrialSummary]], Conclusion]
@@ -24,6 +26,9 @@ Identify = Callable[[list[TrialSummary], Mapping[int, str]], None]
 
 def leave_unidentified(trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
     """Do nothing: what the run leaves behind does not say which of MLflow's runs it is. An `Identify`."""
+
+
+_EPOCHS_HOLD = 1.0  # seconds for which what was read holds: a display asks four times a second, of every trial
 
 
 class Listener(Protocol):
@@ -73,3 +78,27 @@ class Job:
         config = self.spec.trial(number, hyperparameters, store=self.storage.store, directory=self.directory)
         checkpoint = None if self.trials.get(number) is None else newest_checkpoint(self.directory, number)
         return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
+
+
+class Epochs:
+    """Says of a running trial how many epochs of the task that it is in are done.
+
+    Args:
+        directory: The run directory.
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self._read: dict[int, tuple[float, str]] = {}
+
+    def __call__(self, trial: TrialSummary) -> str:
+        """Return it in words, such as `epoch 3/50`; empty if the trial has not said so yet."""
+        when, words = self._read.get(trial.number, (0.0, ""))
+        if time.monotonic() - when > _EPOCHS_HOLD:
+            words = self._words(trial)
+            self._read[trial.number] = time.monotonic(), words
+        return words
+
+    def _words(self, trial: TrialSummary) -> str:
+        epoch = read_pulse(self.directory.kept(trial.number))
+        return "" if epoch is None or epoch.task <= trial.final.get("task", 0) else f"epoch {epoch.done}/{epoch.of}"

@@ -4,7 +4,7 @@ from .matrix import accuracy_matrix_figure
 from .panels import Line, Panel, draw_panels
 from .predictions import draw_predictions
 from .search import draw_search
-from .style import caption, save
+from .style import caption, entitle, save
 
 __all__ = [
     "Line",
@@ -17,6 +17,7 @@ __all__ = [
     "draw_panels",
     "draw_predictions",
     "draw_search",
+    "entitle",
     "risk_figure",
     "save",
     "theorem_figure",

@@ -61,7 +61,7 @@ def risk_figure(rows: Rows) -> Figure:
     axes.set_xlabel("cross-entropy on the test images of all tasks (nats)")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
@@ -94,12 +94,11 @@ def theorem_figure(rows: Rows) -> Figure:
     return figure
 
 
-def cosine_figure(rows: Rows, title: str) -> Figure:
+def cosine_figure(rows: Rows) -> Figure:
     """Draw the cosines of all pairs of tasks of a run, averaged over its seeds.
 
     Args:
         rows: A row for each seed and pair, with `task`, `other` and `cosine`.
-        title: The title of the picture.
 
     Returns:
         The figure; it belongs to no window.
@@ -117,7 +116,6 @@ def cosine_figure(rows: Rows, title: str) -> Figure:
     axes.set_xticks(range(count), [str(t + 1) for t in range(count)])
     axes.set_yticks(range(count), [str(t + 1) for t in range(count)])
     axes.set(xlabel="task", ylabel="task")
-    axes.set_title(title, fontsize=9, wrap=True)
     figure.colorbar(image, label="cosine of task vectors")
     return figure
 
@@ -166,7 +164,7 @@ def time_figure(rows: Rows) -> Figure:
     axes.invert_yaxis()
     axes.set(xlabel="seconds per task, mean over tasks and seeds")
     axes.tick_params(axis="y", labelsize=8)
-    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 

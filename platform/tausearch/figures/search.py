@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from search_spaces import Dimension, Range
 from tausearch.figures.front import draw_front
-from tausearch.figures.style import WIDE, new_figure, one_pair_of_axes, save
+from tausearch.figures.style import WIDE, entitle, new_figure, one_pair_of_axes, save
 from tausearch.runs import Importance, TrialSummary
 
 
@@ -58,7 +58,7 @@ def draw_search(
 
 def _titled(figure: Figure, title: str) -> Figure:
     if title:
-        figure.suptitle(title, fontsize=9, color="0.35", wrap=True)
+        entitle(figure, title)
     return figure
 
 

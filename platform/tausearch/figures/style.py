@@ -38,6 +38,11 @@ def caption(spec: RunSpec) -> str:
     return f"{spec.method} on {shown_benchmark(spec.benchmark)}, {spec.name} ({spec.metrics.prefix} split)"
 
 
+def entitle(figure: Figure, text: str) -> None:
+    """Say above a whole figure what it is of."""
+    figure.suptitle(text, fontsize=9, color="0.35", wrap=True)
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the kind is the file's ending (png, pdf, svg). Beside a PNG lies the same as PDF, for papers.
 

@@ -106,17 +106,20 @@ class Storage:
         found = [run for run in map(RunDirectory, folders) if run.spec_file.is_file()]
         return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
 
-    def read_each(self, read: Callable[[RunDirectory], T]) -> tuple[list[T], list[InputError]]:
+    def read_each(
+        self, read: Callable[[RunDirectory], T], newest: int | None = None
+    ) -> tuple[list[T], list[InputError]]:
         """Read something of every run, oldest first; a run that cannot be read keeps no other from being read.
 
         Args:
             read: Function that reads something of a run; raises an `InputError` for one that cannot be read.
+            newest: Of how many runs, the newest; None for all.
 
         Returns:
             What was read, and why the rest was not.
         """
         found, faults = [], []
-        for directory in self.runs():
+        for directory in self.runs()[0 if newest is None else -newest :]:
             try:
                 found.append(read(directory))
             except InputError as error:

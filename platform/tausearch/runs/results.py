@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, FiniteFloat
 
@@ -17,6 +17,9 @@ from tausearch.runs.spec import RunSpec
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 from trainables.metrics import TEST
+
+if TYPE_CHECKING:
+    import pandas
 
 _METRICS = (TEST.final_accuracy, TEST.pooled_accuracy, TEST.forgetting)
 Summary = dict[str, dict[str, float]]
@@ -84,6 +87,28 @@ class RunResult:
     log_file: Path
     tracking_uri: str
     tracking_error: str | None
+
+    def dataframe(self) -> pandas.DataFrame:
+        """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
+
+        The record, `pandas.read_parquet(path / "record")`, has a row per trial and task.
+        """
+        import pandas  # takes most of a second to import
+
+        rows = [
+            {
+                "trial": trial.number,
+                "seed": trial.seed,
+                "status": trial.status,
+                "value": trial.value,
+                "tasks": trial.tasks_done,
+                "seconds": trial.seconds,
+                **trial.hyperparameters,
+                **{name: value for name, value in trial.final.items() if name != "task"},
+            }
+            for trial in self.trials
+        ]
+        return pandas.DataFrame(rows)
 
     @property
     def interrupted(self) -> bool:

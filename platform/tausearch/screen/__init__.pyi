@@ -1,7 +1,7 @@
 from .bars import LongWork
 from .commands import command_on, storage_words, tool
 from .live import LiveDisplay
-from .plain import print_json, say_unreadable
+from .plain import print_json, say_loading, say_unreadable
 from .progress import ProgressDisplay
 from .quiet import Stream, chatter_to
 from .text import brief, clock, console, counted, number, percent
@@ -20,6 +20,7 @@ __all__ = [
     "number",
     "percent",
     "print_json",
+    "say_loading",
     "say_unreadable",
     "storage_words",
     "tool",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -28,6 +29,9 @@ class LiveDisplay(ABC):
         self._ended_event = threading.Event()
         self._heartbeat = threading.Thread(target=self._beat, name="progress", daemon=True)
         self._live: Live | None = None
+        self.stage: str | None = "starting Ray"
+        self._why_stopping: Callable[[], str | None] = lambda: None
+        self._said_stopping = False
 
     @abstractmethod
     def render(self) -> RenderableType:
@@ -69,6 +73,20 @@ class LiveDisplay(ABC):
             self.say(line)
             self._last_line = time.monotonic()
 
+    def enter(self, stage: str) -> None:
+        """Show what is being done while no trial runs; where there is no terminal, say it once."""
+        self.stage = stage
+        self.say_plainly(stage)
+
+    def heed(self, why: Callable[[], str | None]) -> None:
+        """Show that the run is being stopped as soon as `why`, asked again and again, gives a reason."""
+        self._why_stopping = why
+
+    @property
+    def phase(self) -> str | None:
+        """What is being done in the place of running trials: stopping, or the stage; None while trials run."""
+        return self._why_stopping() or self.stage
+
     def _made(self) -> Live:
         return Live(
             get_renderable=self.render,
@@ -81,6 +99,9 @@ class LiveDisplay(ABC):
 
     def _beat(self) -> None:
         """Print a plain line whenever none has been printed for a while; runs in a thread of its own."""
-        while not self._ended_event.wait(1.0):
+        while not self._ended_event.wait(0.5):
+            if not self._said_stopping and (why := self._why_stopping()):
+                self._said_stopping = True
+                self.say_plainly(why)
             if time.monotonic() - self._last_line > PLAIN_INTERVAL:
                 self.say_plainly(self.standing_line())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.console import Group
@@ -22,17 +23,25 @@ class ProgressDisplay(LiveDisplay):
         spec: The specification of the run.
         trials: All trials of the run; those that an earlier process ran say nothing of how fast this one is.
         screen: The stream that a person looks at.
+        epochs: Says of a trial, by its number, how far it is in its task, in a few words; empty if that is not known.
     """
 
-    def __init__(self, spec: RunSpec, trials: TrialTable, screen: TextIO) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        trials: TrialTable,
+        screen: TextIO,
+        epochs: Callable[[TrialSummary], str] = lambda trial: "",
+    ) -> None:
         super().__init__(screen)
         self._begun = False
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
         self._bar_task = self._bar.add_task("trials")
-        self.turn_to(spec, trials)
+        self.turn_to(spec, trials, epochs)
 
-    def turn_to(self, spec: RunSpec, trials: TrialTable) -> None:
+    def turn_to(self, spec: RunSpec, trials: TrialTable, epochs: Callable[[TrialSummary], str]) -> None:
         """Show another run from now on: what follows the one so far."""
+        self._epochs = epochs
         self.spec = spec
         self.trials = trials
         self._tasks_known, self._turned = self._tasks_done(), self.elapsed
@@ -40,7 +49,7 @@ class ProgressDisplay(LiveDisplay):
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show that a trial started, finished a task, or ended."""
-        self._begun = True
+        self._begun, self.stage = True, None
         self._bar.update(self._bar_task, completed=self.trials.ended)
         if trial.status != "running":
             self.say_plainly(self._ended_line(trial))
@@ -60,8 +69,8 @@ class ProgressDisplay(LiveDisplay):
 
     def _standing(self) -> str:
         """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
-        if not self._begun:
-            return "starting Ray"
+        if self.phase is not None:
+            return self.phase
         if self.spec.role == "trial":
             best = best_trial(self.trials, self.spec.constraints)
             return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
@@ -84,13 +93,17 @@ class ProgressDisplay(LiveDisplay):
 
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""
-        running = [f"{self.spec.label(t.number)}: {t.tasks_done}/{self.spec.steps} tasks" for t in self._running()]
+        running = [f"{self.spec.label(t.number)}: {self._way(t)}" for t in self._running()]
         parts = (
             f"[{self.trials.ended}/{self.spec.trials}] {', '.join(running)}".strip(),
             self._standing(),
             self._times(),
         )
         return " | ".join(parts)
+
+    def _way(self, trial: TrialSummary) -> str:
+        epochs = self._epochs(trial)
+        return f"{trial.tasks_done}/{self.spec.steps} tasks" + (f" and {epochs}" if epochs else "")
 
     def _running(self) -> list[TrialSummary]:
         return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
@@ -104,7 +117,7 @@ class ProgressDisplay(LiveDisplay):
             accuracy = trial.final.get(self.spec.metrics.average_accuracy)
             table.add_row(
                 self.spec.label(trial.number).removeprefix(f"{self.spec.role} "),
-                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)}",
+                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)} {self._epochs(trial)}".rstrip(),
                 "" if accuracy is None else f"{accuracy:.1f} %",
                 brief(dict(trial.hyperparameters), list(self.spec.space)),
             )

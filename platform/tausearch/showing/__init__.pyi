@@ -1,6 +1,7 @@
 from .campaigns import plan_as_dict, show_plan, show_result, show_standing, show_standings
 from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
 from .data import show_backbones, show_check, show_states
+from .previews import show_preview
 from .runs import (
     show_final,
     show_protocols,
@@ -25,6 +26,7 @@ __all__ = [
     "show_edited",
     "show_final",
     "show_plan",
+    "show_preview",
     "show_protocols",
     "show_result",
     "show_search",

@@ -42,6 +42,8 @@ def show_check(found: CheckResult) -> None:
     out.print(
         f"{found.name}: {found.images:,} images in {Path(found.home)} ({found.layout}), {verdict}", soft_wrap=True
     )
+    if any(fault.startswith("image ") for fault in found.faults):
+        out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
 
 
 def show_backbones(offers: Sequence[Offer], word: str) -> None:

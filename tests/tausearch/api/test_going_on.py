@@ -22,7 +22,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
     assert not first.exists
     with first.entered() as (spec, directory):
         assert (spec, directory.name) == (first.spec, "s")
-    again = planned(tmp_path, concurrent=1, tracking_uri="http://a:1", store_gigabytes=1)
+    again = planned(tmp_path, concurrent=1, tracking_uri="http://a:1", store_size=1)
     assert again.exists and again.spec.id != spec.id
     with again.entered() as (continued, directory):
         assert continued.id == spec.id  # MLflow knows it by that
@@ -42,7 +42,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
         ({"trials": 6}, "trials was 4, is now 6"),
         ({"algorithm": "random"}, "algorithm was tpe, is now random"),
         ({"seed": 1}, "protocol.split_seed was 0, is now 1; seed was 0, is now 1"),
-        ({"overrides": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),
+        ({"set": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),
         ({"epochs": 2}, r"benchmark was digits, is now digits\?epochs=2; protocol.epochs was 5, is now 2"),
         ({"precision": "bf16"}, "protocol.precision was fp32, is now bf16"),
     ],

@@ -69,11 +69,11 @@ def test_a_search_is_refused_where_a_value_of_its_space_cannot_run(
 
 @pytest.mark.usefixtures("picky")
 def test_a_final_run_is_refused_where_its_configuration_cannot_run(tmp_path: Path) -> None:
-    spec = plan_search(SearchRequest("digits", "finetune", overrides={"lr": 0.01}, storage=tmp_path)).spec
+    spec = plan_search(SearchRequest("digits", "finetune", set={"lr": 0.01}, storage=tmp_path)).spec
     best = choose(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, value=50.0), competitors=1)
     assert plan_training(TrainRequest(best, storage=tmp_path)).spec.fixed["lr"] == 0.01
     with pytest.raises(InputError, match=r"lr 0\.03 is too much for 5 tasks"):
-        plan_training(TrainRequest(best, overrides={"lr": 0.03}, storage=tmp_path))
+        plan_training(TrainRequest(best, set={"lr": 0.03}, storage=tmp_path))
 
 
 @pytest.mark.usefixtures("picky")
@@ -94,10 +94,10 @@ FIXED = {"lr": 0.01}
 
 def test_one_configuration_is_tried_once(tmp_path: Path) -> None:
     for trials in (None, 1):
-        request = SearchRequest("digits", "finetune", overrides=FIXED, trials=trials, storage=tmp_path)
+        request = SearchRequest("digits", "finetune", set=FIXED, trials=trials, storage=tmp_path)
         assert plan_search(request).spec.trials == 1
     with pytest.raises(InputError, match="--trials 2: every hyperparameter is fixed"):
-        plan_search(SearchRequest("digits", "finetune", overrides=FIXED, trials=2, storage=tmp_path))
+        plan_search(SearchRequest("digits", "finetune", set=FIXED, trials=2, storage=tmp_path))
 
 
 def test_what_names_no_choice_is_refused_with_the_choices(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_best_file_whose_protocol_has_changed_is_not_trained(key: str, spec: R
 
 
 def test_one_whose_protocol_is_what_it_was_is_trained_under_it(spec: RunSpec, storage: Storage) -> None:
-    planned = plan_training(TrainRequest(best_of(spec), storage=storage.root, seeds=(7, 8), overrides={"lr": 0.2}))
+    planned = plan_training(TrainRequest(best_of(spec), storage=storage.root, seeds=(7, 8), set={"lr": 0.2}))
     assert planned.spec.protocol == spec.protocol
     assert (planned.spec.purpose, planned.spec.seeds, planned.spec.trials) == ("final", (7, 8), 2)
     assert planned.spec.fixed["lr"] == 0.2 and planned.spec.fixed["alpha"] == 0.1

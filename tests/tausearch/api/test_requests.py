@@ -92,7 +92,7 @@ def test_the_command_line_reaches_every_field(
     assert set(found) == {field.name for field in fields(request_of)} - apart
     defaults = request_of(**ASKED[door])
     for name, value in found.items():
-        if name not in ("overrides", "trials", "seeds"):  # what the parser gives for nothing, or was asked for
+        if name not in ("set", "trials", "seeds"):  # what the parser gives for nothing, or was asked for
             assert value == getattr(defaults, name), name
 
 
@@ -105,9 +105,9 @@ def test_texts_become_values(monkeypatch: pytest.MonkeyPatch) -> None:
     options |= {"set_": ["lr=0.1", "regularise=none"], "gpus_per_trial": "1/4", "time_budget": "90m", "json": True}
     options |= {"class_order": "3", "no_store": True, "store_size": 5.0}
     found = reached(monkeypatch, launch.search, "search", benchmark="digits", method="ita-lora", **options)
-    assert found["overrides"] == {"lr": 0.1, "regularise": "none"}
+    assert found["set"] == {"lr": 0.1, "regularise": "none"}
     assert (found["gpus_per_trial"], found["time_budget"], found["class_order"]) == (0.25, 5400.0, 3)
-    assert (found["store_gigabytes"], found["progress_to"]) == (0.0, "stderr")
+    assert (found["store_size"], found["progress_to"]) == (0.0, "stderr")
 
 
 def test_a_final_run_measures_no_pilot() -> None:

@@ -34,13 +34,13 @@ def test_cells_are_rows_times_columns_with_their_exceptions(tmp_path: Path) -> N
     titles = [cell.title for cell in file.cells]
     assert titles == [f"{b}/{m}" for b in ("digits", "glyphs") for m in ("ita-lora", "finetune", "joint")]
     by_title = dict(zip(titles, file.cells, strict=True))
-    usual = {"algorithm": "random", "trials": 6, "overrides": {"lr": 0.5, "alpha": 2}}
+    usual = {"algorithm": "random", "trials": 6, "set": {"lr": 0.5, "alpha": 2}}
     assert by_title["digits/finetune"] == Cell("digits", "finetune", usual, {"seeds": [0, 1]})
     assert by_title["digits/joint"].search is None  # a method that is not in the list becomes a column
     assert by_title["glyphs/ita-lora"].search == {
         "algorithm": "random",
         "trials": 3,
-        "overrides": {"lr": 0.001, "alpha": 2},
+        "set": {"lr": 0.001, "alpha": 2},
         "scheduler": "asha",
     }
     assert by_title["glyphs/ita-lora"].train == {"seeds": [0, 1], "cpus_per_trial": 2}

@@ -261,5 +261,5 @@ def test_the_command_refuses_bad_ones_in_a_line(
 
 
 def test_python_and_run_yaml_say_the_same(tmp_path: Path) -> None:
-    request = SearchRequest("digits", "ita-lora", constraints=["forgetting <= 5"], storage=tmp_path)
+    request = SearchRequest("digits", "ita-lora", constraint=["forgetting <= 5"], storage=tmp_path)
     assert plan_search(request).spec.constraints == of("forgetting <= 5")

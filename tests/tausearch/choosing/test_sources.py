@@ -9,7 +9,7 @@ import pytest
 
 from search_spaces.schema import Choices, Range
 from tausearch.choosing import FixedSource, OptunaSource, SearchStudy
-from tausearch.choosing.sources import grid_points
+from tausearch.choosing.grid import grid_points
 from tausearch.cluster import at_once
 from tausearch.driving import fleet as fleet_module
 from tausearch.driving.tune_adapters import TuneScheduler, TuneSearcher

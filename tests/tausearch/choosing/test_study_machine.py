@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tausearch.choosing import OptunaSource
-from tausearch.choosing.sources import grid_points
+from tausearch.choosing.grid import grid_points
 from tausearch.choosing.study import FIRST_STOP, MEDIAN_OF, WORST
 from tausearch.runs import TrialSummary
 from tests.support.trials import FIXED, search_spec

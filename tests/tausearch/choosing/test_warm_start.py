@@ -11,7 +11,8 @@ from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
 from tausearch.choosing import OptunaSource, grid_size, known_points, space_of, warm_start_lines
 from tausearch.choosing.best import choose
-from tausearch.choosing.sources import grid_points, points_ahead
+from tausearch.choosing.grid import grid_points
+from tausearch.choosing.sources import points_ahead
 from tausearch.runs import KnownPoint, Record, RunSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creating import create
 from tests.support.trials import FIXED, make_trial
@@ -167,6 +168,4 @@ def test_a_source_that_gives_nothing_is_named(
 
 def test_there_must_be_something_to_start(storage: Storage) -> None:
     with pytest.raises(InputError, match="--warm-start paper: every hyperparameter is fixed"):
-        plan_search(
-            SearchRequest("digits", "finetune", overrides={"lr": 0.1}, warm_start=["paper"], storage=storage.root)
-        )
+        plan_search(SearchRequest("digits", "finetune", set={"lr": 0.1}, warm_start=["paper"], storage=storage.root))

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from tausearch import draw
-from tausearch.runs import Record, Storage, open_storage
+from tausearch.runs import Record, Storage, open_storage, read_spec
 from tests.support.command_line import run
 from tests.support.composable_runs import make_composable_run, small_benchmark
 from trainables.backbones import Backbone
@@ -117,3 +117,24 @@ def test_bad_input(
     with pytest.raises(InputError, match="--output .*file: cannot be written"):
         draw(["plain"], output=tmp_path / "file", storage=made.root)
     assert Record(made.run("plain").record).trials()
+
+
+def test_every_figure_says_what_it_is_of(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    titles: dict[str, str] = {}
+    monkeypatch.setattr(
+        "tausearch.figures.save", lambda figure, path: titles.update({path.stem: figure.get_suptitle()}) or path
+    )
+    draw(["ita", "iel", "plain"], output=tmp_path / "figures", storage=made.root)
+    where = f"on {read_spec(made.run('ita')).benchmark}"
+    both = f"ita-lora {where}; iel-fft {where}"
+    assert titles["time"] == f"time per task: {both}; finetune {where}"
+    assert titles["risk"] == f"risk of the composed model: {both}, test images"
+    assert titles["cosines-ita"] == f"task vectors: ita-lora {where}" and titles["alignment"] == f"task vectors: {both}"
+    assert both in titles["theorem1"] and set(titles) == {
+        "time",
+        "risk",
+        "theorem1",
+        "cosines-ita",
+        "cosines-iel",
+        "alignment",
+    }

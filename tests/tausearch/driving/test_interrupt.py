@@ -162,3 +162,11 @@ def test_who_is_not_stuck_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> Non
         with interrupt.not_stuck(left.set):
             pass
         assert not left.wait(0.4)
+
+
+def test_the_time_budget_ends_it_before_the_first_trial() -> None:
+    with interruptible(time_budget=3600) as interrupt:
+        interrupt.check()
+    with interruptible(time_budget=0.0) as interrupt, pytest.raises(KeyboardInterrupt):
+        interrupt.check()
+    assert not interrupt.requested  # it was no signal

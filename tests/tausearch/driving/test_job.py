@@ -8,6 +8,7 @@ import pytest
 
 from tausearch.choosing import FixedSource
 from tausearch.driving import Job
+from tausearch.driving.job import Epochs
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialTable
 from tausearch.runs.creating import create
 from tests.support.trials import make_trial
@@ -57,3 +58,16 @@ def test_a_pilot_leaves_nothing_and_a_store_of_no_size_is_none(spec: RunSpec, st
     pilot = spec.trial(0, dict(spec.start), store=storage.store)
     assert (pilot.artifacts, pilot.kept, pilot.store) == (None, None, str(storage.store))
     assert spec.model_copy(update={"store_gigabytes": 0}).trial(0, {}, store=storage.store).store is None
+
+
+def test_epochs_of_a_task_that_is_done_are_not_shown(spec: RunSpec, storage: Storage) -> None:
+    spec, directory = create(spec, storage)
+    directory.kept(3).mkdir(parents=True)
+    said = directory.kept(3) / "epoch.txt"
+    said.write_text("2 7 50\n")
+    assert Epochs(directory)(make_trial(3, tasks=1)) == "epoch 7/50"
+    assert Epochs(directory)(make_trial(3, tasks=2)) == "" == Epochs(directory)(make_trial(4, tasks=0))
+    epochs = Epochs(directory)
+    assert epochs(make_trial(3, tasks=1)) == "epoch 7/50"
+    said.write_text("2 8 50\n")
+    assert epochs(make_trial(3, tasks=1)) == "epoch 7/50"  # a display asks four times a second

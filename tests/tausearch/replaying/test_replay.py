@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.choosing import SearchStudy
-from tausearch.choosing.sources import grid_points
+from tausearch.choosing import SearchStudy, points_ahead
+from tausearch.choosing.grid import grid_points
 from tausearch.replaying import RecordedTrials, replay, replays_of
 from tausearch.replaying.recorded import distance
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, open_storage
@@ -141,15 +141,16 @@ def test_tpe_finds_better_than_random_on_an_easy_surface(long_spec: RunSpec) -> 
 def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: RunSpec) -> None:
     """The same values as a search under way has in `test_asha_has_half_of_them_go_on`."""
     spec = with_(long_spec, scheduler="asha", algorithm="grid", trials=5)
-    points = grid_points(spec.space)[:5]
-    order = sorted(range(5), key=lambda n: points[n] != spec.start)  # the start comes first
+    order = (2, 0, 4, 1, 3)  # number in the record of each point in turn
+    asked = dict(zip(order, points_ahead(spec), strict=False))
+    points = [asked[n] for n in range(5)]
     after_third = dict(zip(order, (90.0, 80.0, 70.0, 85.0, 71.0), strict=True))
     trials = [
         trial(n, [99.0, 99.0, after_third[n], 60.0, 60.0, 60.0 + n], **point)  # type: ignore[arg-type]
         for n, point in enumerate(points)
     ]
     found = replay(spec, RecordedTrials(trials, spec.space))
-    assert found.tried == tuple(order) and found.stopped == 3 and found.tasks == 6 + 3 + 3 + 6 + 3
+    assert found.tried == order and found.stopped == 3 and found.tasks == 6 + 3 + 3 + 6 + 3
     assert found.chosen is not None and found.chosen.number == max(order[0], order[3])
 
 

@@ -35,3 +35,43 @@ def test_trials_that_were_known_say_nothing_of_the_time_left(spec: RunSpec) -> N
     assert "trial 1: 2/" in display.standing_line()
     display.console.file.flush()
     assert "trial 0 complete" not in display.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def printed(display: ProgressDisplay) -> str:
+    return display.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_what_is_done_before_the_first_trial_and_after_the_last_is_said(display: ProgressDisplay) -> None:
+    display.enter("joining the Ray that runs at head:6379")
+    assert printed(display) == "joining the Ray that runs at head:6379\n"
+    assert "joining the Ray that runs at head:6379" in display.standing_line()
+    tell(display, make_trial(0, tasks=1))
+    assert "joining" not in display.standing_line() and "best so far none" in display.standing_line()
+    display.enter("writing results")
+    assert "writing results" in display.standing_line()
+
+
+def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: RunSpec) -> None:
+    why: list[str] = []
+    screen = io.StringIO()
+    with ProgressDisplay(spec, TrialTable(), screen) as display:
+        tell(display, make_trial(0, tasks=1))
+        display.heed(lambda: why[0] if why else None)
+        assert "stopping" not in display.standing_line()
+        why.append("stopping on Ctrl-C")
+        assert "stopping on Ctrl-C" in display.standing_line()
+        asked = time.monotonic()
+        while "stopping" not in screen.getvalue():
+            assert time.monotonic() - asked < 60
+            time.sleep(0.05)
+        time.sleep(1.2)  # it is looked at twice a second
+    assert screen.getvalue().count("stopping on Ctrl-C") == 1
+
+
+def test_a_running_trial_shows_its_epoch(spec: RunSpec) -> None:
+    display = ProgressDisplay(spec, TrialTable(), io.StringIO(), lambda trial: "epoch 7/50" if trial.tasks_done else "")
+    tell(display, make_trial(0, tasks=1))
+    tell(display, make_trial(1, tasks=0))
+    assert "trial 0: 1/3 tasks and epoch 7/50, trial 1: 0/3 tasks |" in display.standing_line()
+    display.console.print(display.render())
+    assert "■□□ epoch 7/50" in printed(display)

@@ -1,0 +1,135 @@
+"""Commands of the tool as README and docs have them, and a folder in which they can be given."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from tausearch.api import SearchRequest, plan_search
+from tausearch.choosing import BestFile, start_of
+from tausearch.runs import Plan, Record
+from tausearch.runs.creating import create
+from tests.support.final_runs import make_final_run
+from tests.support.imports import ROOT
+from tests.support.layouts import parquet
+from tests.support.trials import make_trial
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```(?:sh|bash)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`(tausearch [a-z][^`]*)`")
+_TOOL = re.compile(r"(?:^|-- +)tausearch ")
+PLACEHOLDERS = {
+    "RUN": "my-final",
+    "NAME": "my-search",
+    "METHOD": "ita-lora",
+    "FOLDER": "exported",
+    "FILE": "best.yaml",
+    "BEST.yaml": "best.yaml",
+    "WORD": "base_patch16",
+    "OTHER": "glyphs",
+}
+_OF_CAMPAIGNS = {"FILE": "embedded.yaml", "NAME": "table"}
+_LEFT_OUT = {"[NAME]", "[RUN ...]", "..."}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as it is written: on which page, and its words with placeholders replaced."""
+
+    page: str
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page}: tausearch {shlex.join(self.words)}"
+
+
+def commands() -> list[Command]:
+    """All commands in blocks of all pages, and those within text that have an argument; each once per page."""
+    found = (Command(page.name, words) for page in PAGES for words in _of_page(page))
+    return list(dict.fromkeys(each for each in found if each.words and each.words[0][0] != "-"))
+
+
+def _of_page(page: Path) -> Iterator[tuple[str, ...]]:
+    text = page.read_text(encoding="utf-8")
+    for block in _BLOCK.findall(text):
+        for line in re.sub(r"\\\n", " ", block).splitlines():
+            if match := _TOOL.search(line):
+                yield _words(line[match.end() :])
+    for line in _INLINE.findall(_BLOCK.sub("", text)):
+        if len(line.split()) > 2 and "..." not in line and page.name != "mutants.md":
+            yield _words(line.removeprefix("tausearch "))
+
+
+def _words(line: str) -> tuple[str, ...]:
+    for each in ("[NAME]", "[RUN ...]"):
+        line = line.replace(each, "")
+    words = [word for word in shlex.split(line, comments=True) if word not in _LEFT_OUT]
+    table = {**PLACEHOLDERS, **(_OF_CAMPAIGNS if words[:1] == ["campaign"] else {})}
+    pattern = re.compile("|".join(rf"\b{name}\b" for name in table))
+    return tuple(pattern.sub(lambda match: table[match[0]], word) for word in words)
+
+
+def prepare(folder: Path) -> None:
+    """Put what the commands name into a folder: runs, best files, images, a campaign."""
+    best = {name: _searched(folder, name, *what) for name, what in _SEARCHES.items()}
+    best["digits-ita-lora"].save(folder / "best.yaml")
+    best["letters-ita-lora-1"].save(folder / "mine.yaml")
+    for name in ("my-final", "digits-ita-lora-2"):
+        make_final_run(plan_of(folder, name).storage, name, [80.0, 82.0, 84.0], benchmark="digits")
+    (folder / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "examples" / "embedded.yaml")
+    shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "embedded.yaml")
+    shutil.copy(ROOT / "examples" / "own_benchmark.py", folder)
+    for name in ("birds", "shapes"):
+        _images(folder / name, 20 if name == "birds" else 4)
+    birds = sorted((folder / "birds").rglob("*.png"))
+    rows = [{"bytes": each.read_bytes(), "path": each.name, "label": int(each.parent.name[5:])} for each in birds]
+    parquet(folder / "birds.parquet", rows, None)
+
+
+_SEARCHES = {
+    "my-search": ("digits", "ita-lora"),
+    "digits-ita-lora-1": ("digits", "ita-lora"),
+    "glyphs-ita-lora-1": ("glyphs", "ita-lora"),
+    "letters-ita-lora-1": ("letters", "ita-lora"),
+    "digits-ita-lora": ("digits", "ita-lora"),
+    "digits-ewc": ("digits", "ewc"),
+    "digits-finetune-1": ("digits", "finetune"),
+    "start": ("letters", "ita-lora"),
+    "shapes": ("digits", "ita-lora"),
+}
+
+
+def plan_of(folder: Path, name: str, benchmark: str = "digits", method: str = "ita-lora") -> Plan:
+    return plan_search(SearchRequest(benchmark, method, trials=24, name=name, storage=folder / "tausearch-runs"))
+
+
+def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
+    """A finished search, whose trials are made by hand."""
+    plan = plan_of(folder, name, benchmark, method)
+    spec, directory = create(plan.spec, plan.storage)
+    record = Record(directory.record, {}, tasks=spec.steps, names=spec.metrics)
+    for number in range(spec.trials):
+        point = {name: type(value)(value * (1 + number / 100)) for name, value in spec.start.items()}  # type: ignore
+        trial = make_trial(number, tasks=spec.steps, value=60.0 + number)
+        trial.hyperparameters = {**spec.fixed, **point}
+        record.write(trial)
+    best = start_of(spec)
+    best.save(directory.best_file)
+    return best
+
+
+def _images(folder: Path, classes: int) -> None:
+    generator = np.random.default_rng(0)
+    for label in range(classes):
+        (folder / f"class{label}").mkdir(parents=True)
+        for number in range(12):
+            pixels = generator.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / f"class{label}" / f"{number}.png")

@@ -1,0 +1,124 @@
+"""Every command in README and docs: the command line takes it, and what is quick is run.
+
+The tutorial is run as a whole by `tests/tausearch/predicting/test_tutorial.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from tausearch.cli.main import _join_seeds, _repeat_sources, app
+from tests.documented import PLACEHOLDERS, Command, commands, prepare
+from tests.support.command_line import run
+from tests.support.imports import ROOT, SOURCES
+
+STARTS = ("search", "train")  # run with --dry-run, which checks everything that they would
+LOOKS = ("status", "compare", "spaces", "replay", "report", "note", "store", "backbones", "export")
+NOT_RUN = {
+    "edit", "figures", "compose", "predict",  # need a final run; the tutorial, and tests of their own
+    "resume", "extend", "campaign run",  # start Ray
+    "ui",  # serves until Ctrl-C
+    "sync",  # MLflow
+    "data", "data check", "data prepare",  # published data
+    "campaign plan", "campaign status", "campaign report",
+}  # fmt: skip
+ALL = commands()
+
+
+def parsed(words: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """The name of the command and its options, as the real command line reads them; nothing is called.
+
+    Raises:
+        Exception: Typer's, if it does not take them.
+    """
+    command: Any = typer.main.get_command(app)
+    rest = _repeat_sources(_join_seeds(_join_seeds(list(words)), "--class-orders"))
+    context, names = command.make_context("tausearch", rest), []
+    while hasattr(command, "commands") and (left := [*context._protected_args, *context.args]):
+        name, command, rest = command.resolve_command(context, left)
+        names.append(name)
+        context = command.make_context(name, rest, parent=context)
+    return " ".join(names), context.params
+
+
+@pytest.mark.parametrize("command", ALL, ids=str)
+def test_the_command_line_takes_it(command: Command) -> None:
+    name, _ = parsed(command.words)
+    first = name.split(" ")[0]
+    assert first in (*STARTS, *LOOKS) or name in NOT_RUN
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["search digits ewc --trails 3", "search digits", "serach digits ewc", "status a b", "note", "data chekc digits"],
+)
+def test_what_it_does_not_take_is_noticed(wrong: str) -> None:
+    with pytest.raises(Exception, match=r"No such|Missing|unexpected"):
+        parsed(tuple(wrong.split()))
+
+
+def test_there_are_many() -> None:
+    assert len(ALL) > 90 and {"README.md", "tutorial.md", "cluster.md", "results.md"} <= {each.page for each in ALL}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("documented")
+    prepare(made)
+    return made
+
+
+def chosen(*names: str) -> list[Command]:
+    return [each for each in ALL if each.words[0] in names]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("command", chosen(*STARTS), ids=str)
+def test_what_it_would_start_can_be_started(
+    command: Command, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    words = list(command.words)
+    if "--space" in words:
+        words[words.index("--space") + 1] = "space.yaml"
+        (folder / "space.yaml").write_text("space: {lr: {low: 0.001, high: 0.002, grid: [0.001]}}\n")
+    if "/shared/tausearch-runs" in words:
+        words[words.index("/shared/tausearch-runs")] = "tausearch-runs"
+    code, out, err = run([*words, "--dry-run", *_another_name(words)], capsys, monkeypatch)
+    assert code == 0 and "nothing was started" in out, err
+
+
+def _of_vectors(command: Command) -> bool:
+    return command.words[:2] == ("export", PLACEHOLDERS["RUN"])  # the final runs here have no task vectors
+
+
+def _another_name(words: list[str]) -> list[str]:
+    return ["--name", "another"] if "--name" in words else []  # the last one given holds, and none is there already
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("command", [each for each in chosen(*LOOKS) if not _of_vectors(each)], ids=str)
+def test_what_only_looks_is_run(
+    command: Command, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    words = list(command.words)
+    if "--adapters" in words:
+        del words[(at := words.index("--adapters")) : at + 2]
+    code, _, err = run(words, capsys, monkeypatch)
+    assert code == 0, err
+
+
+def test_what_troubleshooting_quotes_is_what_the_tool_says() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
+    sources = [path.read_text(encoding="utf-8") for folder in SOURCES.values() for path in folder.rglob("*.py")]
+    assert len(quoted) > 20
+    assert [text for text in quoted if not any(text in source for source in sources)] == []
