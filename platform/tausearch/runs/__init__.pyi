@@ -1,12 +1,13 @@
 from .conclusion import Conclusion, RunResult
 from .creating import Plan, created, new_run
-from .disk import StorageError, nothing_left, require_space, shortage
+from .disk import StorageError, nothing_left, remove_empty, require_space, shortage
 from .files import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
     CampaignDirectory,
     RunDirectory,
     Storage,
+    nearest_folder,
     open_storage,
     replace_text,
     trial_name,
@@ -71,6 +72,7 @@ __all__ = [
     "importances",
     "is_driven",
     "metrics_of",
+    "nearest_folder",
     "new_run",
     "nothing_left",
     "open_storage",
@@ -82,6 +84,7 @@ __all__ = [
     "read_spec",
     "read_status",
     "read_trials",
+    "remove_empty",
     "replace_text",
     "require_space",
     "shortage",
