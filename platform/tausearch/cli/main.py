@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import NoReturn
@@ -30,7 +31,8 @@ def main() -> None:
         _end(error, 2)
     except OSError as error:  # a folder or file that cannot be read or written, or has just gone
         where = "" if error.filename is None else f"{error.filename}: "
-        _end(OSError(f"{where}{error.strerror or error}"), 1)
+        given = error.errno == errno.ENAMETOOLONG  # no name of ours is
+        _end(OSError(f"{where}{error.strerror or error}"), 2 if given else 1)
     except ValueError as error:
         from search_spaces import SpaceError  # pydantic takes a moment to import
 
