@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import NoReturn
@@ -20,6 +21,8 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text, and a terminal may lack letters
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
