@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from benchmarks.results.page import replaced
-from benchmarks.soak.plan import KINDS, Kind, plan_round
+from benchmarks.soak.plan import Kind, plan_round
 from benchmarks.soak.results import RoundResult, by_kind, by_phase, by_target, keep, read_rounds, summary
 from benchmarks.soak.rounds import Round
 from benchmarks.soak.work import Tables, Work
@@ -62,13 +62,13 @@ def _play(options: argparse.Namespace, before: Sequence[RoundResult]) -> list[Ro
     deadline, played, killed = time.monotonic() + 60 * options.minutes, list[RoundResult](), 0
     numbers = [found.number for found in before if found.seed == options.seed]
     number = max(numbers, default=-1) + 1
-    calm = {kind: _undisturbed(kind, folder) for kind in KINDS}
+    _undisturbed("search", folder)  # whose best configuration the final runs train
     with _server(folder) as server:
         while killed < options.kills and time.monotonic() < deadline:
             plan = plan_round(options.seed, number)
             tracking = ("--tracking-uri", server.uri) if plan.needs_server else ()
             work = Work(plan.kind, f"{plan.kind.replace(' ', '-')}-{number}-{session}", folder, tracking)
-            each = Round(plan, work, calm[plan.kind], server if plan.needs_server else None, temporary)
+            each = Round(plan, work, _undisturbed(plan.kind, folder), server if plan.needs_server else None, temporary)
             result = each.play(options.seed, commit)
             keep(options.results, result)
             print(_line(result), flush=True)
