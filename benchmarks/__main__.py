@@ -1,9 +1,13 @@
-"""Run the benchmarks, print a table for each and write all figures to JSON: `python -m benchmarks [NAME ...]`."""
+"""Run the benchmarks, print a table for each and write all figures to JSON: `python -m benchmarks [NAME ...]`.
+
+`python -m benchmarks soak` kills runs on their way for an hour, and is no part of `make bench`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +19,7 @@ from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, t
 from benchmarks.choosing import measuring
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
+from benchmarks.soak.command import main as soak
 
 BENCHMARKS = {
     "probe": probe.run,
@@ -43,6 +48,8 @@ BENCHMARKS = {
 
 def main() -> None:
     """Read the command line, run, print and write."""
+    if sys.argv[1:2] == ["soak"]:
+        sys.exit(soak(sys.argv[2:]))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--json", type=Path, help="also write the figures here")

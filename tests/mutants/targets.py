@@ -91,6 +91,7 @@ ROOMS = (
         (
             f"{METHODS}/test_training.py",
             f"{METHODS}/test_extensions.py",
+            "tests/trainables/test_sequence.py",
             "tests/reference",
         ),
         ("finetune", "linear-probe"),
@@ -108,7 +109,13 @@ ROOMS = (
     Room(
         SCIENCE,
         ("trainables/sequence.py",),
-        ("tests/trainables/test_pooled_accuracy.py", "tests/trainables/test_trial.py", "tests/reference/composable"),
+        (
+            "tests/trainables/test_sequence.py",
+            "tests/trainables/test_pooled_accuracy.py",
+            "tests/trainables/test_trial.py",
+            "tests/reference/composable",
+        ),
+        ("finetune",),
     ),
     Room(
         PLATFORM,

@@ -1,10 +1,11 @@
-"""Random damage to a YAML file: of its values, of its letters, of its bytes."""
+"""Random damage to a YAML or JSON file: of its values, of its letters, of its bytes."""
 
 from __future__ import annotations
 
 import copy
 import re
 from collections.abc import Iterator
+from json import dumps
 from typing import Any
 
 import yaml
@@ -45,8 +46,13 @@ def damaged(text: str) -> st.SearchStrategy[bytes]:
     return st.one_of(_values(text), _scalars(text), _letters(text), _bytes(text))
 
 
+def damaged_json(text: str) -> st.SearchStrategy[bytes]:
+    """Return what may have become of a JSON file."""
+    return st.one_of(_values(text, json=True), _letters(text), _bytes(text))
+
+
 @st.composite
-def _values(draw: st.DrawFn, text: str) -> bytes:
+def _values(draw: st.DrawFn, text: str, *, json: bool = False) -> bytes:
     """Some values are gone, others are of another kind, and there may be keys that nobody knows."""
     content = yaml.safe_load(text)
     for _ in range(draw(st.integers(1, 3))):
@@ -61,6 +67,8 @@ def _values(draw: st.DrawFn, text: str) -> bytes:
         if change == "add" and isinstance(where, dict):
             key = draw(st.sampled_from(["lrr", "digits", 1, True, None]))
         where[key] = copy.deepcopy(draw(_JUNK))
+    if json:
+        return dumps(content, default=str).encode("utf-8", "surrogatepass")
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode("utf-8", "surrogatepass")
 
 

@@ -2,7 +2,8 @@
 
 Trials that miss the same entry compute it once: the first takes the entry's lock, the others wait for it. A file
 appears whole or not at all, because it is renamed into place; the lock falls with the process that held it. Whoever has
-read an entry holds a shared lock on its file; what is locked is in use and never removed.
+read an entry holds a shared lock on its file; what is locked is in use and never removed. An entry carries a digest of
+its content and is held against it by everyone who reads it; one that is damaged is computed again.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from trainables.tensor_files import replace_file
+from trainables.tensor_files import digest_of, replace_file
 
 FORMAT_VERSION = 5  # also goes up when the same key would give other numbers
 _SUFFIX = ".safetensors"
+_CONTENT = "content digest"  # in the header; entries of older versions have none
 _log = logging.getLogger(__name__)
 
 
@@ -84,7 +86,7 @@ class Store:
     def get(
         self, key: str, compute: Callable[[], dict[str, Tensor]], about: Mapping[str, str] | None = None
     ) -> dict[str, Tensor]:
-        """Return the entry of that key, computing it if it is missing or cannot be read.
+        """Return the entry of that key, computing it if it is missing, cannot be read or is not what was written.
 
         Args:
             key: The entry's key, made by `digest`.
@@ -95,7 +97,7 @@ class Store:
             Name to tensor on the CPU: memory-mapped, or as computed if the disk would not take it.
         """
         path = self.folder / f"{key}{_SUFFIX}"
-        entry = self._read(path)
+        entry = self._read(path, say=_log.debug)
         if entry is not None:
             return entry
         with FileLock(self.folder / f"{key}.lock"):
@@ -104,7 +106,7 @@ class Store:
                 return entry
             tensors = {name: tensor.contiguous() for name, tensor in compute().items()}
             try:
-                replace_file(path, tensors, about or {})
+                replace_file(path, tensors, {**(about or {}), _CONTENT: digest_of(tensors)})
             except (OSError, SafetensorError) as error:
                 _log.warning("store entry %s cannot be written (%s); going on without it", path, error)
                 return tensors
@@ -149,15 +151,15 @@ class Store:
         while self._held:
             self._held.popitem()[1].close()
 
-    def _read(self, path: Path) -> dict[str, Tensor] | None:
+    def _read(self, path: Path, say: Callable[[str, Path, Exception], None] = _log.warning) -> dict[str, Tensor] | None:
+        """Read an entry and hold it; `say` is told why one that is there is of no use."""
         if not self._hold(path):
             return None
         try:
-            with safe_open(path, framework="pt") as entry:
-                tensors = {name: entry.get_tensor(name) for name in entry.keys()}  # noqa: SIM118  # not a dict
-        except (OSError, SafetensorError) as error:
+            tensors = _checked(path)
+        except Exception as error:  # of a damaged header safetensors raises more kinds than it documents
             self._held.pop(path).close()
-            _log.warning("store entry %s cannot be read (%s); computing it again", path, error)
+            say("store entry %s cannot be read (%s); computing it again", path, error)
             return None
         with suppress(OSError):
             os.utime(path)
@@ -186,9 +188,19 @@ def _exclusive(file: IO[bytes]) -> Iterator[bool]:
         yield True
 
 
+def _checked(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of an entry, memory-mapped; raises if they are not those that were written."""
+    with safe_open(path, framework="pt") as entry:
+        tensors = {name: entry.get_tensor(name) for name in entry.keys()}  # noqa: SIM118  # not a dict
+        written = (entry.metadata() or {}).get(_CONTENT)
+    if written is not None and digest_of(tensors) != written:
+        raise ValueError("its content is not what was written")
+    return tensors
+
+
 def _about(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, framework="pt") as entry:
-            return dict(entry.metadata() or {})
+            return {name: text for name, text in (entry.metadata() or {}).items() if name != _CONTENT}
     except (OSError, SafetensorError):
         return {}

@@ -5,6 +5,7 @@ from .exporting import export_adapters, export_best, export_best_of, export_vect
 from .opening import OpenBenchmark, Opening, open_benchmark
 from .planning import plan_search, plan_training
 from .requests import (
+    CheckedRequest,
     ComposeRequest,
     EditRequest,
     FiguresRequest,
@@ -12,6 +13,7 @@ from .requests import (
     SearchRequest,
     TrainRequest,
     with_fields_of,
+    within,
 )
 from .resuming import extend, resume
 from .searching import SearchResult, preview_search, run_search, search, search_job
@@ -20,6 +22,7 @@ from .training import FinalResult, preview_train, train, training_job
 
 __all__ = [
     "CheckResult",
+    "CheckedRequest",
     "ComposeRequest",
     "Composed",
     "DataState",
@@ -58,4 +61,5 @@ __all__ = [
     "train",
     "training_job",
     "with_fields_of",
+    "within",
 ]

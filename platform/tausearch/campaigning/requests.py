@@ -7,11 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Literal
 
+from search_spaces import bounds
+from tausearch.api import CheckedRequest, within
 from tausearch.runs import DEFAULT_STORAGE
 
 
 @dataclass(frozen=True)
-class CampaignRequest:
+class CampaignRequest(CheckedRequest):
     """A campaign, to be planned, started or gone on with.
 
     Attributes:
@@ -29,8 +31,8 @@ class CampaignRequest:
     file: str | Path
     _: KW_ONLY
     redo: Sequence[str] = ()
-    concurrent: int | None = None
-    time_budget: float | None = None
+    concurrent: int | None = within(bounds.AT_ONCE, None)
+    time_budget: float | None = within(bounds.TIME, None)
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE
     tracking_uri: str | None = None

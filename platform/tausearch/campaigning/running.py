@@ -27,7 +27,9 @@ from tausearch.runs import (
     StorageError,
     driver_lock,
     is_driven,
+    nearest_folder,
     open_storage,
+    remove_empty,
     require_space,
 )
 from tausearch.screen import chatter_to, storage_words, tool
@@ -97,18 +99,23 @@ def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> Camp
 
 @contextmanager
 def _held(plan: CampaignPlan) -> Iterator[None]:
-    """Make the folder of the campaign, and hold it while it is driven."""
+    """Make the folder of the campaign, and hold it while it is driven; one that is refused leaves none behind."""
     require_space(open_storage(plan.storage.root, write=True).root)
+    before = nearest_folder(plan.directory.path)
     try:
         plan.directory.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
-    with driver_lock(plan.directory, "campaign"):
-        for run in (spec.name for cell in plan.cells for spec in cell.specs):
-            if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
-                raise InputError(f"run {run!r} is being driven by another process")
-        plan.kept.save(plan.directory)
-        yield
+    try:
+        with driver_lock(plan.directory, "campaign"):
+            for run in (spec.name for cell in plan.cells for spec in cell.specs):
+                if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
+                    raise InputError(f"run {run!r} is being driven by another process")
+            plan.kept.save(plan.directory)
+            yield
+    except InputError:
+        remove_empty(plan.directory.path, before)
+        raise
 
 
 @contextmanager

@@ -48,10 +48,11 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
 def read_pages(directory: CampaignDirectory) -> dict[str, str]:
     """Return where MLflow shows a campaign's tables; empty before it has been told."""
     try:
-        pages: dict[str, str] = read_json(directory.pages_file)
+        pages = read_json(directory.pages_file)
     except (OSError, ValueError):
         return {}
-    return pages
+    texts = isinstance(pages, dict) and all(isinstance(page, str) for page in pages.values())
+    return pages if texts else {}
 
 
 def _uri(each: CellStanding) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 from typing import NoReturn
@@ -19,6 +21,8 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text, and a terminal may lack letters
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
@@ -30,7 +34,8 @@ def main() -> None:
         _end(error, 2)
     except OSError as error:  # a folder or file that cannot be read or written, or has just gone
         where = "" if error.filename is None else f"{error.filename}: "
-        _end(OSError(f"{where}{error.strerror or error}"), 1)
+        given = error.errno == errno.ENAMETOOLONG  # no name of ours is
+        _end(OSError(f"{where}{error.strerror or error}"), 2 if given else 1)
     except ValueError as error:
         from search_spaces import SpaceError  # pydantic takes a moment to import
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from search_spaces.bounds import text_fault
 from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE, open_storage
@@ -91,7 +92,9 @@ def note(
     read_spec(directory)
     if text is None:
         print(directory.note)
-    elif text.strip():
-        replace_text(directory.note_file, " ".join(text.split()) + "\n")
+    elif words := " ".join(text.split()):
+        if fault := text_fault(words):
+            raise InputError(f"note {fault}")
+        replace_text(directory.note_file, words + "\n")
     else:
         directory.note_file.unlink(missing_ok=True)

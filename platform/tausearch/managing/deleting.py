@@ -12,9 +12,11 @@ def delete_run(directory: RunDirectory) -> None:
     """Delete the directory of a run; first under a hidden name, so that one that is cut short leaves no half run.
 
     Raises:
-        InputError: If there is no such run, a process drives it, or it cannot be deleted.
+        InputError: If there is no such run, a process drives it, it is a link, or it cannot be deleted.
     """
     read_spec(directory)
+    if directory.path.is_symlink():
+        raise InputError(f"run directory {directory.path}: is a link; delete what it leads to, then the link")
     doomed = directory.path.with_name(f".{directory.name}.deleted")
     try:
         with driver_lock(directory):

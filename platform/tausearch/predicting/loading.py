@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from search_spaces.bounds import text_fault
 from tausearch.composing import (
     About,
     Rule,
@@ -88,6 +89,8 @@ def open_model(
 ) -> Model:
     """Do what `load_model` says, and leave it to the caller to say the model's notes."""
     root, text = open_storage(storage, write=False), str(what)
+    if fault := text_fault(text):
+        raise InputError(f"model {fault}")
     folder = Path(text).expanduser()
     is_run = root.run_exists(text)
     if not is_run and (folder / "run.yaml").is_file():  # the path of a run

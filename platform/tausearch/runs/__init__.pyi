@@ -16,11 +16,20 @@ from .files import (
     ConfirmationDirectory,
     RunDirectory,
     Storage,
+    nearest_folder,
     open_storage,
     replace_text,
     trial_name,
 )
-from .guarding import StorageError, driver_lock, is_driven, nothing_left, require_space, shortage
+from .guarding import (
+    StorageError,
+    driver_lock,
+    is_driven,
+    nothing_left,
+    remove_empty,
+    require_space,
+    shortage,
+)
 from .insight import (
     ENOUGH,
     Importance,
@@ -109,6 +118,7 @@ __all__ = [
     "is_driven",
     "known_of",
     "metrics_of",
+    "nearest_folder",
     "new_run",
     "nothing_left",
     "open_storage",
@@ -122,6 +132,7 @@ __all__ = [
     "read_spec",
     "read_status",
     "read_trials",
+    "remove_empty",
     "replace_text",
     "require_space",
     "row_metrics",

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from search_spaces.bounds import text_fault
-from search_spaces.text_files import one_line, shown
+from search_spaces.bounds import LONGEST_TEXT, text_fault
+from search_spaces.text_files import TextFileError, one_line, read_text, shown
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Storage:
     def campaigns(self) -> list[CampaignDirectory]:
         """Return the folders of all campaigns, oldest first."""
         found = [each for each in map(CampaignDirectory, self.campaigns_folder.glob("[!.]*")) if each.exists()]
-        return sorted(found, key=lambda each: (each.spec_file.stat().st_mtime, each.name))
+        return sorted(found, key=lambda each: (_modified(each.spec_file), each.name))
 
     @property
     def comparison_figure(self) -> Path:
@@ -123,7 +123,8 @@ class Storage:
             try:
                 found.append(read(directory))
             except InputError as error:
-                faults.append(error)
+                if directory.path.exists():  # and was not deleted or renamed just now
+                    faults.append(error)
             except Exception as error:  # whatever somebody's damage is, the other runs are read
                 kind = type(error).__name__
                 faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
@@ -229,8 +230,13 @@ class RunDirectory:
 
     @property
     def note(self) -> str:
-        """What a person has noted of the run, one line; empty if nothing."""
-        return self.note_file.read_text(encoding="utf-8").strip() if self.note_file.exists() else ""
+        """What a person has noted of the run, one line; empty if nothing, and why if it cannot be read."""
+        try:
+            return one_line(read_text(self.note_file).strip(), LONGEST_TEXT)
+        except FileNotFoundError:
+            return ""
+        except TextFileError as error:
+            return f"{self.note_file.name} {error}"
 
     @property
     def results_file(self) -> Path:

@@ -108,11 +108,14 @@ class Driven(Protocol):
 def driver_lock(driven: Driven, kind: str = "run") -> Iterator[None]:
     """Hold a run or campaign, so that there is one driver at a time; the lock falls with the process.
 
+    A command that is refused leaves no lock file where there was none.
+
     Raises:
         InputError: If there is nothing of that name, another process drives it, or its folder cannot be written.
     """
     if not driven.lock_file.parent.is_dir():  # the lock would make it
         raise InputError(f"no {kind} named {driven.name!r} in {driven.lock_file.parent.parent}")
+    known = driven.lock_file.exists()
     lock = FileLock(driven.lock_file, thread_local=False)  # a thread of the driver may end a run
     try:
         lock.acquire(timeout=1)  # seconds: whoever asks `is_driven` holds it for a moment
@@ -122,6 +125,11 @@ def driver_lock(driven: Driven, kind: str = "run") -> Iterator[None]:
         raise InputError(f"{driven.lock_file}: cannot be locked ({error.strerror})") from error
     try:
         yield
+    except InputError:
+        if not known:  # while it is held: whoever waits for this file sees that it is gone, and makes another
+            with suppress(OSError):
+                driven.lock_file.unlink()
+        raise
     finally:
         lock.release()
 

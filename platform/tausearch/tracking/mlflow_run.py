@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tausearch.runs import Conclusion, RunSpec, Status, Storage, TrialSummary
-from tausearch.tracking.mlflow_store import open_store
+from tausearch.tracking.mlflow_store import open_store, store_lock
 from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
 
@@ -70,6 +70,7 @@ class MlflowRun:
 
     def __init__(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self.spec = spec
+        self.storage = storage
         self.written = 0
         self.changes = 0
         self._client, self._experiment = open_store(storage, uri, spec.benchmark)
@@ -161,7 +162,8 @@ class MlflowRun:
             tags = {**kind, **names, **self._origin(), **self._known(), **self._bounds(), **provenance(self.spec)}
             parent = self._client.create_run(self._experiment, run_name=self.spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):
-            self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
+            with store_lock(self.storage):  # MLflow fails if two runs say at once what data they are on
+                self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
             about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}

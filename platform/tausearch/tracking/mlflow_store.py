@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +67,10 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
     from mlflow import MlflowClient  # takes seconds to import
 
-    with FileLock(storage.root / "mlflow.lock"):  # two searches must not create the schema at once
+    with store_lock(storage):  # two searches must not create the schema at once
         if uri == storage.mlflow_uri:
             _create_schema(storage.mlflow_file)
+            _follow(storage)
         client = MlflowClient(tracking_uri=with_secrets(uri))
         found = client.get_experiment_by_name(benchmark)
         if found is not None:
@@ -75,6 +78,25 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
         # A server has its own place for pictures; without one MLflow would put them wherever this process was started.
         location = None if uri.startswith(("http://", "https://")) else storage.mlflow_artifacts.as_uri()
         return client, str(client.create_experiment(benchmark, artifact_location=location))
+
+
+def store_lock(storage: Storage) -> FileLock:
+    """Return the lock for what MLflow must not be asked twice at once by the processes of a storage root."""
+    return FileLock(storage.root / "mlflow.lock")
+
+
+def _follow(storage: Storage) -> None:
+    """Let MLflow look for pictures where they are: it keeps absolute paths, and a storage root may have been moved."""
+    here = storage.mlflow_artifacts.as_uri()
+    with closing(sqlite3.connect(storage.mlflow_file, timeout=60)) as store, store:
+        places = [place for (place,) in store.execute("SELECT DISTINCT artifact_location FROM experiments") if place]
+        # The experiment that MLflow itself makes has another place.
+        ours = [place for place in places if place.endswith(f"/{storage.mlflow_artifacts.name}") and place != here]
+        for there in ours:
+            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+                change = f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
+                which = f"WHERE substr({column} || '/', 1, ?) = ? || '/'"
+                store.execute(f"{change} {which}", (here, len(there) + 1, len(there) + 1, there))
 
 
 def _create_schema(path: Path) -> None:

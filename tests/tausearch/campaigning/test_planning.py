@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tausearch.campaigning import CampaignPlan, CampaignRequest, estimate, plan_campaign, run_pilots
+from tausearch.campaigning import CampaignPlan, CampaignRequest, estimate, plan_campaign, run_campaign, run_pilots
 from tausearch.choosing import start_of
-from tausearch.runs import Record, Storage, TrialSummary
+from tausearch.runs import Record, Storage, TrialSummary, driver_lock
 from tausearch.runs.creating import create
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -72,6 +72,16 @@ def started(tmp_path: Path, cell: int = 0) -> Storage:
     plan.kept.save(plan.directory)
     create(plan.cells[cell].search.spec, plan.storage)
     return plan.storage
+
+
+def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    create(plan.cells[0].search.spec, plan.storage)
+    with driver_lock(plan.storage.run("t-digits-ita-lora")):
+        before = sorted(plan.storage.root.rglob("*"))
+        with pytest.raises(InputError, match="'t-digits-ita-lora' is being driven by another process"):
+            run_campaign(plan)
+        assert sorted(plan.storage.root.rglob("*")) == before
 
 
 def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Path) -> None:

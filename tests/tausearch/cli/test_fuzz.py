@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from PIL import Image
 
 from tausearch.runs import Record, Storage
 from tests.search_spaces.test_yaml_text import BOMB
@@ -67,11 +68,56 @@ OTHERS = [
     ["data", "check", "digits"],
     ["data", "--data-root", "", "check", "cifar100"],
 ]
+LONG = "y" * 300  # no file can be called so
+WHICH = ["", "x", "1.5", HUGE, "²"]  # where numbers of tasks or seeds are asked for
+COMPOSED = [
+    *(
+        ["compose", name]
+        for name in (*TEXTS, LONG, f"{LONG}:1", "nope", "folder", "file", "fifo", "loop", "nope:1", "folder:x", "..:1")
+    ),
+    *(["compose", "folder", option, value] for option in ("--keep", "--drop", "--seeds") for value in WHICH),
+    *(["compose", "folder", "--weights", value] for value in ("nan", "inf", "1e400", "0x1", "1;2")),
+    *(["compose", "folder", option, "nope"] for option in ("--rule", "--coefficient", "--form", "--backbone-weights")),
+    *(["compose", "folder", "--export", value] for value in ("", "file", "made/here")),
+    *([command, *names] for command in ("edit", "figures") for names in (["nope"], ["folder"], [LONG], ["", ""])),
+    ["figures", "nope", "--output", "made/here"],
+    *([*SEARCH, option, LONG] for option in ("--space", "--weights", "--storage", "--name", "--backbone")),
+    *(["search", f"{kind}:{LONG}?tasks=2", "finetune"] for kind in ("folder", "parquet")),
+    *([*command, LONG] for command in (["train"], ["resume"], ["campaign", "run"], ["campaign", "status"])),
+    *(["predict", name, "picture.png"] for name in (*TEXTS, LONG, "nope", "folder", "file", "fifo", "loop", "foreign")),
+    *(["predict", "folder", value] for value in (LONG, "nope", "fifo", "loop", "folder", "")),
+    *(["predict", "nope", "picture.png", option, "x"] for option in ("--seed", "--tasks", "--backbone-weights")),
+    ["predict", "nope", "picture.png", "--json", "--csv"],
+]
+CAMPAIGNS = [
+    *(
+        ["campaign", "run", name]
+        for name in ("nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large")
+    ),
+    *(["campaign", "plan", name] for name in ("nope", "fifo", "folder", "bomb")),
+    *(["campaign", command, name] for command in ("status", "report") for name in (*TEXTS, "nope", "..", "a/b")),
+    *(["campaign", "run", "table.yaml", "--redo", cell] for cell in (*TEXTS, "digits", "digits/joint")),
+    *(["campaign", "run", "table.yaml", "--concurrent", count] for count in COUNTS),
+    *(["campaign", "run", "table.yaml", "--time-budget", value] for value in ("", "1", "nanh", HUGE + "h")),
+    *(["campaign", "run", "table.yaml", "--storage", value] for value in ("", "a?b", "file", "/proc/nope", "s3://a")),
+    *(["campaign", "run", "table.yaml", "--address", value] for value in ("", "a", "127.0.0.1:9")),
+]
+MANAGED = [
+    *(["rename", *names] for names in (["nope", "b"], ["", "b"], ["..", "b"], ["nope", ".."])),
+    *(["note", name, "text"] for name in (*TEXTS, "nope", "..", "store")),
+    *(["delete", name, "--yes"] for name in (*TEXTS, "nope", "..", "store", "campaigns", "folder")),
+    *(["report", name] for name in (*TEXTS, "nope", "..")),
+    *(["replay", name] for name in (*TEXTS, "nope")),
+]
 CASES = [
     *([*SEARCH, option, value] for option, values in VALUES.items() for value in values),
     *(["search", benchmark, "finetune"] for benchmark in BENCHMARKS),
     *OTHERS,
+    *COMPOSED,
+    *CAMPAIGNS,
+    *MANAGED,
 ]
+TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune]\nsearch: {trials: 2}\n"
 
 
 @pytest.fixture
@@ -80,10 +126,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
-    texts = {"file": "x", "bomb": BOMB, "deep": "[" * 5000, "large": "# \n" * 10**6, "best.yaml": BEST}
+    texts = {
+        "file": "x",
+        "bomb": BOMB,
+        "deep": "[" * 5000,
+        "large": "# \n" * 10**6,
+        "best.yaml": BEST,
+        "table.yaml": TABLE,
+    }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "binary").write_bytes(bytes(range(256)))
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "model.json").write_text("{}")
+    Image.new("RGB", (8, 8)).save(tmp_path / "picture.png")
     yield tmp_path
 
 
@@ -92,7 +148,8 @@ def listing(folder: Path) -> list[str]:
 
 
 def test_there_are_enough() -> None:
-    assert len(CASES) >= 250 and {case[0] for case in CASES} > {"search", "train", "resume", "extend", "compose"}
+    commands = {"search", "train", "resume", "extend", "compose", "edit", "figures", "predict", "campaign", "delete"}
+    assert len(CASES) >= 400 and {case[0] for case in CASES} > commands
 
 
 @pytest.mark.parametrize("number", range(10))

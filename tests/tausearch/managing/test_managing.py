@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
+from search_spaces.text_files import LARGEST
 from tausearch.choosing import load_best, write_best
+from tausearch.cli import main
 from tausearch.composing import read_about
 from tausearch.managing import delete_run, rename_run
-from tausearch.runs import Record, RunSpec, Storage, read_spec, read_status, shown_benchmark
+from tausearch.runs import Record, RunDirectory, RunSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.screen import counted
 from tests.support.command_line import run
 from tests.support.composable_runs import make_composable_run
@@ -74,6 +78,21 @@ class TestDelete:
             delete_run(storage.run("search"))
         assert storage.run_exists("search")
 
+    def test_a_link_is_refused_before_anything_is_moved(self, storage: Storage, tmp_path: Path) -> None:
+        storage.run("search").path.rename(tmp_path / "elsewhere")
+        storage.run("search").path.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(InputError, match="search: is a link; delete what it leads to"):
+            delete_run(storage.run("search"))
+        assert read_status(storage.run("search")).spec.name == "search"
+
+    def test_one_that_goes_while_somebody_looks_is_no_fault(self, storage: Storage) -> None:
+        def read(directory: RunDirectory) -> str:
+            if directory.name == "search":
+                delete_run(directory)
+            return read_spec(directory).name
+
+        assert storage.read_each(read) == (["other-search", "final"], [])
+
 
 class TestRename:
     def test_every_place_says_the_new_name(self, storage: Storage) -> None:
@@ -109,6 +128,47 @@ class TestStatus:
         assert json.loads(shown(storage, capsys, monkeypatch, "status", "search", "--json")[0])["note"]
         shown(storage, capsys, monkeypatch, "note", "search", "")
         assert "note" not in shown(storage, capsys, monkeypatch, "status")[0]
+
+    @pytest.mark.parametrize("kind", ["bytes", "folder", "fifo", "large", "link"])
+    def test_a_damaged_note_is_named_and_hides_nothing(
+        self, kind: str, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        path = storage.run("search").note_file
+        match kind:
+            case "bytes":
+                path.write_bytes(b"\xff\xfe")
+            case "folder":
+                path.mkdir()
+            case "fifo":
+                os.mkfifo(path)
+            case "large":
+                path.write_bytes(b"a" * (LARGEST + 1))
+            case "link":
+                path.symlink_to(path)
+        out, err = shown(storage, capsys, monkeypatch, "status", "search")
+        assert ("note.txt" in out) and err == "" and "70" in out
+        assert "other-search" in shown(storage, capsys, monkeypatch, "status")[0]
+
+    @pytest.mark.parametrize("text", ["\udcff", "a\x1b[31mb", "a\0", "x" * 5000])
+    def test_a_note_that_is_no_line_is_refused(
+        self, text: str, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        _, err = shown(storage, capsys, monkeypatch, "note", "search", text, code=2)
+        assert err.startswith("tausearch: note must ") and not storage.run("search").note_file.exists()
+
+    def test_signs_that_are_in_a_note_and_do_nothing_there(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        storage.run("search").note_file.write_text("a\x1b[31mb")
+        assert "\x1b" not in shown(storage, capsys, monkeypatch, "status", "search")[0]
+
+    def test_a_terminal_without_these_letters_gets_others(self, storage: Storage, monkeypatch: Patch) -> None:
+        target = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(target, encoding="ascii", write_through=True))
+        monkeypatch.setattr("sys.argv", ["tausearch", "status", "--storage", str(storage.root)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code and rb"\xb1" in target.getvalue()  # of mean and deviation
 
     def test_a_final_run_shows_mean_and_deviation_of_its_seeds(
         self, storage: Storage, capsys: Captured, monkeypatch: Patch

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tausearch.runs import RunDirectory, driver_lock, is_driven
+from tests.support.services import wait_until
 from trainables.errors import InputError
 
 
@@ -24,3 +26,37 @@ def test_a_lock_that_another_thread_lets_go_is_free(tmp_path: Path) -> None:
     assert not is_driven(directory)
     with driver_lock(directory):
         assert is_driven(directory)
+
+
+def test_a_refused_command_leaves_no_lock_file_where_there_was_none(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    for known in (False, True):
+        with pytest.raises(InputError, match="refused"), driver_lock(directory):
+            raise InputError("refused")
+        assert directory.lock_file.exists() == known
+        with driver_lock(directory):
+            assert is_driven(directory)
+
+
+def test_whoever_waits_while_a_command_is_refused_holds_the_run_alone(tmp_path: Path) -> None:
+    directory, ready, done = RunDirectory(tmp_path), threading.Event(), threading.Event()
+
+    def wait_and_hold() -> None:
+        ready.wait(60)
+        with driver_lock(directory):
+            done.wait(60)
+
+    waiting = threading.Thread(target=wait_and_hold)
+    waiting.start()
+    with pytest.raises(InputError, match="refused"), driver_lock(directory):
+        ready.set()
+        time.sleep(0.2)  # in which the other opens the file that goes
+        raise InputError("refused")
+    wait_until(lambda: is_driven(directory), 60, "the other to hold it")
+    try:
+        with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
+            pass
+        assert directory.lock_file.exists()
+    finally:
+        done.set()
+        waiting.join()

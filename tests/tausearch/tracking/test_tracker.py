@@ -95,6 +95,22 @@ def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str
     assert {e.name for e in experiments} >= {"digits", second}
 
 
+def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: RunSpec, tmp_path: Path) -> None:
+    before, trial = open_storage(tmp_path / "a_b", write=True), make_trial(0, value=70.0)
+    before.root.mkdir()
+    MlflowRun(spec, before, before.mlflow_uri).write(trial)
+    moved = open_storage(tmp_path / "b c", write=True)
+    before.root.rename(moved.root)
+    run = MlflowRun(spec, moved, moved.mlflow_uri)
+    run.write(make_trial(1, value=60.0))
+    client = MlflowClient(tracking_uri=moved.mlflow_uri)
+    for number in (0, 1):
+        found = client.get_run(run.run_ids[number])
+        assert found.info.artifact_uri == f"{moved.mlflow_artifacts.as_uri()}/{found.info.run_id}/artifacts"
+        assert [file.path for file in client.list_artifacts(found.info.run_id)] == ["accuracy_matrix.png"]
+    assert [path.name for path in tmp_path.iterdir()] == ["b c"]
+
+
 def test_a_schema_that_was_cut_short_is_made_again(spec: RunSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     (tmp_path / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import time
 from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.preconsolidation.store import Store, digest
@@ -35,6 +37,47 @@ def test_a_damaged_entry_is_computed_again_with_a_warning(tmp_path: Path, caplog
     (tmp_path / "key.safetensors").write_bytes(b"\x08\x00\x00")
     assert torch.equal(store.get("key", lambda: {"x": torch.ones(2)})["x"], torch.ones(2))
     assert "computing it again" in caplog.text
+
+
+def written(folder: Path) -> Path:
+    """An entry with one vector and one scalar; returns its file."""
+    Store(folder).get("key", lambda: {"x": torch.arange(3.0), "n": torch.tensor(3)}, {"task": "1"})
+    return folder / "key.safetensors"
+
+
+def test_whatever_byte_of_an_entry_is_changed_it_is_never_taken_for_another(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    whole, dice = path.read_bytes(), random.Random(0)
+    again = {"x": torch.full((3,), 7.0), "n": torch.tensor(7)}
+    sound, recomputed = [0.0, 1.0, 2.0], 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << dice.randrange(8))]) + whole[place + 1 :])
+        found = Store(tmp_path).get("key", lambda: again)
+        assert (found["x"].tolist(), int(found["n"])) in ((sound, 3), ([7.0] * 3, 7)), place
+        recomputed += int(found["n"]) == 7
+    assert recomputed >= len(whole) - len("task") - len("1") - len("content digest")  # what only people read
+
+
+def test_a_flipped_bit_costs_one_line_and_one_computation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = written(tmp_path)
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+    for _ in range(2):
+        assert int(Store(tmp_path).get("key", lambda: {"n": torch.tensor(7)})["n"]) == 7
+    assert [record.getMessage() for record in caplog.records] == [
+        f"store entry {path} cannot be read (its content is not what was written); computing it again"
+    ]
+
+
+def test_an_entry_of_an_older_version_has_no_digest_and_is_read(tmp_path: Path) -> None:
+    save_file({"x": torch.ones(2)}, tmp_path / "key.safetensors", metadata={"task": "1"})
+    assert torch.equal(Store(tmp_path).get("key", dict)["x"], torch.ones(2))
+
+
+def test_what_people_read_of_an_entry_is_what_was_said_of_it(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert [entry.about for entry in Store(tmp_path).entries()] == [{"task": "1"}]
 
 
 def test_an_entry_whose_time_cannot_be_set_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,15 +137,15 @@ def entry_of(size: int) -> dict[str, Tensor]:
 def test_the_least_recently_used_go_first_and_never_one_in_use(tmp_path: Path) -> None:
     writer = Store(tmp_path)
     for key in ("a", "b", "c"):
-        writer.get(key, lambda: entry_of(1000), {"task": key})
+        writer.get(key, lambda: entry_of(10_000), {"task": key})
         os.utime(tmp_path / f"{key}.safetensors", (ord(key), ord(key)))
     writer.close()
     reader = Store(tmp_path)
     reader.get("b", dict)
     os.utime(tmp_path / "b.safetensors", (0, 0))  # the oldest, but in use
     assert [entry.about["task"] for entry in reader.entries() if entry.in_use] == ["b"]
-    bounded = Store(tmp_path, max_bytes=2500)
-    bounded.get("d", lambda: entry_of(100), {"task": "d"})
+    bounded = Store(tmp_path, max_bytes=25_000)
+    bounded.get("d", lambda: entry_of(1000), {"task": "d"})
     assert [entry.about["task"] for entry in bounded.entries()] == ["b", "c", "d"]
     assert [entry.about["task"] for entry in Store(tmp_path).shrink(0)] == ["c"]  # d is held by `bounded`
     reader.close()

@@ -1,0 +1,111 @@
+"""Random damage to what a run or somebody else has left, JSON, Parquet and tables alike: one line, no traceback."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from tausearch.api import compose
+from tausearch.runs import open_storage
+from tests.support.command_line import run
+from tests.support.composable_runs import make_composable_run
+from tests.support.damage import damaged, damaged_json
+from tests.support.layouts import EACH, parquet, rows
+from tests.tausearch.cli.test_fuzz import TABLE, listing
+
+FOLDERS = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+Asked = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a final run, what was exported of it, data in Parquet, a campaign's file and an image."""
+    folder = tmp_path_factory.mktemp("whole")
+    storage = open_storage(folder / "runs", write=True)
+    make_composable_run(storage, "final", seeds=[0])
+    compose(["final"], export=folder / "exported", storage=storage.root)
+    (folder / "data").mkdir()
+    parquet(folder / "data" / "all.parquet", rows(4, range(EACH), lambda label, n: f"{label}/{n}.png"), list("abcd"))
+    (folder / "table.yaml").write_text(TABLE)
+    Image.new("RGB", (8, 8)).save(folder / "picture.png")
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    copy = shutil.copytree(whole, tmp_path / "copy")
+    monkeypatch.chdir(copy)
+    return copy
+
+
+@pytest.fixture
+def asked(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Give a command, and see that it ends in order and that what it refuses leaves nothing behind."""
+
+    def ask(*command: str) -> tuple[int, str, str]:
+        before = listing(folder)
+        code, out, err = run([*command, *(["--storage", "runs"] if command[0] != "data" else [])], capsys, monkeypatch)
+        assert "Traceback" not in out + err and code in (0, 1, 2), (command, code, out, err)
+        if code == 2:
+            assert out == "" and err.count("\n") == 1 and listing(folder) == before, (command, out, err)
+        return code, out, err
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("path", "commands"),
+    [
+        ("runs/final/results.json", [["compare", "--csv"], ["status", "final"], ["status"]]),
+        (
+            "exported/vectors/model.json",
+            [["predict", "exported/vectors", "picture.png"], ["compose", "exported/vectors"]],
+        ),
+        ("exported/timm/seed_0/model.json", [["predict", "exported/timm", "picture.png"]]),
+        ("exported/timm/seed_0/config.json", [["predict", "exported/timm", "picture.png"]]),
+        ("exported/adapter/seed_0/adapter_config.json", [["predict", "exported/adapter", "picture.png"]]),
+    ],
+)
+@FOLDERS
+@given(data=st.data())
+def test_damaged_json_is_said_in_a_line(
+    path: str, commands: list[list[str]], data: st.DataObject, folder: Path, asked: Asked
+) -> None:
+    text = (folder / path).read_text()
+    (folder / path).write_bytes(data.draw(damaged_json(text)))
+    try:
+        for command in commands:
+            asked(*command)
+    finally:
+        (folder / path).write_text(text)
+
+
+@FOLDERS
+@given(data=st.data())
+def test_a_damaged_table_is_said_in_a_line(data: st.DataObject, folder: Path, asked: Asked) -> None:
+    (folder / "table.yaml").write_bytes(data.draw(damaged(TABLE)))
+    code, out, _ = asked("campaign", "plan", "table.yaml")
+    assert code == 2 or "digits" in out  # what is left of it may be a table
+
+
+def test_damaged_parquet_is_said_in_a_line(folder: Path, asked: Asked) -> None:
+    path, dice = folder / "data" / "all.parquet", random.Random(0)
+    content, refused, faulty = path.read_bytes(), 0, 0
+    tail = len(content) - 2500  # where schema, metadata and places of columns are
+    for number in range(60):
+        damaged = bytearray(content)
+        for _ in range(dice.randint(1, 3)):
+            damaged[dice.randrange(len(content)) if number % 2 else dice.randrange(tail, len(content))] ^= (
+                dice.randrange(1, 256)
+            )
+        path.write_bytes(damaged[: dice.choice([len(content)] * 9 + [dice.randrange(len(content))])])
+        code, _, _ = asked("data", "check", "parquet:data?tasks=2")
+        refused, faulty = refused + (code == 2), faulty + (code == 1)
+    assert refused > 10 and faulty > 3

@@ -1,0 +1,139 @@
+"""Who looks while three processes write to one storage sees no error, and nothing that goes back."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.context import ForkContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.api.searching import search_job
+from tausearch.api.training import training_job
+from tausearch.campaigning import CampaignRequest, plan_campaign
+from tausearch.driving import Job
+from tausearch.runs import Record, RunSpec, Storage, TrialSummary, driver_lock, final_value
+from tausearch.runs.creating import create
+from tests.support.command_line import run
+
+TABLE = """
+campaign: t
+benchmarks: [digits]
+methods: [finetune, ewc]
+search: {trials: 12, algorithm: random}
+train: {seeds: [0, 1, 2, 3, 4, 5, 6, 7]}
+cells: [{method: joint, search: null}]
+"""
+Look = dict[str, Any]
+
+
+def jobs(folder: Path) -> tuple[Storage, list[Job]]:
+    """Two searches and a final run, the cells of a campaign whose folder is there."""
+    (folder / "t.yaml").write_text(TABLE)
+    plan = plan_campaign(CampaignRequest(folder / "t.yaml", storage=folder / "runs"))
+    plan.directory.path.mkdir(parents=True)
+    plan.kept.save(plan.directory)
+    planned: list[tuple[RunSpec, Callable[..., Job]]] = [
+        (plan.cells[0].search.spec, search_job),
+        (plan.cells[1].search.spec, search_job),
+        (plan.cells[2].training.spec, training_job),
+    ]
+    made = [(*create(spec, plan.storage), job_of) for spec, job_of in planned]
+    return plan.storage, [job_of(spec, plan.storage, directory) for spec, directory, job_of in made]
+
+
+def write(job: Job) -> None:
+    """Do what a driver does of it: trials side by side, record, best file, study file, results."""
+    spec, record = job.spec, Record(job.directory.record, tasks=job.spec.steps, names=job.spec.metrics)
+    with driver_lock(job.directory):
+        running: list[TrialSummary] = []
+        while True:
+            while len(running) < 2 and (suggested := job.source.next()) is not None:
+                number, point = suggested
+                running.append(TrialSummary(number, spec.seed_of(number), "running", {**spec.fixed, **point}))
+            if not running:
+                break
+            trial = running.pop(0)
+            after = reported(spec, trial)
+            job.trials.put(after)
+            record.write(after)
+            for listener in job.listeners:
+                listener.trial_changed(after)
+            if after.status == "running":
+                running.append(after)
+            else:
+                job.source.finish(after.number, after.status, after.value)
+        job.conclude(record.trials())
+
+
+def reported(spec: RunSpec, trial: TrialSummary) -> TrialSummary:
+    """A trial one task later."""
+    task, names = trial.tasks_done + 1, spec.metrics
+    row = {"task": float(task), names.average_accuracy: 50.0 + trial.number, "seconds/training": 0.1}
+    row |= {names.accuracy(k): 50.0 + trial.number for k in range(1, task + 1)}
+    if task == spec.steps:
+        row |= dict.fromkeys((names.final_accuracy, names.pooled_accuracy), 50.0 + trial.number)
+        row |= {names.forgetting: 0.0}
+    ended = "complete" if task == spec.steps else "running"
+    rows = [*trial.rows, row]
+    value = final_value(row)
+    return TrialSummary(trial.number, trial.seed, ended, trial.hyperparameters, rows, value)  # type: ignore[arg-type]
+
+
+@contextmanager
+def writing(all_jobs: list[Job]) -> Iterator[list[multiprocessing.process.BaseProcess]]:
+    context: ForkContext = multiprocessing.get_context("fork")  # which has imported everything
+    processes = [context.Process(target=write, args=(job,), daemon=True) for job in all_jobs]
+    for process in processes:
+        process.start()
+    try:
+        yield list(processes)
+    finally:
+        for process in processes:
+            process.join(300)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+
+
+def assert_no_step_back(before: Look, now: Look) -> None:
+    """What has ended has ended, the best is not worse, and a run that is finished stays so."""
+    for name, then in before.items():
+        ended = [sum(each["trials"][kind] for kind in ("complete", "failed")) for each in (then, now[name])]
+        assert ended[0] <= ended[1], (name, then, now[name])
+        values = [(each["best"] or {"value": 0.0})["value"] for each in (then, now[name])]
+        assert values[0] <= values[1], (name, then, now[name])
+        assert then["state"] != "finished" or now[name]["state"] == "finished"
+
+
+def test_whoever_looks_sees_no_error_and_no_step_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, all_jobs = jobs(tmp_path)
+    at = ["--storage", str(storage.root)]
+
+    def asked(*command: str) -> str:
+        code, out, err = run([*command, *at], capsys, monkeypatch)
+        assert (code, err) == (0, ""), command
+        return out
+
+    looks: list[Look] = [{}]
+    cells: list[list[int]] = [[0] * 3]
+    compared = [0]
+    with writing(all_jobs) as processes:
+        last = False
+        while not last:
+            last = not any(process.is_alive() for process in processes)  # and one look more
+            looks.append({each["name"]: each for each in json.loads(asked("status", "--json"))})
+            assert_no_step_back(*looks[-2:])
+            asked("status", all_jobs[len(looks) % 3].spec.name)
+            standing = json.loads(asked("campaign", "status", "t", "--json"))
+            cells.append([each["trials_ended"] + each["seeds_ended"] for each in standing["cells"]])
+            assert all(then <= now for then, now in zip(*cells[-2:], strict=True))
+            compared.append(len(asked("compare", "--csv").splitlines()))
+            assert compared[-2] <= compared[-1]
+    assert len({json.dumps(look) for look in looks}) > 4, "it looked at something that moved"
+    assert cells[-1] == [12, 12, 8]
+    assert [each["state"] for each in looks[-1].values()] == ["finished"] * 3
