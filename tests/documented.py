@@ -22,7 +22,8 @@ from tests.support.layouts import parquet
 from tests.support.trials import make_trial
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"^```(?:sh|bash)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SHELL = ("", "sh", "bash")
 _INLINE = re.compile(r"`(tausearch [a-z][^`]*)`")
 _TOOL = re.compile(r"(?:^|-- +)tausearch ")
 PLACEHOLDERS = {
@@ -58,7 +59,9 @@ def commands() -> list[Command]:
 
 def _of_page(page: Path) -> Iterator[tuple[str, ...]]:
     text = page.read_text(encoding="utf-8")
-    for block in _BLOCK.findall(text):
+    for language, block in _BLOCK.findall(text):
+        if language not in _SHELL:
+            continue
         for line in re.sub(r"\\\n", " ", block).splitlines():
             if match := _TOOL.search(line):
                 yield _words(line[match.end() :])

@@ -53,7 +53,7 @@ ON_THE_COMMAND_LINE_ALONE = {
 }  # fmt: skip
 IN_PYTHON_ALONE = {
     "": set[str](),
-    "resume": {"trials"},  # on the command line `extend`
+    "resume": {"trials", "confirm", "confirm_runs"},  # on the command line `extend`
     "predict": {"device"},  # the command line takes the kind that the run had
 }
 
@@ -105,7 +105,9 @@ def result(spec: RunSpec, tmp_path: Path) -> SearchResult:
     for trial in trials:
         record.write(trial)
     where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
-    return SearchResult(spec.name, directory.path, trials, None, False, **where, best=None, best_file=None)  # type: ignore[arg-type]
+    return SearchResult(
+        spec.name, directory.path, trials, None, False, **where, best=None, best_file=None, confirmation=None
+    )  # type: ignore[arg-type]
 
 
 def test_a_result_as_a_table(result: SearchResult) -> None:

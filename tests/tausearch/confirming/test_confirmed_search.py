@@ -128,10 +128,10 @@ def test_a_search_without_a_finished_trial_confirms_nothing(tmp_path: Path) -> N
     assert read_status(directory).state == "finished" and not directory.confirmation.record.exists()
 
 
-def test_extended_by_trials_candidates_and_rounds_what_has_ended_counts(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path, trials=4)
+def test_extended_by_candidates_and_rounds_what_has_ended_counts(tmp_path: Path) -> None:
+    spec, storage, directory = confirmed_search(tmp_path, trials=6)
     first = drive(spec, storage, directory)
-    longer = spec.model_copy(update={"trials": 6, "confirm": Confirm(best=4, runs=3)})
+    longer = spec.model_copy(update={"confirm": Confirm(best=4, runs=3)})
     longer.save(directory)
     assert read_status(directory).state == "stopped"
     second = drive(longer, storage, directory)
@@ -140,6 +140,20 @@ def test_extended_by_trials_candidates_and_rounds_what_has_ended_counts(tmp_path
     drive(*once)
     assert load_best(directory.best_file).selection == load_best(once[2].best_file).selection
     assert read_status(directory).confirmation.race == read_status(once[2]).confirmation.race  # type: ignore[union-attr]
+
+
+def test_extended_by_trials_the_new_ones_are_candidates_too(tmp_path: Path) -> None:
+    spec, storage, directory = confirmed_search(tmp_path, trials=4)
+    first = drive(spec, storage, directory)
+    longer = spec.model_copy(update={"trials": 6})
+    longer.save(directory)
+    assert read_status(directory).state == "stopped"
+    second = drive(longer, storage, directory)
+    assert not set(first) & set(second)
+    status = read_status(directory)
+    assert status.state == "finished" and status.confirmation is not None
+    best = tuple(trial.number for trial in ranked(status.trials))[:3]
+    assert load_best(directory.best_file).selection.confirmation.candidates == best  # type: ignore[union-attr]
 
 
 def test_a_search_that_was_made_without_can_be_confirmed_later(tmp_path: Path) -> None:
