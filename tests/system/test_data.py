@@ -26,6 +26,7 @@ def rows(folder: Path, name: str) -> list[list[dict[str, float]]]:
     return [[{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows] for trial in trials]
 
 
+@pytest.mark.slow
 def test_a_published_benchmark_prepared_searched_and_trained(tmp_path: Path) -> None:
     resisc45_split(tmp_path / "data" / "resisc45", "images.zip")
     options = (*FAST, "--partial", "--data-root", "data")
@@ -50,6 +51,7 @@ def test_a_folder(tmp_path: Path) -> None:
     assert best.benchmark == f"folder:{tmp_path}/My Things?tasks=3&class_order=1&epochs=1"
 
 
+@pytest.mark.slow
 def test_a_benchmark_in_code_is_found_by_the_workers(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "own_benchmark.py", tmp_path)
     command = Path(sys.executable).with_name("tausearch")  # as a user calls it: the working folder is not on its path

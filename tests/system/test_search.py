@@ -100,7 +100,8 @@ def test_mlflow_holds_every_trial_and_task_once(searched: str, folder: Path) -> 
     best = load_best(storage(folder).run("s").best_file)
     assert [run.info.run_id for run in chosen] == [best.selection.mlflow_run_id]
     artifacts = {file.path for file in client.list_artifacts(runs[0].info.run_id)}
-    assert artifacts == {"best.yaml", "run.yaml", "history.png", "slices.png"}  # three trials suffice for no others
+    figures = {"history.png", "slices.png", "pareto_front.png"}  # three trials suffice for no others
+    assert artifacts == {"best.yaml", "run.yaml", *figures}
 
 
 def test_a_trial_alone_equals_the_same_trial_beside_another(searched: str, folder: Path) -> None:
@@ -144,6 +145,7 @@ def test_status_and_final_run(searched: str, folder: Path) -> None:
             torch.testing.assert_close(merged[name], theta_0[name] + vector.dense(name, theta_0[name]))
 
 
+@pytest.mark.slow
 def test_same_seed_same_tables(folder: Path) -> None:
     tables = []
     for name in ("one", "two"):

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
+import huggingface_hub
 import timm
 import torch
 from safetensors import SafetensorError
@@ -92,7 +98,8 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
     else:
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries; the line below says how it ended
         try:
-            model = timm.create_model(name, pretrained=True, num_classes=0)
+            with _not_waiting_for_the_hub():
+                model = timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:  # the hub's client raises many kinds; each means "no weights"
             first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise NotFetchedError(
@@ -100,3 +107,27 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
                 f" take the embedded --backbone {EMBEDDED}, which reads small grey images"
             ) from error
     return model
+
+
+@contextmanager
+def _not_waiting_for_the_hub() -> Iterator[None]:
+    """Take what earlier downloads have left where no hub answers: its client would try for most of a minute."""
+    constants = huggingface_hub.constants
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or not _answers(constants.ENDPOINT)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+def _answers(address: str) -> bool:
+    """Whether something listens at an address; taken for granted where a proxy stands between."""
+    parts = urlsplit(address)
+    if getproxies() or parts.hostname is None:
+        return True
+    try:
+        socket.create_connection((parts.hostname, parts.port or 443), timeout=5).close()
+    except OSError:
+        return False
+    return True

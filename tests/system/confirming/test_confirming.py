@@ -21,7 +21,7 @@ def confirmations(root: Path, name: str) -> list[TrialSummary]:
     return Record(Storage(root).run(name).confirmation.record).trials()
 
 
-@pytest.mark.system
+@pytest.mark.slow
 def test_a_search_confirms_and_its_choice_is_trained(tmp_path: Path) -> None:
     root = tmp_path / "tausearch-runs"
     shown = run(*SEARCH, *CONFIRM, "--name", "s", cwd=tmp_path)

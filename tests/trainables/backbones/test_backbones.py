@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import socket
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 import timm
 import torch
@@ -15,12 +17,12 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.backbones import EMBEDDED, Backbone, Shape, few_tokens, glyph_vit
+from trainables.backbones import EMBEDDED, Backbone, Shape, few_tokens, glyph_vit, loading
 from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
 from trainables.backbones.few_tokens import FewTokensAttention, attend_among_few
 from trainables.backbones.recording import recorded
-from trainables.errors import InputError
+from trainables.errors import InputError, NotFetchedError
 from trainables.randomness import make_generator
 
 
@@ -227,3 +229,28 @@ def test_layers_are_left_as_they_were_after_an_error() -> None:
     with pytest.raises(RuntimeError), recorded({"qkv": layer}):
         raise RuntimeError
     assert not layer._forward_hooks and not layer.weight.requires_grad
+
+
+@pytest.mark.parametrize(("listens", "offline"), [(True, False), (False, True)])
+def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
+    listens: bool, offline: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def create_model(name: str, pretrained: bool, **options: Any) -> Any:
+        asked.append(huggingface_hub.constants.HF_HUB_OFFLINE)
+        raise OSError("no weights")
+
+    monkeypatch.setattr(loading, "_skeleton", lambda name: None)
+    monkeypatch.setattr(loading.timm, "create_model", create_model)
+    monkeypatch.setattr(loading, "getproxies", dict)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        if not listens:
+            server.close()
+            server = socket.socket()
+            server.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        with server:
+            monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+            with pytest.raises(NotFetchedError, match="no weights"):
+                Backbone("vit_tiny_patch16_224").load()
+    assert asked == [offline] and not huggingface_hub.constants.HF_HUB_OFFLINE
