@@ -126,6 +126,8 @@ class Striker:
         """Wait until the server is there again."""
         while self.outages:
             self.outages.pop().join()
+            assert self.server is not None, "only a server is taken away for a while"
+            self.server.start_again()
 
 
 def _kill(processes: list[psutil.Process]) -> bool:

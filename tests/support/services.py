@@ -57,6 +57,11 @@ class TrackingServer:
             )
         wait_until(self._answers, 240, f"{self.uri}; see {self.folder / 'server.txt'}")
 
+    def start_again(self) -> None:
+        """Start it unless it answers: one that was killed may not have come up at the first attempt."""
+        if self.process is None or self.process.poll() is not None or not self._answers():
+            self.start()
+
     def signal(self, number: int) -> None:
         """Send a signal to all of its processes."""
         assert self.process is not None
