@@ -15,7 +15,7 @@ from benchmarks.analytic import AnalyticTrial
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
 from tausearch.choosing import load_best
-from tausearch.runs import Storage, driver_lock, read_spec, read_status
+from tausearch.runs import Record, Storage, driver_lock, read_spec, read_status
 from tausearch.tracking import TABLE_TAG
 from tests.support.searches import assert_mlflow_has_each_task_once, run, tausearch, trials_of
 from trainables.errors import InputError
@@ -30,6 +30,7 @@ search: {algorithm: tpe, trials: 6}
 train: {seeds: [0, 1, 2]}
 cells:
   - {benchmark: "digits?epochs=1", method: ita-ia3, search: null}
+  - {benchmark: "digits?epochs=1", method: ita-lora, search: {confirm: 2, confirm_runs: 2}}
 """
 TITLES = ["digits/ita-lora", "digits/ita-ia3", "digits-epochs-1/ita-lora", "digits-epochs-1/ita-ia3"]
 SEARCHES = ["table-digits-ita-lora", "table-digits-ita-ia3", "table-digits-epochs-1-ita-lora"]
@@ -82,6 +83,17 @@ def test_every_cell_is_an_ordinary_search_and_an_ordinary_final_run(result: Camp
     assert not Storage(root).run_exists("table-digits-epochs-1-ita-ia3")
     final = read_status(Storage(root).run("table-digits-epochs-1-ita-ia3-final"))
     assert [trial.seed for trial in final.trials] == [0, 1, 2] and final.spec.source is None
+
+
+def test_a_cell_confirms_before_its_final_run(result: CampaignResult, root: Path) -> None:
+    directory = Storage(root).run(SEARCHES[2])
+    selection = load_best(directory.best_file).selection
+    assert selection is not None and selection.confirmation is not None
+    assert len(selection.confirmation.candidates) == 2 and selection.confirmation.seeds == (1, 2)
+    assert {trial.status for trial in Record(directory.confirmation.record).trials()} == {"complete"}
+    final = read_spec(Storage(root).run(f"{SEARCHES[2]}-final"))
+    assert final.fixed["lr"] == load_best(directory.best_file).hyperparameters["lr"]
+    assert not Storage(root).run(SEARCHES[0]).confirmation.record.exists()
 
 
 def test_mlflow_has_every_run_once(result: CampaignResult, root: Path) -> None:
