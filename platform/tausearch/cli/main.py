@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import sys
+import warnings
 from typing import NoReturn
 
 from tausearch.cli import compose, launch, look, manage, report  # noqa: F401  # their commands register themselves
@@ -23,6 +24,7 @@ def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text, and a terminal may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.simplefilter("ignore", FutureWarning)  # what libraries tell their callers is not for who types commands
     sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers

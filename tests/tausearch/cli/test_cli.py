@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -270,3 +271,14 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str], monkeyp
     code, out, _ = run(["--version"], capsys, monkeypatch)
     assert (code, out) == (0, f"tausearch {tausearch.__version__}\n")
     assert {"search", "train", "load_model", "Model"} <= set(dir(tausearch))
+
+
+def test_what_libraries_tell_their_callers_is_not_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run(["--version"], capsys, monkeypatch)
+        warnings.warn("`torch.jit.script` is deprecated", FutureWarning, stacklevel=1)
+        warnings.warn("of ours", UserWarning, stacklevel=1)
+    assert [each.category for each in seen] == [UserWarning]
