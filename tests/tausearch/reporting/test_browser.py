@@ -42,7 +42,7 @@ def test_nothing_leaves_the_page_and_it_fits(report: Path, page: Page, tmp_path:
     page.screenshot(tmp_path / "page.png")
     assert [url for url in page.requests if not url.startswith("data:")] == [report.as_uri()]
     assert page.complaints == []
-    assert page.value("plots.length") == 8 and page.value("document.querySelectorAll('.main-svg').length") >= 8
+    assert page.value("plots.length") == 9 and page.value("document.querySelectorAll('.main-svg').length") >= 9
     assert page.value("document.documentElement.scrollWidth") == width  # wide tables scroll by themselves
     with Image.open(tmp_path / "page.png") as picture:
         assert picture.width == width and picture.height > 2000
