@@ -59,3 +59,4 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, clock: li
     pulse = Pulse(tmp_path / "state" / "trial-00000")
     clock[0] += 9.0
     pulse(Epoch(1, 1, 2))
+    assert (tmp_path / "state").read_text() == "a file" and read_pulse(pulse.folder) is None

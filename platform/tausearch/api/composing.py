@@ -105,14 +105,16 @@ def compose(request: ComposeRequest) -> Composed:
         if request.export is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
             exported = export(Path(request.export), forms, pools, weighing, rule, result, written)
-        file, tracking_error = _keep(storage, home, result)
-        version = None
-        if request.register and home is not None:
-            forms = forms if request.forms else ("timm" if "timm" in forms else "vectors",)
-            written = work.start("register", len(forms) * len(pools.by_seed))
-            with TemporaryDirectory() as folder:
-                export(Path(folder) / "model", forms, pools, weighing, rule, result, written)
-                version = register(*home, storage, result, Path(folder) / "model")
+    file, tracking_error = _keep(storage, home, result)
+    version = None
+    if request.register and home is not None:
+        if tracking_error is not None:
+            raise InputError(f"--register: MLflow cannot be written ({tracking_error}); the results are kept")
+        kept = forms if request.forms else ("timm" if "timm" in forms else "vectors",)
+        with LongWork() as work, TemporaryDirectory() as folder:
+            model = Path(folder) / "model"
+            export(model, kept, pools, weighing, rule, result, work.start("register", len(kept) * len(pools.by_seed)))
+            version = register(*home, storage, result, model)
     return Composed(result, file, exported, tracking_error, version)
 
 

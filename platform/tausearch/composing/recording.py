@@ -36,7 +36,7 @@ def try_to_record(
 def register(
     spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult, folder: Path
 ) -> Version:
-    """Write a composition to MLflow and make its exported model a version of the benchmark's registered model.
+    """Make the exported model of a composition that MLflow has a version of the benchmark's registered model.
 
     Args:
         spec: The final run that it is of.
@@ -53,7 +53,6 @@ def register(
     """
     try:
         with chatter_to(directory.log_file):
-            _record(spec, storage, result)
             return register_model(spec, storage, result.label, folder)
     except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
         raise InputError(f"--register: MLflow cannot be written ({reason(error)}); the results are kept") from error

@@ -95,20 +95,7 @@ class RunResult:
         """
         import pandas  # takes most of a second to import
 
-        rows = [
-            {
-                "trial": trial.number,
-                "seed": trial.seed,
-                "status": trial.status,
-                "value": trial.value,
-                "tasks": trial.tasks_done,
-                "seconds": trial.seconds,
-                **trial.hyperparameters,
-                **{name: value for name, value in trial.final.items() if name != "task"},
-            }
-            for trial in self.trials
-        ]
-        return pandas.DataFrame(rows)
+        return pandas.DataFrame([{**each.facts, **each.hyperparameters, **each.metrics} for each in self.trials])
 
     @property
     def interrupted(self) -> bool:

@@ -50,6 +50,23 @@ class TrialSummary:
         """The metrics row of the last finished task."""
         return self.rows[-1] if self.rows else {}
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the last finished task, without the task's number."""
+        return {name: value for name, value in self.final.items() if name != "task"}
+
+    @property
+    def facts(self) -> dict[str, str | int | float | None]:
+        """What every table of trials has of it, by the columns' names."""
+        return {
+            "trial": self.number,
+            "seed": self.seed,
+            "status": self.status,
+            "value": self.value,
+            "tasks": self.tasks_done,
+            "seconds": self.seconds,
+        }
+
 
 class TrialTable:
     """All trials of a run that have started, as the driver knows them just now; the one place where that is kept.

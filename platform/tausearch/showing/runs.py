@@ -37,15 +37,10 @@ def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
     """Return the plain form of a table of trials."""
     return [
         {
-            "trial": trial.number,
-            "seed": trial.seed,
-            "status": trial.status,
-            "value": trial.value,
-            "tasks": trial.tasks_done,
-            "seconds": trial.seconds,
+            **trial.facts,
             "error": trial.error,
             "hyperparameters": trial.hyperparameters,
-            "metrics": {k: v for k, v in trial.final.items() if k != "task"},
+            "metrics": trial.metrics,
         }
         for trial in trials
     ]

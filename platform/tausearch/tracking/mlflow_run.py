@@ -152,9 +152,8 @@ class MlflowRun:
             self._delete(found[1:])
         if found:
             parent = found[0]
-            self._client.update_run(
-                parent.info.run_id, status="RUNNING", name=self.spec.run_name
-            )  # it may have a new one
+            # It may have a new name.
+            self._client.update_run(parent.info.run_id, status="RUNNING", name=self.spec.run_name)
             self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.run_name)
         else:
             names = {RUN_TAG: self.spec.run_name, ID_TAG: self.spec.id}
