@@ -1,7 +1,7 @@
 from .capacity import at_once, capacity_here, fit_at_once, local_cpus
 from .head import head_watched
 from .pilot import with_measured_share
-from .planning import plan_resources, require_gpu
+from .planning import plan_resources, require_gpu, slots_of
 from .preflight import require_fit_nodes
 from .session import ray_session, require_reachable
 
@@ -16,5 +16,6 @@ __all__ = [
     "require_fit_nodes",
     "require_gpu",
     "require_reachable",
+    "slots_of",
     "with_measured_share",
 ]

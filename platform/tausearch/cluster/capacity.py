@@ -29,8 +29,7 @@ def at_once(spec: RunSpec, cpus: float, gpus: float) -> int:
     if spec.resources.concurrent is not None:
         return spec.resources.concurrent
     fits = min(fit_at_once(spec.resources, cpus, gpus), spec.trials)
-    learns = spec.purpose == "search" and spec.algorithm in ("tpe", "gp")
-    return min(fits, max(2, spec.trials // 4)) if learns else fits
+    return min(fits, max(2, spec.trials // 4)) if spec.learns else fits
 
 
 def capacity_here() -> tuple[float, float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from search_spaces.text_files import shown
-from tausearch.cluster.capacity import fit_at_once, local_cpus
+from tausearch.cluster.capacity import at_once, fit_at_once, local_cpus
 from tausearch.cluster.session import require_reachable
-from tausearch.runs import Resources
+from tausearch.runs import Resources, RunSpec
 from trainables.errors import InputError
 
 
@@ -49,3 +49,10 @@ def plan_resources(
         fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
         resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
     return resources
+
+
+def slots_of(spec: RunSpec, *, on_cluster: bool) -> int | None:
+    """Return how many trials of a run there will be at a time; None where the cluster says so once it is joined."""
+    if on_cluster and spec.resources.concurrent is None:
+        return None
+    return min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials)

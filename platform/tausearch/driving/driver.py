@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import psutil
-import torch
 from ray.tune import Trainable
 
 from tausearch.choosing import STARTUP_TRIALS
-from tausearch.cluster import at_once, capacity_here, head_watched, local_cpus, ray_session, require_fit_nodes
+from tausearch.cluster import capacity_here, head_watched, ray_session, require_fit_nodes, slots_of
 from tausearch.driving.books import Books
 from tausearch.driving.checkpoints import ready
 from tausearch.driving.fleet import Alone, Fleet, Line, OpenRun
@@ -206,10 +205,7 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 
 def _headline(job: Job, *, on_cluster: bool) -> str:
     spec, known = job.spec, len(list(job.trials))
-    if on_cluster and spec.resources.concurrent is None:
-        number = "as many as the cluster fits"
-    else:
-        number = str(min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials))
+    number = slots_of(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     continued = f" (continued: {known} have started)" if known else ""
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {_what(spec)}, {number} at a time,"
@@ -230,5 +226,5 @@ def _chosen_by(spec: RunSpec) -> str:
     """Say what chooses the trials of a search, and from when on it knows more than chance."""
     if spec.purpose == "final":
         return ""
-    learns = f", which learns once {STARTUP_TRIALS} have ended" if spec.algorithm in ("tpe", "gp") else ""
+    learns = f", which learns once {STARTUP_TRIALS} have ended" if spec.learns else ""
     return f", chosen by {spec.algorithm}{learns}"

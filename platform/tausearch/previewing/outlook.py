@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from rich.filesize import decimal
 
 from search_spaces import Scalar
 from tausearch.choosing import STARTUP_TRIALS, grid_size, points_ahead
-from tausearch.cluster import at_once, local_cpus
+from tausearch.cluster import slots_of
 from tausearch.previewing.measured import Taken, taken_by_others
 from tausearch.runs import Plan, RunSpec, Storage, TrialTable, read_trials
 from tausearch.screen import clock, counted
@@ -95,7 +94,7 @@ class Preview:
             parts.append(f"{self.random} at random")
         if self.learned:
             parts.append(f"{self.learned} chosen by {spec.algorithm} from what it has seen by then")
-        elif _learns(spec) and spec.space:
+        elif spec.learns and spec.space:
             parts.append(
                 f"none chosen by {spec.algorithm}: it learns once {STARTUP_TRIALS} have ended, so ask for more"
             )
@@ -128,10 +127,10 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, ended: int = 0
     Returns:
         The preview.
     """
-    slots, searched = _slots(spec, address), spec.purpose == "search"
+    slots, searched = slots_of(spec, on_cluster=address is not None), spec.purpose == "search"
     points = points_ahead(spec)[: spec.trials] if searched else []
     rest = spec.trials - len(points) if searched else 0
-    random = min(rest, max(0, _unlearned(slots or 1) - len(points))) if _learns(spec) else rest
+    random = min(rest, max(0, _unlearned(slots or 1) - len(points))) if spec.learns else rest
     return Preview(spec, ended, tuple(points), random, rest - random, slots, taken_by_others(storage, spec))
 
 
@@ -148,16 +147,6 @@ def preview_of(plan: Plan, address: str | None) -> Preview:
         return preview(plan.spec, plan.storage, address)
     spec = plan.continued()
     return preview(spec, plan.storage, address, TrialTable(read_trials(spec, plan.directory)).ended)
-
-
-def _slots(spec: RunSpec, address: str | None) -> int | None:
-    if address is not None and spec.resources.concurrent is None:
-        return None
-    return min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials)
-
-
-def _learns(spec: RunSpec) -> bool:
-    return spec.algorithm in ("tpe", "gp")
 
 
 def _unlearned(slots: int) -> int:

@@ -178,6 +178,11 @@ class RunSpec(Strict):
         orders = self.protocol.class_orders
         return None if orders is None else orders[number // len(self.seeds)]
 
+    @property
+    def learns(self) -> bool:
+        """Whether what trials came to decides what is tried next."""
+        return self.purpose == "search" and self.algorithm in ("tpe", "gp")
+
     def save(self, directory: RunDirectory) -> None:
         """Write the specification to the `run.yaml` of a run directory."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))

@@ -23,6 +23,6 @@ from tests.support.trials import job_of
 def test_it_says_what_will_be_done(
     spec: RunSpec, changes: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.driving.driver.local_cpus", lambda: 2)
+    monkeypatch.setattr("tausearch.cluster.planning.local_cpus", lambda: 2)
     job = job_of(spec.model_copy(update=changes), FixedSource([]), Path("root"))
     assert f"on digits, {said}" in _headline(job, on_cluster=False)

@@ -20,7 +20,7 @@ from tests.support.trials import make_trial
 
 @pytest.fixture(autouse=True)
 def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.previewing.outlook.local_cpus", lambda: 2)
+    monkeypatch.setattr("tausearch.cluster.planning.local_cpus", lambda: 2)
 
 
 def previewed(spec: RunSpec, root: Path, address: str | None = None, **changes: Any) -> tausearch.Preview:
