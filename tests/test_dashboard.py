@@ -25,7 +25,7 @@ def test_it_asks_for_gauges_that_there_are() -> None:
 
 def test_its_labels_and_states_are_those_of_the_gauges() -> None:
     labels = {name for each in expressions() for name in re.findall(r"(\w+)=~?\"", each)}
-    assert labels == {"run", "benchmark", "method", "state"}
+    assert labels == {"run", "benchmark", "method", "state", "source"}
     states = {name for each in expressions() for name in re.findall(r'state="(\w+)"', each)}
     assert states and states <= set(STATUSES)
     assert {each["name"] for each in DASHBOARD["templating"]["list"]} == {"datasource", "run", "benchmark", "method"}

@@ -6,7 +6,7 @@ training task i (both 0-based here); only j <= i exists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trainables.config import Purpose
@@ -15,9 +15,11 @@ AccuracyMatrix = Sequence[Sequence[float]]
 
 TRAIN_LOSS = "train/loss"
 PEAK_GPU_BYTES = "memory/peak_gpu_bytes"
+STORE_FOUND = "store/found"  # 1 if a task's pre-consolidation lay in the store, 0 if it was computed
 STAGES = ("preconsolidation", "training", "evaluation")
-_KINDS = ("val/", "test/", "train/", "seconds/", "memory/")
 _SECONDS = "seconds/"
+_CIRCUMSTANCES = (_SECONDS, "memory/", "store/")
+_KINDS = ("val/", "test/", "train/", *_CIRCUMSTANCES)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ def seconds(stage: str) -> str:
 def is_seconds(name: str) -> bool:
     """Whether a metric is the time of a stage."""
     return name.startswith(_SECONDS)
+
+
+def repeatable(row: Mapping[str, float]) -> dict[str, float]:
+    """Return what the same seed finds again: a metrics row without time, memory, and what lay in the store."""
+    return {name: value for name, value in row.items() if not name.startswith(_CIRCUMSTANCES)}
 
 
 def is_metric(name: str) -> bool:

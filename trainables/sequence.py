@@ -17,7 +17,7 @@ from trainables.data import Benchmark, ImageSet, Task, described
 from trainables.device import give_back
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
-from trainables.metrics import average_accuracy, forgetting, pooled_accuracy, seconds
+from trainables.metrics import STORE_FOUND, average_accuracy, forgetting, pooled_accuracy, seconds
 from trainables.preconsolidation import Consolidation, Preconsolidator
 from trainables.state import JSON, SILENT, Epoch, State
 
@@ -106,8 +106,8 @@ class IncrementalSequence:
 
         Returns:
             The metrics row: `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`,
-            `seconds/<stage>`; after the last task also `.../final_accuracy`, `.../pooled_accuracy` and
-            `.../forgetting`. Percentages.
+            `seconds/<stage>`, and `store/found` of a method that needs pre-consolidation; after the last task also
+            `.../final_accuracy`, `.../pooled_accuracy` and `.../forgetting`. Percentages.
 
         Raises:
             DivergedError: If training became NaN or infinite.
@@ -120,6 +120,8 @@ class IncrementalSequence:
         with _timed(row, "preconsolidation"):
             consolidation = self._consolidation(task)
             self.method.begin_task(task, consolidation)
+        if self.preconsolidator is not None:
+            row[STORE_FOUND] = float(self.preconsolidator.found)
         with _timed(row, "training"):
             row |= self.method.train_task(task)
             self.method.end_task(task)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.authors.parity.ours import build
 from benchmarks.authors.parity.shared import Found, Program, Run, summary
 from benchmarks.authors.parity.trials import PROGRAMS
+from tests.support.methods.small_digits import small_digits
 from trainables.methods import get_method
 
 RUNS = [run for program in PROGRAMS for run in program.runs]
@@ -36,3 +38,11 @@ def test_a_summary_is_over_seeds_of_the_last_row_and_of_what_was_lost() -> None:
         Found(accuracies=[[80.0], [80.0, 90.0]], seconds=1.0),
     ]
     assert summary(found) == "80.00 +- 7.07 / 10.00"
+
+
+@pytest.mark.parametrize(("method", "given"), [("joint", {}), ("finetune", {"optimizer": "sgd"})])
+def test_ours_answers_task_by_task_whatever_it_learns_at_once(method: str, given: dict[str, str]) -> None:
+    benchmark = small_digits()
+    learn = build(Run(method=method, hyperparameters={"lr": 0.01, **given}), benchmark)
+    lengths = [len(learn(task)) for task in benchmark.tasks]
+    assert lengths == ([3, 3, 3] if method == "joint" else [1, 2, 3])

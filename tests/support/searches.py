@@ -16,6 +16,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from tausearch.runs import Record, Storage, TrialSummary, read_spec
+from trainables.metrics import repeatable
 
 TRIALS = 4
 SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
@@ -88,7 +89,7 @@ def tasks_done(root: Path, name: str) -> int:
 
 def without_time(trials: list[TrialSummary]) -> list[tuple[object, ...]]:
     """All of a table that is the same whenever it is computed."""
-    rows = [[{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows] for trial in trials]
+    rows = [[repeatable(row) for row in trial.rows] for trial in trials]
     return [(t.number, t.seed, t.status, t.hyperparameters, r, t.error) for t, r in zip(trials, rows, strict=True)]
 
 

@@ -14,6 +14,7 @@ from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, read_spec
 from tests.support.layouts import encoded, put, resisc45_split
 from tests.support.searches import tausearch
+from trainables.metrics import repeatable
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,7 +24,7 @@ FAST = ("--backbone", "glyph_vit", "--trials", "1", "--epochs", "1")
 def rows(folder: Path, name: str) -> list[list[dict[str, float]]]:
     trials = Record(Storage(folder / "tausearch-runs").run(name).record).trials()
     assert [trial.status for trial in trials] == ["complete"] * len(trials)
-    return [[{k: v for k, v in row.items() if "seconds" not in k} for row in trial.rows] for trial in trials]
+    return [[repeatable(row) for row in trial.rows] for trial in trials]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from trainables.data import build_benchmark
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.contract import Setting
-from trainables.metrics import STAGES, seconds
+from trainables.metrics import STAGES, repeatable, seconds
 from trainables.sequence import IncrementalSequence
 
 
@@ -34,7 +34,7 @@ def test_a_row_has_the_time_of_every_stage_and_a_state_brings_back_the_loop() ->
     assert second.tasks_done == 2 and second.accuracies == first.accuracies != []
     assert second.accuracies[0] is not first.accuracies[0], "what one does is not the other's"
     rows = [each.run_next_task() for each in (first, second)]
-    metrics = [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]
+    metrics = [repeatable(row) for row in rows]
     assert metrics[0] == metrics[1] and first.finished and second.finished
 
 

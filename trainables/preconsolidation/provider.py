@@ -37,6 +37,9 @@ class Preconsolidator:
         device: The device to compute on.
         store: Directory shared between trials; None computes everything here and keeps only the last result.
         store_bytes: The bound on the store's size; None for none.
+
+    Attributes:
+        found: Whether the last task that was made lay in the store.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Preconsolidator:
         self.seed = seed
         self.device = device
         self.store = None if store is None else Store(store, store_bytes)
+        self.found = False
         self._last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
@@ -76,6 +80,7 @@ class Preconsolidator:
         task = self.tasks[0 if previous is None else previous.task]
 
         def compute() -> Consolidation:
+            self.found = False
             return consolidate(
                 task,
                 previous,
@@ -88,6 +93,7 @@ class Preconsolidator:
 
         if self.store is None:
             return compute()
+        self.found = True
         entry = self.store.get(self._key(task.index), _packed(compute), self._about(task.index))
         return _unpack(entry, task.index, previous)
 

@@ -18,7 +18,8 @@ def build(run: Run, benchmark: Benchmark) -> Learn:
     tasks = sequence(run, benchmark)
 
     def learn(task: Task) -> list[float]:
-        tasks.run_next_task()
+        if not tasks.finished:  # joint training is done with all tasks after the first
+            tasks.run_next_task()
         return tasks.accuracies[-1]
 
     return learn

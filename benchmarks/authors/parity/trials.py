@@ -7,6 +7,7 @@ in the store; both programs have a process to themselves and take turns.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +32,7 @@ def _row(run: Run, program: Program | None, code: Path | None) -> dict[str, Any]
     if code is not None:
         row |= {"theirs": (seconds := median(each.seconds for each in theirs))}
         row |= {"ours over theirs": row["CPU seconds, ours"] / seconds}
+    print(row, file=sys.stderr, flush=True)
     return row
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from tausearch.api.opening import open_benchmark
+from tausearch.api.pooling import open_pools
+from tausearch.api.registering import loadable, register_composed
 from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
 from tausearch.composing import (
     LINEAR,
@@ -15,16 +14,11 @@ from tausearch.composing import (
     EditResult,
     Pools,
     Rule,
-    VectorSource,
     chosen_forms,
     edit_pools,
     evaluate,
     evaluations,
     export,
-    find_source,
-    make_pools,
-    register,
-    require_alike,
     require_empty,
     try_to_record,
     weighing_of,
@@ -32,9 +26,7 @@ from tausearch.composing import (
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage
 from tausearch.screen import LongWork
 from tausearch.tracking import Version
-from trainables.backbones import Backbone
 from trainables.composition import RULES
-from trainables.data import build_benchmark
 from trainables.errors import InputError
 
 DEFAULT_DENSITY = 0.2  # what TIES keeps in its paper
@@ -105,16 +97,14 @@ def compose(request: ComposeRequest) -> Composed:
         if request.export is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
             exported = export(Path(request.export), forms, pools, weighing, rule, result, written)
+    if request.register:
+        result = result.model_copy(update={"registered": forms if request.forms else loadable(forms)})
     file, tracking_error = _keep(storage, home, result)
     version = None
     if request.register and home is not None:
         if tracking_error is not None:
-            raise InputError(f"--register: MLflow cannot be written ({tracking_error}); the results are kept")
-        kept = forms if request.forms else ("timm" if "timm" in forms else "vectors",)
-        with LongWork() as work, TemporaryDirectory() as folder:
-            model = Path(folder) / "model"
-            export(model, kept, pools, weighing, rule, result, work.start("register", len(kept) * len(pools.by_seed)))
-            version = register(*home, storage, result, model)
+            raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
+        version = register_composed(*home, storage, pools, result)
     return Composed(result, file, exported, tracking_error, version)
 
 
@@ -133,36 +123,6 @@ def edit(request: EditRequest) -> list[Edited]:
     storage = open_storage(request.storage, write=False)
     opened = [open_pools(storage, [name], request) for name in request.runs]
     return [_edit(storage, pools) for pools in opened]
-
-
-def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
-    """Find the task vectors of some runs, their benchmark and their backbone, and check that they fit together.
-
-    Args:
-        storage: The storage root.
-        runs: As a user names them; see `tausearch.composing.find_source`.
-        request: Says which seeds, and where datasets and backbone lie.
-
-    Returns:
-        The task vectors of every seed, with the benchmark's test images.
-
-    Raises:
-        InputError: If something does not fit.
-    """
-    sources = [find_source(storage, text) for text in runs]
-    require_alike(sources)
-    first = sources[0]
-    own = None if first.spec is None else first.spec.data_root
-    opened = open_benchmark(first.benchmark, request.data_root or own)
-    backbone = Backbone(first.protocol.backbone, _weights(first, request))
-    benchmark = build_benchmark(opened.source, "final", first.protocol.split_seed, backbone.input)
-    return make_pools(sources, benchmark, backbone, request.seeds)
-
-
-def _weights(source: VectorSource, request: EditRequest) -> Path | None:
-    """Return the weights file of theta_0; None where the backbone needs none."""
-    path = request.backbone_weights or source.protocol.weights
-    return None if path is None else Path(path).absolute()
 
 
 def _rule(name: str, density: float | None) -> Rule:

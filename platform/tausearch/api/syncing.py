@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tausearch.api.concluding import conclude, identify, is_over
+from tausearch.api.registering import register_again
 from tausearch.composing import record_compositions
 from tausearch.runs import (
     Conclusion,
@@ -81,7 +82,9 @@ def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: lis
     conclusion = conclude(spec, directory, trials)
     identify(spec, directory, trials, run.run_ids)
     run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
-    record_compositions(spec.model_copy(update={"tracking_uri": uri}), directory, storage)
+    there = spec.model_copy(update={"tracking_uri": uri})
+    record_compositions(there, directory, storage)
+    register_again(there, directory, storage)
     return run.written + written
 
 

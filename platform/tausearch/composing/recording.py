@@ -55,7 +55,7 @@ def register(
         with chatter_to(directory.log_file):
             return register_model(spec, storage, result.label, folder)
     except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
-        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); the results are kept") from error
+        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `sync` makes up for it") from error
 
 
 def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EditResult) -> None:

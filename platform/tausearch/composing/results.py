@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from search_spaces.schema import Strict
 from search_spaces.text_files import one_line, read_json
+from tausearch.composing.describing import Form
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
@@ -30,6 +31,7 @@ class CompositionResult(Strict):
         weights: w_t of each task vector.
         seeds: The seeds.
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
+        registered: Forms in which it is a version of the benchmark's registered model in MLflow; None if it is not.
     """
 
     label: str
@@ -40,6 +42,7 @@ class CompositionResult(Strict):
     weights: tuple[float, ...]
     seeds: tuple[int, ...]
     accuracies: tuple[tuple[float, ...], ...]
+    registered: tuple[Form, ...] | None = None
 
     def summary(self) -> dict[str, Score]:
         """Return metric to mean and deviation over the seeds: accuracy on each task, and their mean."""
@@ -53,8 +56,10 @@ class CompositionResult(Strict):
         return {**self.model_dump(mode="json"), "summary": summary}
 
     def save(self, directory: RunDirectory) -> Path:
-        """Write it to the run that it is of; what is there under the same label is replaced."""
-        return save_file(directory, self.label, self.as_dict())
+        """Write it to the run that it is of; of what is there under the same label, that it is registered stays."""
+        path = _file(directory, self.label)
+        before = read_file(path, CompositionResult).registered if path.exists() else None
+        return save_file(directory, self.label, {**self.as_dict(), "registered": self.registered or before})
 
 
 def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> Path:
@@ -62,18 +67,23 @@ def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> P
 
     Args:
         directory: Of the run.
-        label: What it is called; the file's name, shortened if it is long.
+        label: What it is called.
         content: Plain values.
 
     Returns:
         The file.
     """
-    if len(label) > _LONGEST:
-        label = f"{label[: _LONGEST - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-    path = directory.compositions / f"{label}.json"
+    path = _file(directory, label)
     path.parent.mkdir(exist_ok=True)
     replace_text(path, json.dumps(content, indent=2) + "\n")
     return path
+
+
+def _file(directory: RunDirectory, label: str) -> Path:
+    """Return the file of that label; the name of a long one is shortened."""
+    if len(label) > _LONGEST:
+        label = f"{label[: _LONGEST - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+    return directory.compositions / f"{label}.json"
 
 
 def read_compositions(directory: RunDirectory) -> list[CompositionResult]:

@@ -8,6 +8,7 @@ from functools import cache
 from ray.util.metrics import Gauge
 
 from tausearch.runs import STATUSES, RunSpec, TrialSummary, TrialTable, best_trial
+from trainables.metrics import STORE_FOUND
 
 _RUN = ("run", "benchmark", "method")
 
@@ -21,9 +22,9 @@ def _gauge(name: str, description: str, *more: str) -> Gauge:
 class Gauges:
     """Keeps the gauges of a run as its trials are; a `Listener`.
 
-    Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done` and
-    `ray_tausearch_best_accuracy`, each with the labels `run`, `benchmark` and `method`. Trials in the state `running`
-    are the slots that are busy.
+    Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done`,
+    `ray_tausearch_preconsolidations` (by `source`: `store` or `computed`) and `ray_tausearch_best_accuracy`, each with
+    the labels `run`, `benchmark` and `method`. Trials in the state `running` are the slots that are busy.
 
     Args:
         spec: The run.
@@ -44,6 +45,10 @@ class Gauges:
             gauge.set(states[state], {**self.tags, "state": state})
         done = sum(each.tasks_done for each in self.trials)
         _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)
+        found = Counter(row[STORE_FOUND] for each in self.trials for row in each.rows if STORE_FOUND in row)
+        gauge = _gauge("preconsolidations", "Number of tasks by where their pre-consolidation came from.", "source")
+        gauge.set(found[1.0], {**self.tags, "source": "store"})
+        gauge.set(found[0.0], {**self.tags, "source": "computed"})
         best = best_trial(self.trials, self.spec.constraints)
         if best is not None:
             _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(best.value or 0.0, self.tags)

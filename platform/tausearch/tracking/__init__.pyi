@@ -1,7 +1,7 @@
 from .compositions import track_composition
 from .mlflow_run import MlflowRun
 from .mlflow_store import checked_uri, reason
-from .registry import BEST_ALIAS, Version, register_model
+from .registry import BEST_ALIAS, Version, is_registered, register_model
 from .tables import PAPER_METRIC, TABLE_TAG, TableRow, write_table
 from .tracker import Tracker
 
@@ -14,6 +14,7 @@ __all__ = [
     "Tracker",
     "Version",
     "checked_uri",
+    "is_registered",
     "reason",
     "register_model",
     "track_composition",

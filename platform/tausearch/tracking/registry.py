@@ -36,6 +36,12 @@ class Version:
         return f"models:/{self.model}/{self.number}"
 
 
+def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
+    """Whether a composition is a version of a registered model; may raise whatever MLflow raises."""
+    client, run = open_composition(spec, storage, label)
+    return run is not None and bool(_versions(client, run))
+
+
 def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
     """Make a composition a version of its benchmark's registered model, once; may raise whatever MLflow raises.
 
@@ -53,7 +59,7 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     model = re.sub(r"[^\w.-]+", "-", spec.benchmark)
     if not client.search_registered_models(f"name = '{model}'"):
         client.create_registered_model(model)
-    known = client.search_model_versions(f"run_id = '{run.info.run_id}'")
+    known = _versions(client, run)
     if known:
         version = known[0]
     else:
@@ -62,6 +68,10 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     accuracy = run.data.metrics[f"{TEST.final_accuracy}/mean"]
     client.set_model_version_tag(model, version.version, ACCURACY_TAG, f"{accuracy:.6g}")
     return Version(model, int(version.version), _mark_best(client, model) == int(version.version))
+
+
+def _versions(client: Any, run: Any) -> list[Any]:
+    return list(client.search_model_versions(f"run_id = '{run.info.run_id}'"))
 
 
 def _mark_best(client: Any, model: str) -> int:

@@ -22,7 +22,7 @@ from tests.support.searches import (
 )
 from tests.support.services import wait_until
 from trainables.device import fence
-from trainables.metrics import PEAK_GPU_BYTES
+from trainables.metrics import PEAK_GPU_BYTES, repeatable
 
 pytestmark = [
     pytest.mark.slow,
@@ -66,9 +66,7 @@ def total_memory() -> int:
 
 
 def what_was_found(trials: list[TrialSummary]) -> list[Any]:
-    """Every number but times, and memory, which depends on what ran before in the same process."""
-    rows = [row for trial in trials for row in trial.rows]
-    return [{k: v for k, v in row.items() if "seconds" not in k and k != PEAK_GPU_BYTES} for row in rows]
+    return [repeatable(row) for trial in trials for row in trial.rows]
 
 
 def test_trials_note_the_memory_that_they_took(folder: Path, calm: list[TrialSummary]) -> None:

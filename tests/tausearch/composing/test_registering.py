@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import mlflow
@@ -9,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tausearch import compose, load_model
+from tausearch.api.syncing import sync_run
 from tausearch.runs import open_storage, read_spec
 from tests.support.composable_runs import make_composable_run
 from trainables.errors import InputError
@@ -34,6 +36,26 @@ def test_versions_of_a_registered_model(tmp_path: Path) -> None:
     assert (tags["tausearch.composition"], tags["composition.of"]) == (worse.result.label, "ita")
 
 
+def test_sync_registers_again_what_mlflow_has_lost(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    directory = make_composable_run(storage, "ita", seeds=[0, 1])
+    compose(["ita"], register=True, storage=storage.root)
+    compose(["ita"], keep=[1], register=True, forms=["vectors"], storage=storage.root)
+    compose(["ita"], keep=[2], storage=storage.root)
+    compose(["ita"], seeds=[0], storage=storage.root)  # of the same label; that it was registered is not forgotten
+    anew = f"sqlite:///{tmp_path / 'anew.db'}"
+    for _ in range(2):
+        sync_run(storage, directory, anew)
+    client = MlflowClient(tracking_uri=anew)
+    found = client.search_model_versions()
+    runs = {client.get_run(each.run_id).data.tags["tausearch.composition"]: each for each in found}
+    assert runs.keys() == {"uniform", "keep-1"}
+    assert sorted(each.path for each in client.list_artifacts(runs["keep-1"].run_id, "model")) == ["model/vectors"]
+    shutil.rmtree(directory.artifacts)
+    with pytest.raises(InputError, match="ita"):
+        sync_run(storage, directory, f"sqlite:///{tmp_path / 'again.db'}")
+
+
 def test_what_is_registered_predicts(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "runs", write=True)
     make_composable_run(storage, "ita", seeds=[0, 1])
@@ -52,6 +74,8 @@ def test_what_cannot_be_registered(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--register: needs a final run of this storage"):
         compose([str(tmp_path / "out" / "vectors")], register=True, storage=storage.root)
     read_spec(directory).model_copy(update={"tracking_uri": "http://127.0.0.1:1"}).save(directory)
-    with pytest.raises(InputError, match="--register: MLflow cannot be written .no server answers there.; the results"):
+    with pytest.raises(
+        InputError, match="--register: MLflow cannot be written .no server answers there.; `sync` makes"
+    ):
         compose(["ita"], register=True, storage=storage.root)
     assert list(directory.compositions.glob("*"))

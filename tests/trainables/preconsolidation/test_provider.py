@@ -64,9 +64,10 @@ def tasks(computed: list[dict[str, Any]]) -> list[int]:
 
 
 def test_who_asks_for_the_same_finds_it(make: Make, computed: list[dict[str, Any]]) -> None:
-    assert [make().task(t).task for t in (1, 2, 3)] == [1, 2, 3]
-    got = make(purpose="final").task(3)  # which trains on the same images, or its fingerprint is another
-    assert tasks(computed) == [1, 2, 3]
+    first, second = make(), make(purpose="final")  # which trains on the same images, or its fingerprint is another
+    assert [(first.task(t).task, first.found) for t in (1, 2, 3)] == [(1, False), (2, False), (3, False)]
+    got = second.task(3)
+    assert tasks(computed) == [1, 2, 3] and second.found
     _, two, three = (small(task, None) for task in small_digits().tasks)
     torch.testing.assert_close(got.fisher, three.fisher)
     torch.testing.assert_close(got.head, three.head)
@@ -129,7 +130,7 @@ def test_each_task_is_handed_the_one_before_it_and_what_it_depends_on(
 ) -> None:
     made = make(store=None)
     three = made.task(3)
-    assert tasks(computed) == [1, 2, 3]
+    assert tasks(computed) == [1, 2, 3] and not made.found
     assert [each["previous"] and each["previous"].task for each in computed] == [None, 1, 2]
     for each in computed:
         assert (each["config"], each["batch_size"], each["seed"]) == (CONFIG, 8, 3)
