@@ -1,4 +1,4 @@
-"""Write safetensors files: whole or not at all, and an error of the storage is known for one."""
+"""Safetensors files: written whole or not at all, read as written; an error of the storage is known for one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+_CONTENT = "content digest"  # in the header; files of older versions have none
 _OS_ERROR = re.compile(r"os error (\d+)")  # how safetensors names what the operating system said
 
 
@@ -31,6 +32,37 @@ def replace_file(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """Return a header with the digest of what is written below it, which `read_sealed` holds it against."""
+    return {**header, _CONTENT: digest_of(tensors)}
+
+
+def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read a file; its digest, if it has one, is checked.
+
+    Returns:
+        Name to tensor, memory-mapped, and the header without the digest.
+
+    Raises:
+        OSError: If it is not there, or the storage fails.
+        SafetensorError: If it is no safetensors file.
+        ValueError: If its content is not what was written.
+    """
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+        header = dict(file.metadata() or {})
+    written = header.pop(_CONTENT, None)
+    if written is not None and digest_of(tensors) != written:
+        raise ValueError("its content is not what was written")
+    return tensors, header
+
+
+def header_of(path: Path) -> dict[str, str]:
+    """Return a file's header without its digest; raises as `read_sealed` does, but looks at no tensor."""
+    with safe_open(path, framework="pt") as file:
+        return {name: text for name, text in (file.metadata() or {}).items() if name != _CONTENT}
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:

@@ -30,6 +30,7 @@ from trainables.composition import (
 )
 from trainables.errors import InputError
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
+from trainables.tensor_files import digest_of
 
 KINDS: dict[str, Callable[..., TaskVectors]] = {
     "full": FullTaskVectors,
@@ -92,6 +93,7 @@ def test_what_is_written_is_read_back_and_its_dense_form_is_the_live_one(vectors
             "classes": "0-2",
             "backbone": "tiny",
             "backbone_digest": "abc",
+            "content digest": digest_of(load_file(folder / VECTOR_FILE)),
         }
 
 
@@ -247,7 +249,7 @@ class TestDamage:
 
     def rewrite(self, path: Path, tensors: dict[str, Tensor | None], **header: str) -> None:
         with safe_open(path, framework="pt") as file:
-            then = file.metadata()
+            then = {name: text for name, text in file.metadata().items() if name != "content digest"}
         changed = {**load_file(path), **tensors}
         save_file({n: t for n, t in changed.items() if t is not None}, path, metadata={**then, **header})
 
@@ -258,6 +260,14 @@ class TestDamage:
             self.refused(path, "cannot be read as a task vector")
         path.unlink()
         self.refused(path, "cannot be read as a task vector")
+
+    def test_a_bit_that_has_flipped(self, path: Path) -> None:
+        whole = bytearray(path.read_bytes())
+        whole[-3] ^= 4  # of a number: it is still a safetensors file, of the same shapes
+        path.write_bytes(whole)
+        self.refused(path, "is not a task vector (its content is not what was written)")
+        self.rewrite(path, {})
+        read_vector(path.parent)  # older files have no digest
 
     @pytest.mark.parametrize(
         ("tensors", "header", "words"),

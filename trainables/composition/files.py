@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import get_args
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
 from trainables.composition.adapter import write_adapter
@@ -24,7 +24,7 @@ from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.task_vectors import Parametrisation
-from trainables.tensor_files import save_tensors
+from trainables.tensor_files import read_sealed, save_tensors, sealed
 
 FORMAT_VERSION = 1
 VECTOR_FILE = "task_vector.safetensors"
@@ -63,7 +63,8 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
     unfinished = _beside(target)
     unfinished.mkdir(parents=True)
     try:
-        save_tensors(unfinished / VECTOR_FILE, _tensors(vector), _header(vector, vector.origin))
+        tensors = _tensors(vector)
+        save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector, vector.origin), tensors))
         if vector.parametrisation == "lora":
             write_adapter(unfinished / "adapter", vector.parameters, _usage(vector.origin))
         _replace(unfinished, target)
@@ -76,16 +77,14 @@ def read_vector(folder: Path) -> SavedVector:
     """Read the task vector in a folder `task_<t>`.
 
     Returns:
-        The vector; its tensors are mapped from the file, so that only what is used is read.
+        The vector; its tensors are mapped from the file, and were held against the digest in its header.
 
     Raises:
         InputError: If there is none, or it cannot be read; one line that names the file.
     """
     path = folder / VECTOR_FILE
     try:
-        with safe_open(path, framework="pt") as file:
-            header = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+        tensors, header = read_sealed(path)
         return _vector(header, tensors)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import IO
 
 from filelock import FileLock
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
-from trainables.tensor_files import digest_of, replace_file
+from trainables.tensor_files import header_of, read_sealed, replace_file, sealed
 
 FORMAT_VERSION = 5  # also goes up when the same key would give other numbers
 _SUFFIX = ".safetensors"
-_CONTENT = "content digest"  # in the header; entries of older versions have none
 _log = logging.getLogger(__name__)
 
 
@@ -106,7 +105,7 @@ class Store:
                 return entry
             tensors = {name: tensor.contiguous() for name, tensor in compute().items()}
             try:
-                replace_file(path, tensors, {**(about or {}), _CONTENT: digest_of(tensors)})
+                replace_file(path, tensors, sealed(about or {}, tensors))
             except (OSError, SafetensorError) as error:
                 _log.warning("store entry %s cannot be written (%s); going on without it", path, error)
                 return tensors
@@ -156,7 +155,7 @@ class Store:
         if not self._hold(path):
             return None
         try:
-            tensors = _checked(path)
+            tensors, _ = read_sealed(path)
         except Exception as error:  # of a damaged header safetensors raises more kinds than it documents
             self._held.pop(path).close()
             say("store entry %s cannot be read (%s); computing it again", path, error)
@@ -188,19 +187,8 @@ def _exclusive(file: IO[bytes]) -> Iterator[bool]:
         yield True
 
 
-def _checked(path: Path) -> dict[str, Tensor]:
-    """Return the tensors of an entry, memory-mapped; raises if they are not those that were written."""
-    with safe_open(path, framework="pt") as entry:
-        tensors = {name: entry.get_tensor(name) for name in entry.keys()}  # noqa: SIM118  # not a dict
-        written = (entry.metadata() or {}).get(_CONTENT)
-    if written is not None and digest_of(tensors) != written:
-        raise ValueError("its content is not what was written")
-    return tensors
-
-
 def _about(path: Path) -> dict[str, str]:
     try:
-        with safe_open(path, framework="pt") as entry:
-            return {name: text for name, text in (entry.metadata() or {}).items() if name != _CONTENT}
+        return header_of(path)
     except (OSError, SafetensorError):
         return {}
