@@ -25,6 +25,7 @@ demo: setup
 
 # All methods on the embedded benchmarks, and the tables of docs/results.md from it; again, it goes on where it was.
 results: setup
+	$(BIN)/tausearch campaign plan examples/embedded.yaml --storage $(RESULTS) --pilot
 	$(BIN)/tausearch campaign run examples/embedded.yaml --storage $(RESULTS)
 	$(BIN)/python -m benchmarks.results --storage $(RESULTS)
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tausearch.api import SearchRequest, plan_search, run_search
-from tausearch.campaigning import CampaignRequest, CampaignStanding, plan_campaign, run_campaign
+from tausearch.campaigning import CampaignRequest, CampaignStanding, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
-from tausearch.runs import Resources, TrialSummary, created
+from tausearch.runs import Resources, RunStatus, TrialSummary, created
 from trainables.metrics import is_seconds
 
 SIZES = (16, 64)  # trials
@@ -105,8 +105,12 @@ def measure(trials: int) -> list[dict[str, Any]]:
 
 def inside(standing: CampaignStanding) -> float:
     """Return the seconds that the trials of a campaign's runs spent inside their sequences."""
-    runs = [run for cell in standing.cells for run in (cell.search, cell.final) if run is not None]
-    return sum(trial.seconds for run in runs for trial in run.trials)
+    return sum(trial.seconds for cell in standing.cells for run in runs_of(cell) for trial in run.trials)
+
+
+def runs_of(cell: CellStanding) -> list[RunStatus]:
+    """Return the runs that a cell has so far."""
+    return [run for run in (cell.search, cell.final) if run is not None]
 
 
 def measure_campaign() -> list[dict[str, Any]]:

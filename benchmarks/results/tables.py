@@ -6,11 +6,13 @@ import datetime
 import json
 import platform
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
-from benchmarks.overhead import inside
+from benchmarks.overhead import inside, runs_of
 from benchmarks.results.page import as_table
-from tausearch.campaigning import CampaignStanding, CellStanding
+from tausearch.campaigning import CampaignStanding, CellStanding, pilots_of
 from tausearch.cluster import local_cpus
 from tausearch.comparison import as_ablation_text, as_edit_text, read_final_runs
 from tausearch.runs import Storage, TrialSummary
@@ -26,22 +28,61 @@ def provenance(standing: CampaignStanding) -> str:
     drives = [json.loads(line) for line in standing.directory.drives_file.read_text().splitlines()]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
     seconds = sum(drive["seconds"] for drive in drives)
-    busy = inside(standing) / (local_cpus() * seconds)
+    used = inside(standing)
+    busy = used / (local_cpus() * seconds)
     machine = f"{local_cpus()} cores ({platform.machine()}), no GPU"
     return (
         f"Commit {commit.strip()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine}; the campaign of"
         f" {len(standing.cells)} cells took {clock(seconds)}"
-        f" (hours:minutes:seconds), {100 * busy:.0f} % of the slots' time inside trials."
+        f" (hours:minutes:seconds), {100 * busy:.0f} % of the slots' time inside trials.{_plan(standing)}"
     )
+
+
+def _plan(standing: CampaignStanding) -> str:
+    """Return what `campaign plan --pilot` had said of the time inside trials, by benchmark, and what it was."""
+    pilots = pilots_of(standing.directory)
+    said: Counter[str] = Counter()
+    took: Counter[str] = Counter()
+    for each in standing.cells:
+        if each.cell.title in pilots:
+            said[each.cell.benchmark] += (each.cell.trials + each.cell.seeds) * pilots[each.cell.title].seconds
+            took[each.cell.benchmark] += sum(trial.seconds for run in runs_of(each) for trial in run.trials)
+    parts = [f"{clock(said[name])} and {clock(took[name])} on {name}" for name in said]
+    return f" What `campaign plan --pilot` had said of that time, and what it was: {'; '.join(parts)}." if parts else ""
 
 
 def tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
     """Return every table of the page by the name of its place."""
     benchmarks = list(dict.fromkeys(each.cell.benchmark for each in standing.cells))
-    found = {name: _cells([each for each in standing.cells if each.cell.benchmark == name]) for name in benchmarks}
+    by_name = {name: [each for each in standing.cells if each.cell.benchmark == name] for name in benchmarks}
+    found = {name: _cells(cells) for name, cells in by_name.items()}
+    found |= {f"{name} searches": searches(cells) for name, cells in by_name.items()}
     names = {each.cell.final for each in standing.cells}
     runs = [run for run in read_final_runs(storage)[0] if any(run.spec.name.startswith(name) for name in names)]
     return {**found, "ablations": as_ablation_text(runs), "editing": as_edit_text(storage, runs)}
+
+
+def searches(cells: Sequence[CellStanding]) -> str:
+    """Say in a sentence how far the trials of a search lie apart, and what searching gained over the start."""
+    searched = [(each, [t.value for t in each.search.trials]) for each in cells if each.search and each.best]
+    if not searched:
+        return ""
+    worst_below = [_best(values) - min(v for v in values if v is not None) for _, values in searched]
+    gained = {each.cell.method: _best(values) - values[0] for each, values in searched if values[0] is not None}
+    text = f"The worst trial of a search lies {_range(worst_below)} points below its best."
+    if gained:
+        text += f" The best lies {_range(list(gained.values()))} points above the start"
+        unbeaten = [f"`{method}`" for method, points in gained.items() if points == 0]
+        text += f", which nothing beat for {', '.join(unbeaten)}." if unbeaten else "."
+    return text
+
+
+def _best(values: Sequence[float | None]) -> float:
+    return max(value for value in values if value is not None)
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{min(values):.1f} to {max(values):.1f} (median {median(values):.1f})"
 
 
 def _cells(cells: Sequence[CellStanding]) -> str:

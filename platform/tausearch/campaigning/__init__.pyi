@@ -1,5 +1,5 @@
 from .cells import CampaignCells, CellRuns, campaign_of, read_cells
-from .estimating import Estimate, estimate, run_pilots
+from .estimating import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .outputs import write_campaign_report
 from .planning import CampaignPlan, PlannedCell, plan_campaign
@@ -20,11 +20,13 @@ __all__ = [
     "CellStanding",
     "Estimate",
     "LOCAL",
+    "Measured",
     "PlannedCell",
     "all_standings",
     "campaign",
     "campaign_of",
     "estimate",
+    "pilots_of",
     "plan_campaign",
     "read_campaign",
     "read_cells",

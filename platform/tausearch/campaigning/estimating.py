@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from search_spaces.text_files import read_json
 from tausearch.campaigning.planning import CampaignPlan, PlannedCell
 from tausearch.previewing import bytes_of, seconds_per_trial
-from tausearch.runs import RunStatus, Storage, all_statuses, open_storage, replace_text
+from tausearch.runs import CampaignDirectory, RunStatus, Storage, all_statuses, open_storage, replace_text
 from tausearch.screen import LongWork
 from trainables.errors import DivergedError
 from trainables.metrics import is_seconds
@@ -50,8 +50,17 @@ class Estimate:
 
 def estimate(plan: CampaignPlan) -> list[Estimate]:
     """Estimate each cell of a campaign, in order, from the runs that its storage root holds, and pilots."""
-    known, pilots = _known(plan.storage), _pilots(plan)
+    known, pilots = _known(plan.storage), pilots_of(plan.directory)
     return [_of(plan, cell, known.get(_key(cell), []), pilots.get(cell.runs.title)) for cell in plan.cells]
+
+
+def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
+    """Return what earlier pilots of a campaign found, by the titles of cells."""
+    try:
+        content = read_json(directory.pilot_file)
+        return {title: Measured(float(found["seconds"]), int(found["memory"])) for title, found in content.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}  # none yet, or none that can be read: they are only a help
 
 
 def run_pilots(plan: CampaignPlan) -> None:
@@ -63,7 +72,7 @@ def run_pilots(plan: CampaignPlan) -> None:
     open_storage(plan.storage.root, write=True)
     plan.directory.path.mkdir(parents=True, exist_ok=True)
     unknown = [cell for cell, found in zip(plan.cells, estimate(plan), strict=True) if found.seconds is None]
-    pilots = _pilots(plan)
+    pilots = pilots_of(plan.directory)
     with LongWork() as work:
         tick = work.start("pilot trials", len(unknown))
         for cell in unknown:
@@ -90,15 +99,6 @@ def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
         sequence.close()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Measured(sum(taken[:1]) + (spec.steps - 1) * (taken[-1] if taken else 0.0), memory)
-
-
-def _pilots(plan: CampaignPlan) -> dict[str, Measured]:
-    """Return what earlier pilots of the campaign found, by the titles of cells."""
-    try:
-        content = read_json(plan.directory.pilot_file)
-        return {title: Measured(float(found["seconds"]), int(found["memory"])) for title, found in content.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return {}  # none yet, or none that can be read: they are only a help
 
 
 def _key(cell: PlannedCell) -> tuple[str, str]:

@@ -158,7 +158,8 @@ def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: P
 
 def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, root: Path) -> None:
     found = tables(Storage(root), result.standing)
-    assert set(found) == {"digits", "digits?epochs=1", "ablations", "editing"}
+    names = {"digits", "digits?epochs=1"}
+    assert set(found) == {*names, *(f"{name} searches" for name in names), "ablations", "editing"}
     for each in result.standing.cells:
         assert each.accuracy is not None
         (line,) = [row for row in found[each.cell.benchmark].splitlines() if f"`{each.cell.method}`" in row]
@@ -166,7 +167,11 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
         if each.best is not None and each.search is not None:
             values = [trial.value or 0 for trial in each.search.trials]
             assert f"| {min(values):.1f} / {values[0]:.1f} / {max(values):.1f} |" in line
+    assert provenance(result.standing).endswith("% of the slots' time inside trials.")
+    title = result.standing.cells[0].cell.title
+    result.standing.directory.pilot_file.write_text(json.dumps({title: {"seconds": 600, "memory": 0}}))
     assert "4 cells took 0:" in provenance(result.standing)
+    assert "said of that time, and what it was: 1:30:00 and 0:" in provenance(result.standing)
 
 
 def test_status_says_how_it_stands(result: CampaignResult, folder: Path, root: Path) -> None:
