@@ -28,7 +28,8 @@ def test_a_table_goes_between_its_markers_and_nowhere_else() -> None:
             replaced(text, "x", "new")
 
 
-PLACES = ["provenance", "digits", "glyphs", "ablations", "editing", "readings", "rules", "risk", "alignment"]
+CELLS = ["digits", "digits searches", "glyphs", "glyphs searches"]
+PLACES = ["provenance", *CELLS, "ablations", "editing", "readings", "rules", "risk", "alignment"]
 
 
 @pytest.mark.parametrize("name", PLACES)

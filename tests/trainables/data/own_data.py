@@ -1,0 +1,40 @@
+"""Small data sets of one's own, for the tests of this folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.layouts import encoded
+from trainables.data import BenchmarkRef
+from trainables.data.dataset import Dataset, dataset_of
+from trainables.data.disk.passes import stored
+from trainables.data.parts import PARTS
+
+CLASSES = ("bat", "cat", "dog", "elk")
+
+
+def silent(name: str, total: int) -> Any:
+    return lambda count: None
+
+
+def images(count: int = 6, prefix: str = "") -> dict[str, bytes]:
+    return {
+        f"{prefix}{name}/{number}.png": encoded(10, label, number)
+        for label, name in enumerate(CLASSES)
+        for number in range(count)
+    }
+
+
+def dataset(root: Path, kind: str = "folder") -> Dataset:
+    return dataset_of(BenchmarkRef.parse(f"{kind}:{root}"))
+
+
+def content(listing: Any) -> dict[str, list[tuple[int, bytes]]]:
+    found = {}
+    for part in PARTS:
+        stored_images, labels = listing.parts[part]()
+        whole = stored(stored_images)
+        pixels = (whole.image(row).contiguous().numpy().tobytes() for row in range(len(whole)))
+        found[part] = sorted(zip(labels.tolist(), pixels, strict=True))
+    return found

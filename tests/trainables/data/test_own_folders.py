@@ -1,0 +1,163 @@
+"""A user's own folders of images: what is read, what is left out, and what is said of each fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.layouts import encoded, parquet, put, rows
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, silent
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_source
+from trainables.data.disk.passes import stored
+from trainables.data.parts import PARTS
+from trainables.data.usable import require_usable
+from trainables.errors import InputError
+
+
+def test_folder_without_a_split(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    put(tmp_path, {".hidden/x.txt": b"", "Thumbs.db": b"", "bat/.DS_Store": b""})
+    source = get_source(f"folder:{tmp_path}?tasks=2")
+    assert source.class_names == CLASSES and source.num_tasks == 2
+    train, test = (source.load(part)[1] for part in PARTS)
+    assert torch.bincount(train).tolist() == [4] * 4 and torch.bincount(test).tolist() == [2] * 4
+    again = content(dataset(tmp_path).listing())
+    assert again == content(dataset(tmp_path).listing())
+    assert not {pixels for _, pixels in again["train"]} & {pixels for _, pixels in again["test"]}
+
+
+def test_folder_with_a_split(tmp_path: Path) -> None:
+    put(tmp_path, images(4, "train/") | images(1, "test/"))
+    source = get_source(f"folder:{tmp_path}?classes_per_task=3")
+    assert source.num_tasks == 2 and len(source.load("train")[1]) == 16 and len(source.load("test")[1]) == 4
+    benchmark = build_benchmark(source, "search", reads=Backbone().input)
+    assert [len(task.classes) for task in benchmark.tasks] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("files", "folders", "message"),
+    [
+        ({}, ("fox",), "class 'fox' has no image, needs at least 4"),
+        ({"fox/1.png": b"x"}, (), "class 'fox' has 1 image, needs at least 4: 2 to train, 1 to validate, 1 to test"),
+        ({"cat/notes.txt": b"x"}, (), "cat: 'notes.txt' is not an image file"),
+        ({"cat/noending": b"x"}, (), "cat: 'noending' is not an image file"),
+        ({"loose.png": b"x"}, (), "'loose.png' lies beside the class folders"),
+        ({"more.zip": b"PK"}, (), "more.zip: cannot be read as an archive"),
+        ({"more.tar.gz": b"x"}, (), "'more.tar.gz' lies beside the class folders"),
+        ({"train/a/1.png": b"x"}, (), "'bat' lies beside train and test"),
+    ],
+)
+def test_what_does_not_belong_into_a_folder(
+    files: dict[str, bytes], folders: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    put(tmp_path, images() | files)
+    for name in folders:
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=message) as caught:
+        get_source(f"folder:{tmp_path}?tasks=2")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (images(4, "train/"), "has no folder 'test'"),
+        (images(4, "train/") | images(1, "test/") | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
+        (images(4, "train/") | images(1, "test/") | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
+        (
+            images(4, "train/") | images(1, "test/") | {"test/fox/1.png": b"x"},
+            "class 'fox' is in test but not in train",
+        ),
+        ({"a/1.png": b"x"}, "needs at least 2 class folders, has 1"),
+    ],
+)
+def test_faults_of_splits(files: dict[str, bytes], message: str, tmp_path: Path) -> None:
+    put(tmp_path, files)
+    with pytest.raises(InputError, match=message):
+        get_source(f"folder:{tmp_path}?tasks=2")
+
+
+def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
+    put(tmp_path, images(4, "train/") | images(2, "test/") | {"test/cat/1.png": b"no image"})
+    text = f"folder:{tmp_path}?tasks=2"
+    require_usable(text, None, ["train"], silent)  # a search does not read the test part
+    with pytest.raises(InputError, match=r"image .*test/cat/1.png: cannot be read \(not an image\)"):
+        require_usable(text, None, ["train", "test"], silent)
+    (tmp_path / "train" / "dog" / "2.png").write_bytes(encoded(10, 2, 2)[:200])
+    with pytest.raises(InputError, match=r"image .*train/dog/2.png: cannot be read"):
+        require_usable(text, None, ["train"], silent)
+    with pytest.raises(InputError, match="names every image that cannot be read"):
+        dataset(tmp_path).prepare("array", silent)
+    assert dataset(tmp_path).manifest() is None
+
+
+@pytest.mark.parametrize("kind", ["folder", "parquet"])
+def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    listed[7]["bytes"] = listed[16]["bytes"] = b"no image"
+    if kind == "folder":
+        put(tmp_path / "data", {f"{CLASSES[row['label']]}/{row['path'][-5:]}": row["bytes"] for row in listed})
+    else:
+        parquet(tmp_path / "data" / "all.parquet", listed, list(CLASSES))
+    text = f"{kind}:{tmp_path}/data?tasks=2"
+    before = {part: get_source(text).load(part) for part in PARTS}
+    with pytest.raises(InputError, match="; --skip-broken leaves out what cannot be read"):
+        require_usable(text, None, PARTS, silent)
+    left_out = require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)
+    assert len(left_out) == 2 and all("cannot be read (not an image)" in line for line in left_out)
+    kept = 0
+    for part in PARTS:
+        images, labels = get_source(f"{text}&skip_broken=yes").load(part)
+        wanted = [row for row in range(len(before[part][1])) if _reads(stored(before[part][0]), row)]
+        assert labels.tolist() == before[part][1][wanted].tolist()
+        for row, there in enumerate(wanted):
+            assert torch.equal(stored(images).image(row), stored(before[part][0]).image(there))
+        kept += len(wanted)
+    assert kept == 22
+    assert require_usable(f"{text}&skip_broken=yes", None, PARTS, never) == left_out  # the note says it, too
+
+
+def _reads(images: Any, row: int) -> bool:
+    try:
+        return images.image(row) is not None
+    except InputError:
+        return False
+
+
+def never(name: str, total: int) -> Any:
+    pytest.fail(f"{name}: a second look")
+
+
+def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refused(tmp_path: Path) -> None:
+    good = images()
+    put(tmp_path, good | {f"cat/{n}.png": b"no image" for n in range(6)})
+    text = f"folder:{tmp_path}?tasks=2"
+    assert len(require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)) == 6
+    with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
+        get_source(f"{text}&skip_broken=yes").load("train")
+    put(tmp_path, good)
+    assert require_usable(text, None, PARTS, silent) == []
+    with pytest.raises(InputError, match="skip_broken is for images on disk"):
+        get_source("digits?skip_broken=yes")
+
+
+def test_every_image_is_looked_at_once_and_not_again(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    steps: list[str] = []
+
+    def started(name: str, total: int) -> Any:
+        steps.append(name)
+        return lambda count: None
+
+    for _ in range(2):
+        require_usable(f"folder:{tmp_path}?tasks=2", None, ["train"], started)
+    assert steps == ["looking at the train images once"]
+
+
+def test_what_is_not_there_is_said_before_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        get_source(f"folder:{tmp_path}/nowhere")

@@ -1,0 +1,77 @@
+"""A user's own Parquet files: the same images as from a folder, and what is said of each fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tests.support.layouts import parquet, put, rows
+from tests.trainables.data.own_data import CLASSES, content, dataset, images
+from trainables.data import get_source
+from trainables.data.disk.passes import stored
+from trainables.errors import InputError
+
+
+def test_parquet_is_the_same_as_the_folder(tmp_path: Path) -> None:
+    put(tmp_path / "folder", images())
+    names = list(CLASSES)
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    parquet(tmp_path / "one" / "all.parquet", listed[::-1], names)
+    assert content(dataset(tmp_path / "one", "parquet").listing()) == content(dataset(tmp_path / "folder").listing())
+    assert get_source(f"parquet:{tmp_path}/one?tasks=2").class_names == CLASSES
+    assert get_source(f"parquet:{tmp_path}/one/all.parquet?tasks=2").class_names == CLASSES
+
+
+def test_parquet_with_splits_and_with_names_as_labels(tmp_path: Path) -> None:
+    for part, numbers in (("train", range(4)), ("test", range(4, 6))):
+        listed = [row for row in rows(10, numbers, lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+        table = pa.table({"img": [r["bytes"] for r in listed], "class": [CLASSES[r["label"]] for r in listed]})
+        (tmp_path / part).mkdir()
+        pq.write_table(table, tmp_path / part / "0.parquet", row_group_size=3)
+    source = get_source(f"parquet:{tmp_path}?tasks=2")
+    assert source.class_names == CLASSES and len(source.load("train")[1]) == 16 and len(source.load("test")[1]) == 8
+    train, labels = source.load("train")
+    assert torch.equal(stored(train).image(9), stored(train).image(9)) and labels.tolist() == sorted(labels.tolist())
+
+
+def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
+    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
+    columns = {"image": [r["bytes"] for r in listed], "label": [r["label"] for r in listed]}
+    coarse = ["small" if row["label"] < 2 else "large" for row in listed]
+    pq.write_table(pa.table({**columns, "size": coarse}), tmp_path / "a.parquet")
+    text = f"parquet:{tmp_path}?tasks=1&label_column=size"
+    source = get_source(text)
+    assert source.class_names == ("large", "small") and source.name == text
+    assert sorted(source.load("train")[1].tolist() + source.load("test")[1].tolist()) == [0] * 12 + [1] * 12
+    assert get_source(f"parquet:{tmp_path}?tasks=2").class_names == tuple("0123")
+    with pytest.raises(
+        InputError, match="--label-column colour: .*a.parquet has no such column; it has image, label, size"
+    ):
+        get_source(f"parquet:{tmp_path}?tasks=1&label_column=colour")
+    for other in (
+        f"folder:{tmp_path}?tasks=1&label_column=size",
+        "digits?label_column=size",
+        "mit67?label_column=size",
+    ):
+        with pytest.raises(InputError, match="label_column is for Parquet files"):
+            get_source(other)
+
+
+def test_faults_of_parquet(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file or folder"):
+        get_source(f"parquet:{tmp_path}/none?tasks=2")
+    with pytest.raises(InputError, match="holds no .parquet file"):
+        get_source(f"parquet:{tmp_path}?tasks=2")
+    pq.write_table(pa.table({"text": ["a"], "label": [0]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="has no column of image bytes; has text, label"):
+        get_source(f"parquet:{tmp_path}?tasks=2")
+    pq.write_table(pa.table({"image": [b"a"], "name": ["x"]}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="has no column of labels"):
+        get_source(f"parquet:{tmp_path}?tasks=2")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(InputError, match=r"a.parquet: cannot be read as Parquet"):
+        get_source(f"parquet:{tmp_path}?tasks=2")

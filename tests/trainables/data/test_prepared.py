@@ -1,0 +1,139 @@
+"""Prepared data, decoded once: mapped, readable by others, never used when broken or of other files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.layouts import encoded, put
+from tests.support.reachable import reachable
+from tests.support.stored_images import images_of
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, silent
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_source
+from trainables.data.disk.prepared import MANIFEST, changed_files
+from trainables.data.usable import require_usable
+from trainables.errors import InputError
+
+
+def test_prepared_shards_are_read_by_pandas_and_by_parquet(tmp_path: Path) -> None:
+    import io
+
+    import pandas as pd
+    from PIL import Image
+
+    put(tmp_path, images())
+    made = dataset(tmp_path)
+    before = content(made.listing())
+    made.prepare("parquet", silent)
+    assert content(dataset(made.prepared, "parquet").listing()) == before
+    frame = pd.concat(pd.read_parquet(path) for path in sorted(made.prepared.glob("train-*.parquet")))
+    assert sorted(frame["label"]) == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
+    shown = np.asarray(Image.open(io.BytesIO(frame["image"].iloc[0]["bytes"])).convert("RGB"))
+    assert shown.transpose(2, 0, 1).tobytes() in {pixels for _, pixels in before["train"]}
+    schema = pq.read_schema(next(made.prepared.glob("train-*.parquet")))
+    features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+    assert features == {"image": {"_type": "Image"}, "label": {"names": list(CLASSES), "_type": "ClassLabel"}}
+
+
+def test_a_prepared_array_is_mapped_and_not_read(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    dataset(tmp_path).prepare("array", silent)
+    source = get_source(f"folder:{tmp_path}?tasks=2")
+    benchmark = build_benchmark(source, "search", reads=Backbone().input)
+    arrays = {id(task.train.images.images.pixels): task.train.images.images.pixels for task in benchmark.tasks}  # type: ignore[union-attr]
+    assert len(arrays) == 1 and isinstance(next(iter(arrays.values())), np.memmap)
+    assert len(benchmark.merged().train) == 12
+
+
+@pytest.mark.parametrize("form", ["array", "parquet"])
+def test_nothing_reachable_in_a_search_on_prepared_data_leads_to_a_test_image(form: Any, tmp_path: Path) -> None:
+    put(tmp_path, images())
+    dataset(tmp_path).prepare(form, silent)
+    everything = content(dataset(tmp_path).listing())
+    source = get_source(f"folder:{tmp_path}?tasks=2")
+    items = list(reachable(build_benchmark(source, "search", reads=Backbone().input), limit=2_000_000))
+    assert sorted(images_of(items)) == sorted(image for _, image in everything["train"])
+    assert not [item for item in items if isinstance(item, str) and Path(item).name.startswith("test-")]
+
+
+def test_prepared_data_of_other_files_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    text = f"folder:{tmp_path}?tasks=2"
+    dataset(tmp_path).prepare("array", silent)
+    require_usable(text, None, ["train", "test"], silent)
+    put(tmp_path, {"bat/new.png": encoded(10, 7, 0)})
+    with pytest.raises(InputError, match="was made from other files than lie in"):
+        require_usable(text, None, ["train", "test"], silent)
+    dataset(tmp_path).prepare("parquet", silent)
+    require_usable(text, None, ["train", "test"], silent)
+    for name in CLASSES:  # what it was made from may be removed
+        for path in (tmp_path / name).iterdir():
+            path.unlink()
+    require_usable(text, None, ["train", "test"], silent)
+    assert len(get_source(text).load("train")[1]) == 17
+
+
+@pytest.mark.parametrize("form", ["array", "parquet"])
+def test_broken_prepared_data_is_never_used(form: Any, tmp_path: Path) -> None:
+    put(tmp_path, images())
+    made = dataset(tmp_path)
+    manifest = made.prepare(form, silent)
+    assert not any(changed for _, changed in changed_files(made.prepared, manifest))
+    name = next(iter(manifest.parts["train"].files))
+    whole = (made.prepared / name).read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    (made.prepared / name).write_bytes(flipped)
+    assert [name for name, changed in changed_files(made.prepared, manifest) if changed] == [name]
+    (made.prepared / name).write_bytes(whole[:-5])
+    with pytest.raises(InputError, match=rf"{name}: must have {len(whole)} bytes, got {len(whole) - 5}; prepare"):
+        made.listing()
+    (made.prepared / MANIFEST).write_text("{")
+    with pytest.raises(InputError, match="manifest.json: cannot be read; prepare the data again"):
+        made.listing()
+    made.prepare(form, silent)
+    assert len(made.listing().parts["train"]()[1]) == 16
+
+
+def test_a_killed_preparation_leaves_nothing_that_is_used(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    code = (
+        "import os, signal, sys\n"
+        "from trainables.data import BenchmarkRef\n"
+        "from trainables.data.dataset import dataset_of\n"
+        "done = 0\n"
+        "def tick(count):\n"
+        "    global done\n"
+        "    done += count\n"
+        "    if done > 35: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the middle of writing
+        "dataset_of(BenchmarkRef.parse(sys.argv[1])).prepare('array', lambda name, total: tick)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, f"folder:{tmp_path}"], env=os.environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    made = dataset(tmp_path)
+    assert (made.prepared.parent / "all.unfinished" / "train-pixels.npy").exists()
+    assert made.manifest() is None and made.listing().layout.startswith("class folders")
+    made.prepare("array", silent)
+    assert sorted(path.name for path in made.prepared.parent.iterdir()) == ["all", "all.lock"]
+
+
+def test_the_decoded_form_is_chosen_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, images())
+    assert dataset(tmp_path).prepare(None, silent).form == "array"
+    monkeypatch.setattr("trainables.data.disk.preparation.ARRAY_LIMIT", 1000)
+    assert dataset(tmp_path).prepare(None, silent).form == "parquet"
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    with pytest.raises(InputError, match="array needs .* of disk, .* can be used"):
+        dataset(tmp_path).prepare("array", silent)
+    assert dataset(tmp_path).prepared.exists()  # the earlier one

@@ -1,0 +1,66 @@
+"""What a benchmark may be called, with its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical", "slug"),
+    [
+        ("digits", "digits", "digits"),
+        ("cifar100?epochs=3&tasks=20", "cifar100?tasks=20&epochs=3", "cifar100-tasks-20-epochs-3"),
+        ("folder:/data/My Birds?tasks=5&class_order=0", "folder:/data/My Birds?tasks=5&class_order=0", None),
+        ("folder:/a/../b/", "folder:/b", "folder-b"),
+        ("own.module:NAME", "own.module:NAME", "own.module-NAME"),
+    ],
+)
+def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> None:
+    ref = BenchmarkRef.parse(text)
+    assert str(ref) == canonical and BenchmarkRef.parse(canonical) == ref
+    assert ref.slug == (slug or "folder-My-Birds-tasks-5-class_order-0")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("digits?taks=2", "unknown option 'taks=2'; allowed: tasks, classes_per_task, class_order"),
+        ("digits?tasks=two", "tasks must be a whole number, got 'two'"),
+        ("digits?tasks=0", "tasks must be from 1 to 100000, got 0"),
+        ("digits?tasks=2&tasks=2", "option 'tasks' is given twice"),
+        ("digits?tasks=100001", "tasks must be from 1 to 100000"),
+        (f"digits?tasks={'9' * 5000}", "tasks must be a whole number"),
+        ("digits?epochs=100001", "epochs must be from 1 to 100000"),
+        ("digits?class_order=4294967296", "class_order must be from 0 to 4294967295"),
+        ("digits?tasks=2&classes_per_task=2", "give tasks or classes_per_task, not both"),
+        ("digits?tasks=6", "--tasks makes 6 tasks of 10 classes; a task needs at least 2 classes, so at most 5"),
+        ("digits?partial=yes", "variant and partial are for published datasets"),
+        ("folder:", "needs a path after 'folder:'"),
+        ("folder:/nowhere?tasks=2", "folder:/nowhere: no such folder"),
+        ("folder:/nowhere", "folder:/nowhere: no such folder"),
+        ("folder:/nowhere?tasks=2&partial=yes", "variant and partial are for published datasets"),
+        ("nowhere.module:NAME", "module 'nowhere.module' cannot be imported"),
+        ("trainables.data:Task", "'Task' must be a BenchmarkSource, got type"),
+        ("trainables.data:nothing", "must be a BenchmarkSource, got nothing of that name"),
+    ],
+)
+def test_wrong_names_of_benchmarks(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_source(text)
+
+
+def test_a_tasks_option_works_for_every_benchmark() -> None:
+    benchmark = build_benchmark(get_source("digits?tasks=2&class_order=1&epochs=2"), "search")
+    assert [len(task.classes) for task in benchmark.tasks] == [5, 5] and benchmark.spec.epochs == 2
+    assert benchmark.spec.class_names != tuple("0123456789") and set(benchmark.spec.class_names) == set("0123456789")
+
+
+def test_the_example_is_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples"))
+    benchmark = build_benchmark(get_source("own_benchmark:STRIPES"), "search")
+    assert len(benchmark.tasks) == 4 and len(benchmark.merged().train) == 8 * 36
