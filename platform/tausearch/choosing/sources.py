@@ -47,7 +47,7 @@ class OptunaSource:
 
     def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), trials: TrialTable | None = None) -> None:
         self.trials = TrialTable() if trials is None else trials
-        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], len(history))
+        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"])
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
         tried = [self.study.point(trial) for trial in history]

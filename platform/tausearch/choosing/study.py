@@ -57,18 +57,15 @@ class SearchStudy:
     Args:
         spec: The specification of the search: its space, algorithm, scheduler and seed.
         history: The trials that have ended already.
-        started: How many trials have started in all, when a search is continued.
     """
 
-    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), started: int = 0) -> None:
+    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
-        # A sampler that starts again from the same seed would propose its first points a second time.
-        seed = derive_seed(spec.seed, "continued", started) % 2**32 if started else spec.seed
         self.optuna = optuna.create_study(
             direction="maximize",
-            sampler=_sampler(spec.algorithm, seed),
+            sampler=_sampler(spec.algorithm, spec.seed),
             pruner=_pruner(spec.scheduler),
             study_name=spec.name,
         )
@@ -80,6 +77,9 @@ class SearchStudy:
 
     def ask(self, number: int) -> dict[str, float | int | str | bool]:
         """Start a trial; returns what it is to try: what was enqueued first, else the sampler's choice."""
+        # Of seed, number and the trials that are known, and of nothing that was drawn before: a search that was killed
+        # and goes on tries what it would have tried.
+        self.optuna.sampler = _sampler(self.spec.algorithm, derive_seed(self.spec.seed, "trial", number) % 2**32)
         self.running[number] = self.optuna.ask(self.space)
         return dict(self.running[number].params)
 

@@ -46,6 +46,19 @@ def test_same_seed_same_points_and_the_start_first(spec: RunSpec, algorithm: str
     assert all(value in spec.space[name] for point in first for name, value in point.items())
 
 
+@pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
+def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: RunSpec, algorithm: str) -> None:
+    spec = with_(spec, algorithm=algorithm, trials=15)
+    straight = OptunaSource(spec)
+    points = play(spec, straight)
+    values = [trial.value for trial in straight.study.optuna.trials]
+    history = [make_trial(n, value=values[n], hyperparameters=points[n]) for n in range(9)]
+    for number, trial in enumerate(history):
+        trial.rows = [{"task": 1.0, AVERAGE: values[number]}]
+    history[8] = make_trial(8, tasks=0, hyperparameters=points[8])  # it was running
+    assert play(spec, OptunaSource(spec, history)) == points[8:]
+
+
 def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: RunSpec) -> None:
     spec = with_(spec, algorithm="grid", trials=6)
     points, every = play(spec, OptunaSource(spec)), grid_points(spec.space)
