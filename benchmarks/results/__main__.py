@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.results.compositions import composition_tables
 from benchmarks.results.extras import edit_all, train_ablations
-from benchmarks.results.page import replaced
+from benchmarks.results.page import filled, places
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigning import CampaignStanding, read_standing
 from tausearch.runs import Storage, open_storage
@@ -24,13 +24,14 @@ def main() -> None:
     arguments = parser.parse_args()
     storage = open_storage(arguments.storage, write=True)
     standing = _finished(storage, arguments.campaign)
-    train_ablations(storage, standing)
-    edit_all(storage, standing)
     text = arguments.page.read_text(encoding="utf-8")
-    found = {"provenance": provenance(standing), **tables(storage, standing), **composition_tables(storage, standing)}
-    for name, table in found.items():
-        text = replaced(text, name, table)
-    arguments.page.write_text(text, encoding="utf-8")
+    train_ablations(storage, standing)
+    if "editing" in places(text):
+        edit_all(storage, standing)
+    found = {"provenance": provenance(standing), **tables(storage, standing)}
+    if "readings" in places(text):
+        found |= composition_tables(storage, standing)
+    arguments.page.write_text(filled(text, found), encoding="utf-8")
     print(f"written: {arguments.page}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def as_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -23,3 +23,19 @@ def replaced(text: str, name: str, table: str) -> str:
     if count != 1:
         raise ValueError(f"the page has {count} places for the table {name!r}, needs one")
     return changed
+
+
+def places(text: str) -> list[str]:
+    """Return the names of all places of a page, in order."""
+    return re.findall(r"<!-- table: (.*?) -->", text)
+
+
+def filled(text: str, tables: Mapping[str, str]) -> str:
+    """Return a page with a table in each of its places; tables that it has no place for are left out.
+
+    Raises:
+        KeyError: If there is no table for a place.
+    """
+    for name in places(text):
+        text = replaced(text, name, tables[name])
+    return text
