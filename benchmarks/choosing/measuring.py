@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -38,17 +39,21 @@ class Estimate:
     def of(cls, values: NDArray[np.float64]) -> Estimate:
         """Estimate the mean of something measured in searches on resampled tables.
 
-        The interval is the bootstrap's with a standard error: 1.96 standard deviations of the mean over the resampled
-        tables. As few searches run on each table, it holds their chance, too, and is rather too wide.
+        The interval is the bootstrap's with a standard error, 1.96 standard deviations of a resampled table's mean. Of
+        their variance the part is taken off which the chance of the few searches on each makes (the variance within,
+        over their number), and the variance of the mean over all searches is added.
 
         Args:
             values: A value per resampled table and search on it, (resamples, searches).
 
-        Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 6 and 12.
+        Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapters 6 and 12; of the variance of a
+        random effect, Searle, Casella and McCulloch 1992, Variance Components, section 3.5.
         """
         means = values.mean(axis=1)
-        half = 1.96 * float(means.std(ddof=1))
-        return cls(float(means.mean()), float(means.mean()) - half, float(means.mean()) + half)
+        chance = values.var(axis=1, ddof=1).mean() / values.shape[1]
+        variance = max(means.var(ddof=1) - chance, 0.0) + means.var(ddof=1) / len(means)
+        mean, half = float(means.mean()), 1.96 * math.sqrt(variance)
+        return cls(mean, mean - half, mean + half)
 
     def text(self, sign: str = "") -> str:
         """Return `90.1 (89.8 to 90.4)`."""

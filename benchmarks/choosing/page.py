@@ -86,8 +86,9 @@ def draw(measured: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Fi
         axes.set_yticks(range(len(labels)), labels, fontsize=8)
         axes.set_xlabel("points of test accuracy more than random search", fontsize=9)
         axes.set_title(f"{table.spec.method} on {table.spec.benchmark}", fontsize=10)
-        axes.legend(fontsize=8, loc="lower right")
         axes.grid(axis="x", alpha=0.3)
+    for axes in figure.axes[:1]:
+        figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside upper center", ncols=len(PRICES))
     figure.supxlabel(f"95 % intervals; confirmed: the {CANDIDATES} best trials {ROUNDS} times each", fontsize=8)
     return figure
 
