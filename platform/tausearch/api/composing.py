@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tausearch.api.pooling import open_pools
-from tausearch.api.registering import loadable, register_composed
+from tausearch.api.exporting import loadable, register_composed
+from tausearch.api.opening import open_pools
 from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
 from tausearch.composing import (
     LINEAR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tausearch.api.concluding import conclude, identify, is_over
-from tausearch.api.registering import register_again
+from tausearch.api.exporting import register_again
 from tausearch.composing import record_compositions
 from tausearch.runs import (
     Conclusion,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tausearch.driving.home import Home
-from tausearch.runs import RunDirectory, Storage, TrialSummary
+from tausearch.runs import DrivenDirectory, RunDirectory, Storage, TrialSummary
 from trainables.state import check_state, damaged_files
 
 
@@ -88,7 +87,7 @@ def remove_checkpoints(directory: RunDirectory, number: int) -> None:
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
     """Yield a trial's checkpoints, whether its run was driven alone or in a campaign."""
-    homes: tuple[Home, ...] = (directory.run, *Storage(directory.run.path.parent).campaigns())
+    homes: tuple[DrivenDirectory, ...] = (directory.run, *Storage(directory.run.path.parent).campaigns())
     for home in homes:
         name = home.trial_folder(directory.name, number)
         yield from home.ray.glob(f"attempt-*/{name}/checkpoint_*")

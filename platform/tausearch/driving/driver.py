@@ -17,13 +17,12 @@ from tausearch.cluster import capacity_here, head_watched, ray_session, require_
 from tausearch.driving.books import Books
 from tausearch.driving.checkpoints import ready
 from tausearch.driving.fleet import Alone, Fleet, Line, OpenRun
-from tausearch.driving.home import Home
 from tausearch.driving.interrupt import Interrupt, interruptible
 from tausearch.driving.job import Epochs, Job
 from tausearch.driving.tune_run import run_on_tune
 from tausearch.driving.watch import StorageWatch
 from tausearch.previewing import preview
-from tausearch.runs import Resources, RunResult, RunSpec, StorageError
+from tausearch.runs import DrivenDirectory, Resources, RunResult, RunSpec, StorageError
 from tausearch.screen import LiveDisplay, ProgressDisplay, Stream, chatter_to, command_on, counted
 from trainables.data import BenchmarkRef
 from trainables.trial import Trial
@@ -43,7 +42,7 @@ class Drive:
         trainable: What a trial runs; another one measures the platform alone.
     """
 
-    home: Home
+    home: DrivenDirectory
     resources: Resources
     read: Sequence[str]
     go_on: str

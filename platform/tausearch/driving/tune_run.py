@@ -11,16 +11,16 @@ from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, Run
 
 from tausearch.driving.checkpoints import remove_checkpoints, remove_older
 from tausearch.driving.fleet import Fleet, OpenRun
-from tausearch.driving.home import Home
 from tausearch.driving.observer import Observer
 from tausearch.driving.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.driving.watch import StorageWatch
+from tausearch.runs import DrivenDirectory
 
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
 
 def run_on_tune(
-    fleet: Fleet, home: Home, trainable: type[Trainable], on_step: Callable[[], None], watch: StorageWatch
+    fleet: Fleet, home: DrivenDirectory, trainable: type[Trainable], on_step: Callable[[], None], watch: StorageWatch
 ) -> None:
     """Run every trial that a fleet hands out, on the Ray that this process is connected to.
 
@@ -64,7 +64,7 @@ def _resources(config: dict[str, Any]) -> PlacementGroupFactory:
     return PlacementGroupFactory([{"CPU": config["threads"], "GPU": config["gpu_share"]}])
 
 
-def _next_attempt(home: Home) -> str:
+def _next_attempt(home: DrivenDirectory) -> str:
     """Name a driver's own folder, differently from all others' on the same cluster.
 
     Ray keeps a working copy of it under its name and the second in which it was made. Two drivers that shared one would

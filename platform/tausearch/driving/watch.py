@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ray.exceptions import RayTaskError
 
-from tausearch.driving.home import Home
-from tausearch.runs import shortage
+from tausearch.runs import DrivenDirectory, shortage
 
 _EVERY = 2.0  # seconds
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.ENOTCONN}
@@ -22,7 +21,7 @@ class StorageWatch:
         home: Its folder, which exists.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: DrivenDirectory) -> None:
         self.home = home
         self.problem: str | None = None
         self._next = 0.0
@@ -45,7 +44,7 @@ class StorageWatch:
         return self.problem is not None
 
 
-def find_problem(home: Home) -> str | None:
+def find_problem(home: DrivenDirectory) -> str | None:
     """Return what is wrong with the storage of what is driven, in one line; None if nothing is."""
     try:
         if not home.spec_file.is_file():

@@ -145,15 +145,44 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class RunDirectory:
-    """The folder of one search or final run."""
+class DrivenDirectory:
+    """The folder of what one driver drives: a run, or a campaign."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """Name of the run, which is the folder's name."""
+        """What it is called, which is the folder's name."""
         return self.path.name
+
+    @property
+    def log_file(self) -> Path:
+        """The file with what Ray, Optuna and MLflow printed."""
+        return self.path / "log.txt"
+
+    @property
+    def lock_file(self) -> Path:
+        """The lock file that the driver holds as long as it lives."""
+        return self.path / "driver.lock"
+
+    @property
+    def ray(self) -> Path:
+        """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
+        return self.path / "ray"
+
+    @property
+    def spec_file(self) -> Path:
+        """The file that says what was asked for; there as long as the storage is."""
+        raise NotImplementedError
+
+    def trial_folder(self, run: str, number: int) -> str:
+        """Return the name that the folder of a trial has in an attempt's."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RunDirectory(DrivenDirectory):
+    """The folder of one search or final run."""
 
     @property
     def run(self) -> RunDirectory:
@@ -189,21 +218,6 @@ class RunDirectory:
     def study_file(self) -> Path:
         """The Optuna study, for optuna-dashboard."""
         return self.path / "study.journal"
-
-    @property
-    def log_file(self) -> Path:
-        """The file with what Ray, Optuna and MLflow printed."""
-        return self.path / "log.txt"
-
-    @property
-    def lock_file(self) -> Path:
-        """The lock file that the driver holds as long as it lives."""
-        return self.path / "driver.lock"
-
-    @property
-    def ray(self) -> Path:
-        """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
-        return self.path / "ray"
 
     def trial_folder(self, run: str, number: int) -> str:
         """Return the name that the folder of a trial has in an attempt's; of this run, or of its confirmation."""
@@ -260,15 +274,8 @@ class ConfirmationDirectory(RunDirectory):
 
 
 @dataclass(frozen=True)
-class CampaignDirectory:
+class CampaignDirectory(DrivenDirectory):
     """The folder of what a campaign has beside its runs, which lie in the storage root like all others."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """Name of the campaign, which is the folder's name."""
-        return self.path.name
 
     def exists(self) -> bool:
         """Whether there is such a campaign."""
@@ -278,21 +285,6 @@ class CampaignDirectory:
     def spec_file(self) -> Path:
         """The cells, and the names of their runs."""
         return self.path / "campaign.yaml"
-
-    @property
-    def log_file(self) -> Path:
-        """The file with what Ray, Optuna and MLflow printed."""
-        return self.path / "log.txt"
-
-    @property
-    def lock_file(self) -> Path:
-        """The lock file that the driver holds as long as it lives."""
-        return self.path / "driver.lock"
-
-    @property
-    def ray(self) -> Path:
-        """Ray Tune's own files: checkpoints and logs of the trials of all cells, one folder per attempt."""
-        return self.path / "ray"
 
     @property
     def drives_file(self) -> Path:

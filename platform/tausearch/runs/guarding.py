@@ -11,11 +11,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from filelock import FileLock, Timeout
 
-from tausearch.runs.files import nearest_folder
+from tausearch.runs.files import DrivenDirectory, nearest_folder
 from trainables.errors import InputError
 
 LEAST_FREE = 64 * 2**20  # bytes that the last checkpoints, the record and the best file surely fit in
@@ -90,22 +89,8 @@ def _is_empty(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
 
 
-class Driven(Protocol):
-    """What one process drives at a time: a run, or a campaign."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
-    def lock_file(self) -> Path:
-        """The lock file that its driver holds as long as it lives."""
-        ...
-
-
 @contextmanager
-def driver_lock(driven: Driven, kind: str = "run") -> Iterator[None]:
+def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
     """Hold a run or campaign, so that there is one driver at a time; the lock falls with the process.
 
     A command that is refused leaves no lock file where there was none.
@@ -134,7 +119,7 @@ def driver_lock(driven: Driven, kind: str = "run") -> Iterator[None]:
         lock.release()
 
 
-def is_driven(driven: Driven) -> bool:
+def is_driven(driven: DrivenDirectory) -> bool:
     """Whether a living process drives it; whoever may only read can ask, and no other reader is in the way."""
     try:
         file = os.open(driven.lock_file, os.O_RDONLY | os.O_NONBLOCK)
