@@ -33,6 +33,7 @@ from tausearch.runs import (
     open_storage,
     protocol_of,
 )
+from tausearch.screen import counted
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
 from trainables.config import PRECISIONS, Purpose
@@ -224,7 +225,7 @@ def require_enough(trials: int | None, algorithm: Algorithm, grid_size: int, any
         InputError: If not.
     """
     if trials is not None and algorithm == "grid" and trials > grid_size:
-        raise InputError(f"--trials {trials}: the grid has {grid_size} points")
+        raise InputError(f"--trials {trials}: the grid has {counted(grid_size, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
         raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
 

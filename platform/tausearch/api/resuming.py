@@ -26,6 +26,7 @@ from tausearch.runs import (
     require_space,
     set_aside_orphans,
 )
+from tausearch.screen import counted
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
 from trainables.errors import InputError
@@ -115,7 +116,7 @@ def _extended(spec: RunSpec, trials: int) -> RunSpec:
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
     if trials < spec.trials:
-        raise InputError(f"--trials {trials}: the search has {spec.trials} trials already")
+        raise InputError(f"--trials {trials}: the search has {counted(spec.trials, 'trial')} already")
     if trials > spec.trials:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))

@@ -13,7 +13,7 @@ from rich.text import Text
 from tausearch.campaigning.planning import CampaignPlan, PlannedCell
 from tausearch.driving import Job, Listener
 from tausearch.runs import Score, TrialSummary, TrialTable, all_ended, best_trial
-from tausearch.screen import LiveDisplay, clock
+from tausearch.screen import LiveDisplay, clock, counted
 
 AROUND = 6  # lines of a terminal that the table does not have
 
@@ -146,7 +146,7 @@ class CampaignDisplay(LiveDisplay):
         states = [each.state for each in self._cells.values()]
         running = sum(len(each.running) for each in self._cells.values())
         failed = f", {states.count('failed')} failed" if "failed" in states else ""
-        return f"{states.count('done')}/{len(states)} cells done{failed}, {running} trials running"
+        return f"{states.count('done')}/{len(states)} cells done{failed}, {counted(running, 'trial')} running"
 
     def _times(self) -> str:
         left = self.seconds_left()

@@ -32,7 +32,7 @@ from tausearch.runs import (
     remove_empty,
     require_space,
 )
-from tausearch.screen import chatter_to, storage_words, tool
+from tausearch.screen import chatter_to, counted, storage_words, tool
 from trainables.errors import InputError
 from trainables.trial import Trial
 
@@ -191,7 +191,8 @@ def _headlines(plan: CampaignPlan) -> Iterator[str]:
     seeds = sum(each.runs.seeds for each in plan.cells)
     done = sum(each.standing.state == "done" for each in plan.cells)
     known = f" ({done} done already)" if done else ""
-    yield f"campaign {plan.name}: {len(plan.cells)} cells{known}, {searched} trials to search, {seeds} seeds to train"
+    cells, trials = counted(len(plan.cells), "cell"), counted(searched, "trial")
+    yield f"campaign {plan.name}: {cells}{known}, {trials} to search, {counted(seeds, 'seed')} to train"
     for each in plan.gone:
         yield f"{each.title} is no longer in the file; its runs are left alone ({each.search or each.final})"
     yield f"log of Ray, Optuna and MLflow: {plan.directory.log_file}"

@@ -1,13 +1,13 @@
 from .analysing import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
-from .describing import About, Form, describes, read_about
+from .describing import About, describes, read_about
 from .edited import EditedSeed, EditResult, read_edit
 from .editing import edit_pools, evaluations
 from .evaluating import LINEAR, Rule, evaluate
 from .exporting import FORMS, chosen_forms, export, require_empty
 from .pooling import Pools, device_of, make_pools, require_alike
 from .recording import record_compositions, register, try_to_record
-from .results import CompositionResult, read_compositions
+from .results import CompositionResult, Form, read_compositions
 from .sources import VectorSource, about_source, find_source
 from .weighing import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, weighing_of
 

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from tausearch.composing.describing import About, Form
+from tausearch.composing.describing import About
+from tausearch.composing.results import Form
 from tausearch.composing.sources import about_source, source_of_run
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
+from tausearch.screen import counted
 from trainables.errors import InputError
 
 CARD_FILE = "README.md"
@@ -71,7 +73,11 @@ def _table(about: About) -> Iterator[str]:
         yield f"| {task} | {', '.join(map(_cell, names))} | {'not measured' if score is None else score.text()} |"
     final = about.final_accuracy
     yield f"| mean | {len(about.class_names)} classes | {'not measured' if final is None else final.text()} |"
-    yield from ("", f"Percent, over the logits of all classes, {len(about.accuracies)} seeds (± their deviation).", "")
+    yield from (
+        "",
+        f"Percent, over the logits of all classes, {counted(len(about.accuracies), 'seed')} (± their deviation).",
+        "",
+    )
 
 
 def _usage(about: About) -> Iterator[str]:

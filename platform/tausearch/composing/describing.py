@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 from pydantic import Field, ValidationError
 
 from search_spaces.schema import Strict, first_fault
 from search_spaces.text_files import TextFileError, read_json
+from tausearch.composing.results import Form
 from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.data import TransformSpec
 from trainables.errors import InputError
@@ -18,7 +18,6 @@ from trainables.errors import InputError
 ABOUT_FILE = "model.json"
 _OLD_FILE = "vectors.json"  # of exported vectors, before other forms said what they are
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
-Form = Literal["adapter", "timm", "models", "vectors"]
 
 
 class About(Strict):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import get_args
 
 from tausearch.composing.cards import write_card
-from tausearch.composing.describing import About, Form
+from tausearch.composing.describing import About
 from tausearch.composing.evaluating import LINEAR, Rule
 from tausearch.composing.pooling import Pools
-from tausearch.composing.results import CompositionResult
+from tausearch.composing.results import CompositionResult, Form
 from tausearch.composing.weighing import Weighing
 from trainables.composition import VECTOR_FILE, VectorPool
 from trainables.data import described

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from search_spaces.schema import Strict
 from search_spaces.text_files import one_line, read_json
-from tausearch.composing.describing import Form
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
 
+Form = Literal["adapter", "timm", "models", "vectors"]
 EDIT = "edit"  # what the protocol's file is called, beside those of compositions
 _LONGEST = 80  # letters of a file's name
 _Kind = TypeVar("_Kind", bound=Strict)

@@ -7,7 +7,7 @@ import statistics
 from rich.table import Table
 
 from tausearch.replaying.comparing import Comparison, Outcome
-from tausearch.screen import brief, console, percent, print_json
+from tausearch.screen import brief, console, counted, percent, print_json
 
 
 def show_replays(comparison: Comparison, json: bool) -> None:
@@ -16,9 +16,10 @@ def show_replays(comparison: Comparison, json: bool) -> None:
         print_json(comparison.as_dict())
         return
     out, recorded, best = console(), comparison.recorded, comparison.recorded.best
-    tasks = sum(trial.tasks_done for trial in recorded.trials)
+    trials = counted(len(recorded.trials), "recorded trial")
+    tasks = counted(sum(trial.tasks_done for trial in recorded.trials), "task")
     out.print(
-        f"{comparison.spec.name}: {len(recorded.trials)} recorded trials, {tasks} tasks; best is trial {best.number},"
+        f"{comparison.spec.name}: {trials}, {tasks}; best is trial {best.number},"
         f" {percent(best.value)} %: {brief(dict(best.hyperparameters), list(comparison.spec.space))}",
         soft_wrap=True,
     )
@@ -26,8 +27,8 @@ def show_replays(comparison: Comparison, json: bool) -> None:
         out.print(f"left out, because how they would have ended is not known: {recorded.left_out}", style="dim")
     out.print(_table(comparison))
     out.print(
-        f"{comparison.trials} trials each, the nearest recorded configuration in the place of what is asked for;"
-        " distance: how far that is, as a share of the ranges",
+        f"{counted(comparison.trials, 'trial')} each, the nearest recorded configuration in the place of what is asked"
+        " for; distance: how far that is, as a share of the ranges",
         style="dim",
         soft_wrap=True,
     )

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tausearch.campaigning import LOCAL, read_pages
 from tausearch.cluster import local_cpus
-from tausearch.screen import clock, console, percent, tool
+from tausearch.screen import clock, console, counted, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigning import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
@@ -80,9 +80,9 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         table.add_column(column, no_wrap=True, justify="right" if column in ("tasks", "estimate") else "left")
     for each, estimate in zip(plan.cells, estimates, strict=True):
         runs, spec = each.runs, each.search.spec
-        searched = "not searched" if runs.search is None else f"{runs.trials} trials, {spec.algorithm}{_more(spec)}"
+        searched = f"{counted(runs.trials, 'trial')}, {spec.algorithm}{_more(spec)}" if runs.search else "not searched"
         time = "?" if estimate.seconds is None else clock(estimate.seconds)
-        table.add_row(runs.title, each.standing.state, searched, f"{runs.seeds} seeds", str(runs.tasks), time)
+        table.add_row(runs.title, each.standing.state, searched, counted(runs.seeds, "seed"), str(runs.tasks), time)
     out.print(table)
     _show_totals(out, plan, estimates)
     for gone in plan.gone:
@@ -98,20 +98,24 @@ def _more(spec: RunSpec) -> str:
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     trials = sum(each.runs.trials for each in plan.cells)
     seeds = sum(each.runs.seeds for each in plan.cells)
-    tasks = sum(each.runs.tasks for each in plan.cells)
-    out.print(f"{len(plan.cells)} cells, {trials} trials to search, {seeds} seeds to train, {tasks} tasks")
+    cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
+    out.print(f"{cells}, {counted(trials, 'trial')} to search, {counted(seeds, 'seed')} to train, {tasks}")
     known = [each.seconds for each in estimates if each.seconds is not None]
     if not known:
         out.print("how long it takes is not known; measure it with --pilot, or from runs of these methods here")
         return
-    rest = f", and {len(estimates) - len(known)} cells of which nothing is known" if len(known) < len(estimates) else ""
+    rest = (
+        f", and {counted(len(estimates) - len(known), 'cell')} of which nothing is known"
+        if len(known) < len(estimates)
+        else ""
+    )
     slots = local_cpus()
     out.print(
         f"left to do: {clock(sum(known))} inside trials{rest}; with {slots} at a time {clock(sum(known) / slots)}"
     )
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
-        out.print(f"disk: {sum(disk) / 1e6:.0f} MB for the {len(disk)} cells of which runs are known")
+        out.print(f"disk: {sum(disk) / 1e6:.0f} MB for {counted(len(disk), 'cell')} of which runs are known")
     memory = [each.memory for each in estimates if each.memory is not None]
     if memory:
         out.print(f"memory: at most {max(memory) / 2**30:.1f} GiB per trial at a time (from the pilot)")

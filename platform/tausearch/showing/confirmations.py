@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tausearch.runs import Confirmation
-from tausearch.screen import percent
+from tausearch.screen import counted, percent
 
 
 def with_error(value: float, error: float | None, sign: str = "") -> str:
@@ -35,7 +35,7 @@ def standing_words(confirmation: Confirmation) -> str:
     asked = f"the best {len(race.candidates)} on {confirmation.spec.rounds} fresh seeds and validation splits"
     if not race.over or not race.candidates:
         ended = sum(run.status not in ("running", "pending") for run in confirmation.runs)
-        return f"not yet: {asked}, {ended} runs have ended"
+        return f"not yet: {asked}, {counted(ended, 'run')} ended"
     if verdict is None:
         return f"no: a fresh run of each of {asked} did not end, so the highest value is chosen"
     if verdict.second is None:

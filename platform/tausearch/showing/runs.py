@@ -24,7 +24,7 @@ from tausearch.runs import (
     summarise_orders,
     why_nothing_chosen,
 )
-from tausearch.screen import brief, clock, console, number, percent, tool
+from tausearch.screen import brief, clock, console, counted, number, percent, tool
 from tausearch.showing.confirmations import confirmed_words, show_confirmation
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -304,4 +304,4 @@ def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
         table.add_row(str(each.tasks), str(each.trial), *accuracies, str(each.rank), values)
     out.print(table)
     if stopped := found.counts["pruned"]:
-        out.print(f"{stopped} trials that were stopped early do not compete", style="dim")
+        out.print(f"{counted(stopped, 'trial')} stopped early, out of the competition", style="dim")
