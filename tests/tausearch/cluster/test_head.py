@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +44,21 @@ def test_a_ray_of_another_run_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> 
         pytest.fail("joined")
     with ray_session(resources):
         pass
+
+
+TOKEN = """
+import os
+from tausearch.cluster import ray_session
+from tausearch.runs import Resources
+with ray_session(Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)):
+    print(os.environ["RAY_AUTH_MODE"])
+"""
+
+
+@pytest.mark.slow
+def test_a_ray_of_our_own_asks_for_a_token(tmp_path: Path) -> None:
+    unset = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    command = [sys.executable, "-c", TOKEN]
+    done = subprocess.run(command, env={**unset, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["token"]
+    assert len((tmp_path / ".ray" / "auth_token").read_text()) >= 32
