@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -57,8 +58,10 @@ class CompositionResult(Strict):
 
     def save(self, directory: RunDirectory) -> Path:
         """Write it to the run that it is of; of what is there under the same label, that it is registered stays."""
-        path = _file(directory, self.label)
-        before = read_file(path, CompositionResult).registered if path.exists() else None
+        before, path = None, _file(directory, self.label)
+        if path.exists():
+            with suppress(InputError):  # what cannot be read is replaced
+                before = read_file(path, CompositionResult).registered
         return save_file(directory, self.label, {**self.as_dict(), "registered": self.registered or before})
 
 
