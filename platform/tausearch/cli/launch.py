@@ -39,6 +39,7 @@ from tausearch.cli.options import (
     OwnDataRootOption,
     OwnTrackingOption,
     PartialOption,
+    SeedsConcurrentOption,
     SetOption,
     SkipBrokenOption,
     SpaceOption,
@@ -172,7 +173,7 @@ def train(
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
     set_: SetOption = None,
-    concurrent: ConcurrentOption = None,
+    concurrent: SeedsConcurrentOption = None,
     cpus_per_trial: CpusOption = SearchRequest.cpus_per_trial,
     gpus_per_trial: GpusOption = "0",
     store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
@@ -258,8 +259,14 @@ def _best_of(what: list[str], storage: str) -> BestFile:
 
     if len(what) == 1:
         root = open_storage(storage, write=False)
-        is_run = not Path(what[0]).is_file() and root.run_exists(what[0])
-        return best_of_run(root, what[0]) if is_run else load_best(what[0])
+        name = Path(what[0])
+        if not name.is_file() and root.run_exists(what[0]):
+            return best_of_run(root, what[0])
+        if not name.exists() and name.parent == Path() and not name.suffix:
+            raise InputError(
+                f"no run named {what[0]!r} in {root.root}, and no best file of that name{root.near(what[0])}"
+            )
+        return load_best(name)
     if len(what) == 2:
         benchmark, method = what
         return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method, say_unreadable)

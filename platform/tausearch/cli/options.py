@@ -30,6 +30,9 @@ ConcurrentOption = Annotated[
     int | None,
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
 ]
+SeedsConcurrentOption = Annotated[
+    int | None, typer.Option("--concurrent", help="Trials at a time [default: as many as fit].")
+]
 OwnConcurrentOption = Annotated[
     int | None, typer.Option("--concurrent", help="Trials at a time [default: as the search was started with].")
 ]

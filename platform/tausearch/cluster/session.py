@@ -86,9 +86,9 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
             log_to_driver=False,
             logging_level="WARNING",
         )
-    except ConnectionError as error:
-        said = " ".join(str(error).split())
-        hint = "RAY_AUTH_MODE=token where one is asked for"
+    except (ConnectionError, ray.exceptions.AuthenticationError) as error:
+        said = " ".join(str(error).split()).partition(". ")[0]
+        hint = "where it asks for a token, copy its ~/.ray/auth_token to yours and set RAY_AUTH_MODE=token"
         raise InputError(f"--address {address}: no Ray cluster can be joined there ({said}); {hint}") from error
     except RuntimeError as error:  # Ray's own comparison of its version and Python's
         if "Version mismatch" not in str(error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from functools import cache
 
@@ -11,6 +12,7 @@ from tausearch.runs import STATUSES, RunSpec, TrialSummary, TrialTable, best_tri
 from trainables.metrics import STORE_FOUND
 
 _RUN = ("run", "benchmark", "method")
+_log = logging.getLogger(__name__)
 
 
 @cache
@@ -34,10 +36,19 @@ class Gauges:
     def __init__(self, spec: RunSpec, trials: TrialTable) -> None:
         self.spec = spec
         self.trials = trials
-        self.tags = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
+        tags = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
+        self.tags = {
+            name: text.encode("ascii", "backslashreplace").decode() for name, text in tags.items()
+        }  # Ray's rule
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Set the gauges anew."""
+        """Set the gauges anew; that they cannot be set is logged, and costs nothing else."""
+        try:
+            self._set()
+        except Exception:  # whatever Ray's metrics raise
+            _log.warning("gauges of %s cannot be set", self.spec.name, exc_info=True)
+
+    def _set(self) -> None:
         states = Counter(each.status for each in self.trials)
         states["pending"] += self.spec.trials - sum(states.values())
         for state in STATUSES:

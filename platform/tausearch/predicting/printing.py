@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tausearch.predicting.images import looked_at
 from tausearch.predicting.model import Model, Prediction
-from tausearch.screen import console, print_json
+from tausearch.screen import console, counted, print_json
 from trainables.errors import InputError
 
 Form = Literal["table", "json", "csv"]
@@ -94,4 +94,10 @@ def _show_table(model: Model, predictions: Sequence[Prediction]) -> None:
     out.print(table)
     right, of = rightly_named(predictions, model.classes)
     if of:
-        out.print(f"{right} of {of} images in folders named after classes are predicted so: {100 * right / of:.2f} %")
+        rest = len(predictions) - of
+        others = f" ({counted(rest, 'image')} elsewhere not counted)" if rest else ""
+        out.print(
+            f"{right} of {of} images in folders named after classes of the model are predicted so:"
+            f" {100 * right / of:.2f} %{others}",
+            soft_wrap=True,
+        )

@@ -21,7 +21,8 @@ class Kept:
 
     def set(self, value: float, tags: dict[str, str]) -> None:
         run = {"run": "digits-ita-lora-1", "benchmark": "digits", "method": "ita-lora"}
-        assert tags.items() >= run.items()
+        assert all(text.isascii() for text in tags.values())
+        assert tags.keys() >= run.keys()
         self.values[tuple(tags[name] for name in tags if name not in run)] = value
 
 
@@ -56,3 +57,19 @@ def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, K
     tell(told, trial)
     tell(told, make_trial(1, tasks=2))  # of a method that needs none
     assert made["preconsolidations"].values == {("store",): 2, ("computed",): 1}
+
+
+def test_labels_are_ascii_whatever_the_folder_is_called(made: dict[str, Kept]) -> None:
+    spec = search_spec().model_copy(update={"benchmark": "folder:/home/Jürgen/Bilder ä"})
+    told = Gauges(spec, TrialTable())
+    tell(told, make_trial(0, value=70.0))
+    assert told.tags["benchmark"] == "folder:/home/J\\xfcrgen/Bilder \\xe4" and "best_accuracy" in made
+
+
+def test_a_gauge_that_fails_ends_no_search(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> Any:
+        raise ValueError("no metrics today")
+
+    monkeypatch.setattr(gauges, "_gauge", fail)
+    tell(Gauges(search_spec(), TrialTable()), make_trial(0, value=70.0))
+    assert "gauges of digits-ita-lora-1 cannot be set" in caplog.text

@@ -277,7 +277,7 @@ class TestCommandLine:
         where, picture = str(letters / "test"), tmp_path / "sure.png"
         out, err = self.shown(storage, capsys, monkeypatch, "letters", where, "--figure", str(picture))
         right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
-        assert f"{right} of 48 images in folders named after classes are predicted so" in out
+        assert f"{right} of 48 images in folders named after classes of the model are predicted so" in out
         assert str(picture) in err and Image.open(picture).size[0] > 600
         content = json.loads(self.shown(storage, capsys, monkeypatch, "letters", where, "--json")[0])
         rows = list(csv.DictReader(io.StringIO(self.shown(storage, capsys, monkeypatch, "letters", where, "--csv")[0])))
