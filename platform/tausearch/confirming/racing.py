@@ -121,9 +121,8 @@ def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
     """
     if not race.over or not race.in_play:
         return None
-    chosen = max(
-        race.in_play, key=lambda each: (round(statistics.fmean(race.values[each]), 9), -race.candidates.index(each))
-    )
+    means = {each: round(statistics.fmean(race.values[each]), 9) for each in race.in_play}  # so that a tie is one
+    chosen = max(race.in_play, key=lambda each: (means[each], -race.candidates.index(each)))
     own = race.values[chosen]
     error = math.sqrt(_at_least(statistics.variance(own), resolution) / len(own)) if len(own) > 1 else None
     won = Verdict(chosen, statistics.fmean(own), error)

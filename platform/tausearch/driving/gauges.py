@@ -37,9 +37,8 @@ class Gauges:
         self.spec = spec
         self.trials = trials
         tags = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
-        self.tags = {
-            name: text.encode("ascii", "backslashreplace").decode() for name, text in tags.items()
-        }  # Ray's rule
+        # Ray takes no other letters, and a benchmark can be a folder of any name.
+        self.tags = {name: text.encode("ascii", "backslashreplace").decode() for name, text in tags.items()}
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Set the gauges anew; that they cannot be set is logged, and costs nothing else."""
