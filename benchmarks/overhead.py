@@ -12,13 +12,14 @@ import itertools
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from tausearch.api import SearchRequest, plan_search, run_search
-from tausearch.campaigning import CampaignRequest, CampaignStanding, CellStanding, plan_campaign, run_campaign
+from tausearch.campaigning import CampaignRequest, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
-from tausearch.runs import Resources, RunStatus, TrialSummary, created
+from tausearch.runs import Resources, TrialSummary, created
 from trainables.metrics import is_seconds
 
 SIZES = (16, 64)  # trials
@@ -103,14 +104,10 @@ def measure(trials: int) -> list[dict[str, Any]]:
     ]
 
 
-def inside(standing: CampaignStanding) -> float:
-    """Return the seconds that the trials of a campaign's runs spent inside their sequences."""
-    return sum(trial.seconds for cell in standing.cells for run in runs_of(cell) for trial in run.trials)
-
-
-def runs_of(cell: CellStanding) -> list[RunStatus]:
-    """Return the runs that a cell has so far."""
-    return [run for run in (cell.search, cell.final) if run is not None]
+def inside(cells: Iterable[CellStanding]) -> float:
+    """Return the seconds that the trials of some cells' runs spent inside their sequences."""
+    runs = [run for cell in cells for run in (cell.search, cell.final) if run is not None]
+    return sum(trial.seconds for run in runs for trial in run.trials)
 
 
 def measure_campaign() -> list[dict[str, Any]]:
@@ -122,7 +119,7 @@ def measure_campaign() -> list[dict[str, Any]]:
         start = time.monotonic()
         result = run_campaign(plan)
         total = local_cpus() * (time.monotonic() - start)
-    used = inside(result.standing)
+    used = inside(result.standing.cells)
     parts = {"sequences": used, "all else": total - used}
     trials = sum(each.cell.trials + each.cell.seeds for each in result.standing.cells)
     return [

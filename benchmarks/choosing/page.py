@@ -87,8 +87,9 @@ def draw(measured: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Fi
         axes.set_xlabel("points of test accuracy more than random search", fontsize=9)
         axes.set_title(f"{table.spec.method} on {table.spec.benchmark}", fontsize=10)
         axes.grid(axis="x", alpha=0.3)
-    for axes in figure.axes[:1]:
-        figure.legend(*axes.get_legend_handles_labels(), fontsize=8, loc="outside upper center", ncols=len(PRICES))
+    if figure.axes:
+        lines = figure.axes[0].get_legend_handles_labels()
+        figure.legend(*lines, fontsize=8, loc="outside upper center", ncols=len(PRICES))
     figure.supxlabel(f"95 % intervals; confirmed: the {CANDIDATES} best trials {ROUNDS} times each", fontsize=8)
     return figure
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from benchmarks.overhead import inside, runs_of
+from benchmarks.overhead import inside
 from benchmarks.results.page import as_table
 from tausearch.campaigning import CampaignStanding, CellStanding, pilots_of
 from tausearch.cluster import local_cpus
@@ -28,8 +28,7 @@ def provenance(standing: CampaignStanding) -> str:
     drives = [json.loads(line) for line in standing.directory.drives_file.read_text().splitlines()]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
     seconds = sum(drive["seconds"] for drive in drives)
-    used = inside(standing)
-    busy = used / (local_cpus() * seconds)
+    busy = inside(standing.cells) / (local_cpus() * seconds)
     machine = f"{local_cpus()} cores ({platform.machine()}), no GPU"
     return (
         f"Commit {commit.strip()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine}; the campaign of"
@@ -46,7 +45,7 @@ def _plan(standing: CampaignStanding) -> str:
     for each in standing.cells:
         if each.cell.title in pilots:
             said[each.cell.benchmark] += (each.cell.trials + each.cell.seeds) * pilots[each.cell.title].seconds
-            took[each.cell.benchmark] += sum(trial.seconds for run in runs_of(each) for trial in run.trials)
+            took[each.cell.benchmark] += inside([each])
     parts = [f"{clock(said[name])} and {clock(took[name])} on {name}" for name in said]
     return f" What `campaign plan --pilot` had said of that time, and what it was: {'; '.join(parts)}." if parts else ""
 

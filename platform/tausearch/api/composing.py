@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from tausearch.api.exporting import loadable, register_composed
-from tausearch.api.opening import open_pools
+from tausearch.api.opening import open_benchmark
 from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
 from tausearch.composing import (
     LINEAR,
     CompositionResult,
     EditResult,
+    Form,
     Pools,
     Rule,
+    VectorSource,
+    Weighing,
     chosen_forms,
     edit_pools,
     evaluate,
     evaluations,
     export,
+    find_source,
+    make_pools,
+    read_compositions,
+    register,
+    require_alike,
     require_empty,
     try_to_record,
     weighing_of,
 )
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage
 from tausearch.screen import LongWork
-from tausearch.tracking import Version
+from tausearch.tracking import Version, is_registered, register_model
+from trainables.backbones import Backbone
 from trainables.composition import RULES
+from trainables.data import build_benchmark
 from trainables.errors import InputError
 
 DEFAULT_DENSITY = 0.2  # what TIES keeps in its paper
@@ -98,13 +110,14 @@ def compose(request: ComposeRequest) -> Composed:
             written = work.start("export", len(forms) * len(pools.by_seed))
             exported = export(Path(request.export), forms, pools, weighing, rule, result, written)
     if request.register:
-        result = result.model_copy(update={"registered": forms if request.forms else loadable(forms)})
+        result = result.model_copy(update={"registered": forms if request.forms else _loadable(forms)})
     file, tracking_error = _keep(storage, home, result)
     version = None
     if request.register and home is not None:
         if tracking_error is not None:
             raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
-        version = register_composed(*home, storage, pools, result)
+        with _exported(pools, result) as folder:
+            version = register(*home, storage, result, folder)
     return Composed(result, file, exported, tracking_error, version)
 
 
@@ -123,6 +136,51 @@ def edit(request: EditRequest) -> list[Edited]:
     storage = open_storage(request.storage, write=False)
     opened = [open_pools(storage, [name], request) for name in request.runs]
     return [_edit(storage, pools) for pools in opened]
+
+
+def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
+    """Find the task vectors of some runs, their benchmark and their backbone, and check that they fit together.
+
+    Args:
+        storage: The storage root.
+        runs: As a user names them; see `tausearch.composing.find_source`.
+        request: Says which seeds, and where datasets and backbone lie.
+
+    Returns:
+        The task vectors of every seed, with the benchmark's test images.
+
+    Raises:
+        InputError: If something does not fit.
+    """
+    sources = [find_source(storage, text) for text in runs]
+    require_alike(sources)
+    first = sources[0]
+    own = None if first.spec is None else first.spec.data_root
+    opened = open_benchmark(first.benchmark, request.data_root or own)
+    backbone = Backbone(first.protocol.backbone, _weights(first, request))
+    benchmark = build_benchmark(opened.source, "final", first.protocol.split_seed, backbone.input)
+    return make_pools(sources, benchmark, backbone, request.seeds)
+
+
+def _weights(source: VectorSource, request: EditRequest) -> Path | None:
+    """Return the weights file of theta_0; None where the backbone needs none."""
+    path = request.backbone_weights or source.protocol.weights
+    return None if path is None else Path(path).absolute()
+
+
+def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
+    """Register what the run's files say was registered and MLflow lacks; may raise whatever MLflow raises.
+
+    It is composed anew, from the same task vectors with the same weights.
+
+    Raises:
+        InputError: If task vectors, images or the backbone are no longer where they were.
+    """
+    for result in read_compositions(directory):
+        if result.registered and not is_registered(spec, storage, result.label):
+            pools = open_pools(storage, result.runs, EditRequest(result.runs, seeds=result.seeds))
+            with _exported(pools, result) as folder:
+                register_model(spec, storage, result.label, folder)
 
 
 def _rule(name: str, density: float | None) -> Rule:
@@ -164,3 +222,19 @@ def _keep(
     except OSError as error:
         raise InputError(f"{directory.compositions}: cannot be written ({error.strerror})") from error
     return file, try_to_record(spec, directory, storage, result)
+
+
+def _loadable(forms: Sequence[Form]) -> tuple[Form, ...]:
+    """Return the form that is registered where none was named: whole networks, or vectors where there are none."""
+    return ("timm" if "timm" in forms else "vectors",)
+
+
+@contextmanager
+def _exported(pools: Pools, result: CompositionResult) -> Iterator[Path]:
+    """Yield a folder with what was composed, for as long as the block runs."""
+    forms, weighing = result.registered or (), Weighing(result.label, result.weights)
+    rule = Rule(result.rule) if result.density is None else Rule(result.rule, result.density)
+    with LongWork() as work, TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        export(model, forms, pools, weighing, rule, result, work.start("register", len(forms) * len(pools.by_seed)))
+        yield model

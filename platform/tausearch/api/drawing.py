@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tausearch.api.opening import open_pools
+from tausearch.api.composing import open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.composing import (
     Pools,

@@ -1,14 +1,12 @@
-"""A benchmark as a run opens it, checked before any trial starts; and the task vectors that are composed on it."""
+"""A benchmark as a run opens it: checked before any trial starts, with long work shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tausearch.api.requests import EditRequest
-from tausearch.composing import Pools, VectorSource, find_source, make_pools, require_alike
-from tausearch.runs import DataFacts, Storage
+from tausearch.runs import DataFacts
 from tausearch.screen import LongWork, say_unreadable
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
@@ -128,33 +126,3 @@ def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
     ref = known_reference(text)
     root = str(root_of(data_root)) if on_disk(ref) and ref.path is None else None
     return OpenBenchmark(ref, get_source(text, root), root)
-
-
-def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
-    """Find the task vectors of some runs, their benchmark and their backbone, and check that they fit together.
-
-    Args:
-        storage: The storage root.
-        runs: As a user names them; see `tausearch.composing.find_source`.
-        request: Says which seeds, and where datasets and backbone lie.
-
-    Returns:
-        The task vectors of every seed, with the benchmark's test images.
-
-    Raises:
-        InputError: If something does not fit.
-    """
-    sources = [find_source(storage, text) for text in runs]
-    require_alike(sources)
-    first = sources[0]
-    own = None if first.spec is None else first.spec.data_root
-    opened = open_benchmark(first.benchmark, request.data_root or own)
-    backbone = Backbone(first.protocol.backbone, _weights(first, request))
-    benchmark = build_benchmark(opened.source, "final", first.protocol.split_seed, backbone.input)
-    return make_pools(sources, benchmark, backbone, request.seeds)
-
-
-def _weights(source: VectorSource, request: EditRequest) -> Path | None:
-    """Return the weights file of theta_0; None where the backbone needs none."""
-    path = request.backbone_weights or source.protocol.weights
-    return None if path is None else Path(path).absolute()

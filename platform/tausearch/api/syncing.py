@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tausearch.api.composing import register_again
 from tausearch.api.concluding import conclude, identify, is_over
-from tausearch.api.exporting import register_again
 from tausearch.composing import record_compositions
 from tausearch.runs import (
     Conclusion,

@@ -37,15 +37,27 @@ class Gauges:
         self.spec = spec
         self.trials = trials
         tags = {"run": spec.name, "benchmark": spec.benchmark, "method": spec.method}
+        self._sources: Counter[float] = Counter()
+        self._counted: dict[int, Counter[float]] = {}
+        for trial in trials:
+            self._count(trial)
         # Ray takes no other letters, and a benchmark can be a folder of any name.
         self.tags = {name: text.encode("ascii", "backslashreplace").decode() for name, text in tags.items()}
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Set the gauges anew; that they cannot be set is logged, and costs nothing else."""
         try:
+            self._count(trial)
             self._set()
         except Exception:  # whatever Ray's metrics raise
             _log.warning("gauges of %s cannot be set", self.spec.name, exc_info=True)
+
+    def _count(self, trial: TrialSummary) -> None:
+        """Count anew where a trial's pre-consolidations came from: of this trial alone, however many there are."""
+        now = Counter(row[STORE_FOUND] for row in trial.rows if STORE_FOUND in row)
+        self._sources.update(now)
+        self._sources.subtract(self._counted.get(trial.number, Counter()))
+        self._counted[trial.number] = now
 
     def _set(self) -> None:
         states = Counter(each.status for each in self.trials)
@@ -55,10 +67,9 @@ class Gauges:
             gauge.set(states[state], {**self.tags, "state": state})
         done = sum(each.tasks_done for each in self.trials)
         _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)
-        found = Counter(row[STORE_FOUND] for each in self.trials for row in each.rows if STORE_FOUND in row)
         gauge = _gauge("preconsolidations", "Number of tasks by where their pre-consolidation came from.", "source")
-        gauge.set(found[1.0], {**self.tags, "source": "store"})
-        gauge.set(found[0.0], {**self.tags, "source": "computed"})
+        gauge.set(self._sources[1.0], {**self.tags, "source": "store"})
+        gauge.set(self._sources[0.0], {**self.tags, "source": "computed"})
         best = best_trial(self.trials, self.spec.constraints)
         if best is not None:
             _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(best.value or 0.0, self.tags)

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from ray.exceptions import AuthenticationError
 
 from tausearch.cluster import head as head_module
 from tausearch.cluster import head_watched, ray_session, session
@@ -44,6 +45,18 @@ def test_a_ray_of_another_run_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> 
         pytest.fail("joined")
     with ray_session(resources):
         pass
+
+
+def test_a_token_that_is_missing_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise AuthenticationError("no authentication token was found. See the manual")
+
+    monkeypatch.setattr("ray.init", refuse)
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    words = "no authentication token was found.*copy its ~/.ray/auth_token"
+    with pytest.raises(InputError, match=words) as caught, ray_session(resources, "auto"):
+        pytest.fail("joined")
+    assert "\n" not in str(caught.value)
 
 
 TOKEN = """

@@ -40,6 +40,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Kept]:
 
 def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
     told = Gauges(search_spec(), TrialTable())
+    assert told.tags == {"run": "digits-ita-lora-1", "benchmark": "digits", "method": "ita-lora"}
     tell(told, make_trial(0, value=70.0))
     tell(told, make_trial(1, value=80.0))
     tell(told, make_trial(2, tasks=1))
@@ -53,7 +54,7 @@ def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, K
     trial = make_trial(0, tasks=3)
     for row, found in zip(trial.rows, (1.0, 0.0, 1.0), strict=True):
         row[STORE_FOUND] = found
-    told = Gauges(search_spec(), TrialTable())
+    told = Gauges(search_spec(), TrialTable([make_trial(0, tasks=2), trial]))  # as of a search that goes on
     tell(told, trial)
     tell(told, make_trial(1, tasks=2))  # of a method that needs none
     assert made["preconsolidations"].values == {("store",): 2, ("computed",): 1}
