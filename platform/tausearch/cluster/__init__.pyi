@@ -3,6 +3,7 @@ from .head import head_watched
 from .pilot import with_measured_share
 from .planning import plan_resources, require_gpu, slots_of
 from .preflight import require_fit_nodes
+from .raylet import raylet_watched
 from .session import ray_session, require_reachable
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "local_cpus",
     "plan_resources",
     "ray_session",
+    "raylet_watched",
     "require_fit_nodes",
     "require_gpu",
     "require_reachable",

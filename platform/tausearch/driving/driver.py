@@ -13,7 +13,7 @@ import psutil
 from ray.tune import Trainable
 
 from tausearch.choosing import STARTUP_TRIALS
-from tausearch.cluster import capacity_here, head_watched, ray_session, require_fit_nodes, slots_of
+from tausearch.cluster import capacity_here, head_watched, ray_session, raylet_watched, require_fit_nodes, slots_of
 from tausearch.driving.books import Books
 from tausearch.driving.checkpoints import ready
 from tausearch.driving.fleet import Alone, Fleet, Line, OpenRun
@@ -133,11 +133,15 @@ def drive_together(line: Line, how: Drive, interrupt: Interrupt, watch: StorageW
     display.heed(partial(_why_stopping, interrupt))
     with (
         head_watched(address, display.say, how.go_on) if address else nullcontext(),
-        interrupt.not_stuck(partial(_leave_at_once, display.say, how.go_on)),
+        interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, how.go_on, 128 + signal.SIGTERM)),
     ):
-        _run_on_ray(fleet, how, interrupt, watch, display.enter)
+        _run_on_ray(fleet, how, interrupt, watch, display)
     display.heed(lambda: None)
     interrupt.protected = True
+
+
+_STUCK = "stopped by SIGTERM; Ray did not answer"
+_NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
 
 
 def _entrance(address: str | None) -> str:
@@ -157,9 +161,7 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
     return f"stopping {why}: trials under way can be continued after their last finished task"
 
 
-def _run_on_ray(
-    fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWatch, enter: Callable[[str], None]
-) -> None:
+def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWatch, display: LiveDisplay) -> None:
     def on_step() -> None:
         if watch.look():
             interrupt.stop()
@@ -167,8 +169,10 @@ def _run_on_ray(
 
     try:
         interrupt.check()
+        enter = display.enter
         enter(_entrance(how.address))
-        with ray_session(how.resources, how.address):
+        alone = partial(_leave_at_once, display.say, _NO_RAYLET, how.go_on, 1)
+        with ray_session(how.resources, how.address), nullcontext() if how.address else raylet_watched(alone):
             interrupt.listen()
             interrupt.check()
             if how.address is not None:
@@ -187,13 +191,13 @@ def _run_on_ray(
             raise
 
 
-def _leave_at_once(say: Callable[[str], None], go_on: str) -> None:
+def _leave_at_once(say: Callable[[str], None], why: str, go_on: str, code: int) -> None:
     """End this process, and Ray's, where Ray keeps it from ending in order; the record has all that was finished."""
-    say(f"stopped by SIGTERM; Ray did not answer, but nothing that was finished is lost; continue with: {go_on}")
+    say(f"{why}; nothing that was finished is lost; continue with: {go_on}")
     for child in psutil.Process().children(recursive=True):  # some of Ray's would notice only after a minute
         with suppress(psutil.NoSuchProcess):
             child.kill()
-    os._exit(128 + signal.SIGTERM)
+    os._exit(code)
 
 
 def read_by_trials(spec: RunSpec) -> list[str]:
