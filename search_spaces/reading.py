@@ -45,6 +45,7 @@ def load_space(
     overrides: Mapping[str, Scalar] | None = None,
     known: Collection[str] | None = None,
     benchmarks: Collection[str] | None = None,
+    suited: Mapping[str, Scalar] | None = None,
 ) -> ResolvedSpace:
     """Return what a search of `method` on `benchmark` uses.
 
@@ -55,6 +56,7 @@ def load_space(
         overrides: Values fixed by the user (`--set`).
         known: The method's hyperparameters; None for those that its own file names.
         benchmarks: Benchmarks that a file may name, beside the paper's and `benchmark`; None checks none.
+        suited: Values that suit the benchmark better than those that the method's file fixes by default.
 
     Raises:
         SpaceError: If there is no file for the method, or a file or a fixed value is wrong.
@@ -65,7 +67,7 @@ def load_space(
     own = _own_file(method)
     names = tuple(known or dict.fromkeys(name for _, name in own.places()))
     _require_known(source, own, names, None)
-    files = [own]
+    files = [own.suited_to(benchmark, suited or {})]
     if file is not None:
         files.append(read_space_file(file))
         source = str(file)

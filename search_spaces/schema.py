@@ -182,6 +182,11 @@ class SpaceFile(Strict):
         """Return what this file takes out of the search on a benchmark."""
         return {**self.fixed.get(DEFAULT, {}), **self.fixed.get(benchmark, {})}
 
+    def suited_to(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
+        """Return the file with values fixed on a benchmark, of which what it says itself of that benchmark stays."""
+        said = {**values, **self.fixed.get(benchmark, {})}
+        return self.model_copy(update={"fixed": {**self.fixed, benchmark: said}}) if values else self
+
     def places(self) -> Iterator[tuple[str, str]]:
         """Yield where each hyperparameter is named, and its name: `("fixed.digits", "lr")`."""
         yield from (("space", name) for name in self.space)

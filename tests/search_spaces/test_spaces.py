@@ -133,6 +133,15 @@ def test_a_users_file_fixes_what_is_searched_and_goes_over_the_paper(tmp_path: P
     assert space.paper["lr"] == 0.0003
 
 
+def test_what_suits_the_images_gives_way_to_whatever_was_said(tmp_path: Path) -> None:
+    suited = {"lr_pre": 0.12, "epochs_pre": 38}
+    assert load_space("ita-lora", "folder:a", suited=suited).fixed == suited
+    assert load_space("ita-lora", "folder:a", suited=suited, overrides={"lr_pre": 1}).fixed == {**suited, "lr_pre": 1}
+    own = write(tmp_path, "fixed: {default: {epochs_pre: 7}}")
+    assert load_space("ita-lora", "folder:a", suited=suited, file=own).fixed == {**suited, "epochs_pre": 7}
+    assert load_space("ita-lora", "digits", suited=suited).fixed == load_space("ita-lora", "digits").fixed
+
+
 def test_methods_that_do_not_run_yet_are_checked_all_the_same(tmp_path: Path) -> None:
     assert load_space("ewc", "digits", overrides={"lr": 1}).fixed == {"lr": 1}
     for text, message in (

@@ -13,14 +13,13 @@ from trainables.data.benchmark import BenchmarkSource
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.listing import Rows
 from trainables.data.embedded import BENCHMARKS
+from trainables.data.few import EPOCHS, batch_size_of, epochs_of, steps_of
 from trainables.data.from_module import source_from_module
 from trainables.data.parts import Part
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
-
-OWN_EPOCHS = 5  # epochs of a folder or Parquet file, where `epochs` says nothing else
 
 
 def reference(text: str) -> BenchmarkRef:
@@ -70,19 +69,20 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
         raise InputError(f"benchmark {text!r}: skip_broken is for images on disk")
     else:
         source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else source_from_module(ref.name)
-    return _as_asked(source, ref)
+    asked = _as_asked(source, ref)
+    return asked if ref.path is None else _paced(asked, ref)
 
 
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
     listing = dataset_of(ref, data_root).listing()  # first: what is not there needs no tasks
     if ref.path is not None and ref.tasks is None and ref.classes_per_task is None:
-        raise InputError(f"benchmark {ref.name!r}: needs --tasks or --classes-per-task")
+        raise InputError(f"benchmark {ref.name!r}: needs --tasks or --classes-per-task (or ?tasks=2 after its name)")
     publication = PUBLISHED.get(ref.name)
     return BenchmarkSource(
         name=ref.name,
         class_names=listing.class_names,
         num_tasks=1 if publication is None else publication.tasks,
-        epochs=OWN_EPOCHS if publication is None else publication.epochs,
+        epochs=EPOCHS if publication is None else publication.epochs,
         batch_size=PAPER_BATCH,
         backbone=PAPER_BACKBONE,
         load=lambda part: listing.parts[part](),
@@ -112,6 +112,19 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
         changes["class_names"] = tuple(names[position] for position in range(count))
         changes["load"] = _relabelled(source.load, torch.from_numpy(place.astype("int64")))
     return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
+
+
+def _paced(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
+    """Put batch size and epochs that suit the number of images in place of the usual ones."""
+    images = images_per_task(source)
+    batch_size = batch_size_of(images)
+    epochs = epochs_of(steps_of(images, batch_size)) if ref.epochs is None else ref.epochs
+    return replace(source, batch_size=batch_size, epochs=epochs)
+
+
+def images_per_task(source: BenchmarkSource) -> int:
+    """Return how many training images a task has, on average; those that a search holds out are among them."""
+    return len(source.load("train")[1]) // source.num_tasks
 
 
 def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor) -> Callable[[Part], Rows]:

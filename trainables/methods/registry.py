@@ -29,6 +29,8 @@ class MethodEntry:
             written down without one of them means that value.
         requires: Function of a config and a setting that raises `InputError` if the one cannot run in the other; it is
             asked before anything is read, so that it can look at the backbone's shape but not at weights.
+        suited: Function of a setting and the number of batches of an epoch that returns hyperparameters for one's own
+            images, in the place of what the method's space fixes by default.
     """
 
     name: str
@@ -38,6 +40,7 @@ class MethodEntry:
     metrics: tuple[ExtraMetric, ...] = ()
     usual: Mapping[str, str | float] = field(default_factory=dict)
     requires: Callable[[Any, Setting], None] = lambda config, setting: None
+    suited: Callable[[Setting, int], Mapping[str, float | int]] = lambda setting, steps: {}
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
         """Turn names and values into the method's config.

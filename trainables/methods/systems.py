@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from trainables.methods import tmc
 from trainables.methods.composable.builders import full, ia3, lora
+from trainables.methods.composable.config import suited_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.penalty import EULER_FACTOR, EULER_LIMIT
-from trainables.methods.contract import Capabilities, ExtraMetric
+from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
 from trainables.methods.registry import MethodEntry, register
@@ -27,12 +30,17 @@ _EULER = ExtraMetric(
 )
 _USUAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
 
-register(MethodEntry("ita-fft", ITAConfig, _COMPOSABLE, partial(full, rule=ITARule), (_EULER,), _USUAL))
-register(MethodEntry("ita-lora", ITALoRAConfig, _COMPOSABLE, partial(lora, rule=ITARule), (_EULER,), _USUAL))
-register(MethodEntry("ita-ia3", ITAConfig, _COMPOSABLE, partial(ia3, rule=ITARule), (_EULER,), _USUAL))
-register(MethodEntry("iel-fft", IELConfig, _COMPOSABLE, partial(full, rule=IELRule), (_EULER,), _USUAL))
-register(MethodEntry("iel-lora", IELLoRAConfig, _COMPOSABLE, partial(lora, rule=IELRule), (_EULER,), _USUAL))
-register(MethodEntry("iel-ia3", IELConfig, _COMPOSABLE, partial(ia3, rule=IELRule), (_EULER,), _USUAL))
+
+def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
+    return MethodEntry(name, config, _COMPOSABLE, build, (_EULER,), _USUAL, suited=suited_probing)
+
+
+register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))
+register(_composable("ita-lora", ITALoRAConfig, partial(lora, rule=ITARule)))
+register(_composable("ita-ia3", ITAConfig, partial(ia3, rule=ITARule)))
+register(_composable("iel-fft", IELConfig, partial(full, rule=IELRule)))
+register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
+register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
 _LOCAL = {"cross_entropy": "local"}
 _TWO_MODELS = Capabilities(tasks_to_peak=2)  # the present one, and what the last task has left

@@ -3,7 +3,7 @@ from .datasets import CheckResult, DataState, check_dataset, dataset_states, pre
 from .drawing import Drawn, draw
 from .exporting import export_adapters, export_best, export_best_of, export_vectors
 from .opening import OpenBenchmark, Opening, open_benchmark
-from .planning import plan_search, plan_training
+from .planning import plan_search, plan_training, space_for
 from .requests import (
     CheckedRequest,
     ComposeRequest,
@@ -57,6 +57,7 @@ __all__ = [
     "run_search",
     "search",
     "search_job",
+    "space_for",
     "sync_run",
     "train",
     "training_job",

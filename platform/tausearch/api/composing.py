@@ -33,13 +33,14 @@ from tausearch.composing import (
     try_to_record,
     weighing_of,
 )
-from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage
+from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials
 from tausearch.screen import LongWork
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
 from trainables.composition import RULES
 from trainables.data import build_benchmark
 from trainables.errors import InputError
+from trainables.metrics import TEST
 
 DEFAULT_DENSITY = 0.2  # what TIES keeps in its paper
 
@@ -54,6 +55,8 @@ class Composed:
         exported: Form to the folder that it was written to.
         tracking_error: Why MLflow could not be written; None if it was, or there is no run.
         version: Of the benchmark's registered model in MLflow, if one was asked for.
+        trained: Accuracies that the run itself had at its end, of the same seeds; None where vectors of no run, or of
+            several, are composed.
     """
 
     result: CompositionResult
@@ -61,6 +64,7 @@ class Composed:
     exported: dict[str, str] = field(default_factory=dict)
     tracking_error: str | None = None
     version: Version | None = None
+    trained: CompositionResult | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def compose(request: ComposeRequest) -> Composed:
             raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
         with _exported(pools, result) as folder:
             version = register(*home, storage, result, folder)
-    return Composed(result, file, exported, tracking_error, version)
+    return Composed(result, file, exported, tracking_error, version, _trained(pools, result))
 
 
 @with_fields_of(EditRequest)
@@ -200,6 +204,15 @@ def _edit(storage: Storage, pools: Pools) -> Edited:
         tick = work.start(f"edit {pools.sources[0].text}", evaluations(pools.tasks, len(pools.by_seed)))
         result = edit_pools(pools, tick)
     return Edited(result, *_keep(storage, _home(pools), result))
+
+
+def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | None:
+    source, tasks = pools.sources[0], range(1, pools.tasks + 1)
+    if len(pools.sources) > 1 or source.directory is None or source.spec is None or source.protocol.class_orders:
+        return None
+    rows = {trial.seed: trial.final for trial in read_trials(source.spec, source.directory)}
+    accuracies = tuple(tuple(rows[seed][TEST.accuracy(task)] for task in tasks) for seed in result.seeds)
+    return result.model_copy(update={"accuracies": accuracies})
 
 
 def _home(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:

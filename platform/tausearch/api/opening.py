@@ -13,8 +13,9 @@ from trainables.config import Purpose
 from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
+from trainables.data.few import steps_of
 from trainables.data.from_module import require_fits
-from trainables.data.opening import on_disk
+from trainables.data.opening import images_per_task, on_disk
 from trainables.data.parts import PARTS
 from trainables.data.soundness import longest_side
 from trainables.data.usable import require_usable
@@ -52,6 +53,16 @@ class OpenBenchmark:
     data_root: str | None
     _required: dict[tuple[object, ...], Usable] = field(default_factory=dict, compare=False)
 
+    @property
+    def own(self) -> bool:
+        """Whether it is made of one's own images, of which nobody has said how they are learned best."""
+        return self.ref.path is not None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of batches of an epoch over the training images of a task, on average."""
+        return steps_of(images_per_task(self.source), self.source.batch_size)
+
     def backbone(self, weights: Path | None) -> Backbone:
         """Return the benchmark's backbone; for small images of one's own the embedded one, where that is out of reach.
 
@@ -65,7 +76,7 @@ class OpenBenchmark:
             NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
         """
         wanted = Backbone(self.source.backbone, weights)
-        if weights is not None or self.ref.path is None:
+        if weights is not None or not self.own:
             return wanted
         try:
             _ = wanted.digest

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from search_spaces import ResolvedSpace
 from tausearch.api.opening import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.choosing import (
@@ -39,7 +40,7 @@ from trainables.backbones import Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
 from trainables.errors import InputError
-from trainables.methods import MethodEntry
+from trainables.methods import MethodEntry, Setting
 
 DEFAULT_TRIALS = 12
 
@@ -62,16 +63,15 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     if request.gpus_per_trial == "auto" and request.address is None:
         require_gpu("--gpus-per-trial auto")
     opened = opening(_text_of(request), request.data_root)
-    file = None if request.space is None else Path(request.space)
-    space = space_of(request.method, opened.ref.name, file, request.set or {})
+    storage, given = _given(request, "search", opened, entry)
     algorithm = algorithm_named(request.algorithm)
     precision = one_of("precision", request.precision, PRECISIONS)
     scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     on_gpu = request.gpus_per_trial != 0
     constraints = constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
-    weights = None if request.weights is None else Path(request.weights).absolute()
-    backbone = Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
+    backbone = _backbone(request, opened)
     setting = entry.setting(opened.source.spec, backbone)
+    space = _space(request, entry, opened, setting)
     require_runs(entry, space, setting)
     known = known_points(
         request.warm_start or (),
@@ -80,7 +80,6 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         lambda hyperparameters: entry.requires(entry.parse(hyperparameters), setting),
     )
     trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
-    storage, given = _given(request, "search", opened, entry)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     usable = opened.require("search", request.seed, backbone.input)
     spec = RunSpec(
@@ -100,6 +99,34 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         left_out=usable.left_out,
     )
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
+
+
+def space_for(request: SearchRequest) -> ResolvedSpace:
+    """Return exactly the space that a search would use; one's own images are opened for it, and nothing else.
+
+    Args:
+        request: Of which method, benchmark with its options, backbone, space and fixed values count.
+
+    Raises:
+        InputError: If one of them is wrong, or the method does not run yet and the space depends on the images.
+        SpaceError: If the space is wrong.
+    """
+    ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
+    if ref.path is None:
+        return space_of(request.method, ref.name, file, request.set or {})
+    entry, opened = running_method(request.method), open_benchmark(str(ref), None)
+    return _space(request, entry, opened, entry.setting(opened.source.spec, _backbone(request, opened)))
+
+
+def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
+    weights = None if request.weights is None else Path(request.weights).absolute()
+    return Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
+
+
+def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, setting: Setting) -> ResolvedSpace:
+    file = None if request.space is None else Path(request.space)
+    suited = entry.suited(setting, opened.steps_per_epoch) if opened.own else {}
+    return space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
 def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan:

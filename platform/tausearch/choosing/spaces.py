@@ -30,7 +30,13 @@ def running_method(name: str) -> MethodEntry:
     return get_method(name)
 
 
-def space_of(method: str, benchmark: str, file: Path | None, overrides: Mapping[str, Scalar]) -> ResolvedSpace:
+def space_of(
+    method: str,
+    benchmark: str,
+    file: Path | None,
+    overrides: Mapping[str, Scalar],
+    suited: Mapping[str, Scalar] | None = None,
+) -> ResolvedSpace:
     """Return exactly what a search uses; a method that does not run yet has a space all the same.
 
     Args:
@@ -38,6 +44,7 @@ def space_of(method: str, benchmark: str, file: Path | None, overrides: Mapping[
         benchmark: Name of the benchmark.
         file: The user's own file (`--space`).
         overrides: Values fixed by the user (`--set`).
+        suited: Values that suit the benchmark better than what the method's file fixes by default.
 
     Returns:
         The space, every value of which the method understands.
@@ -47,7 +54,9 @@ def space_of(method: str, benchmark: str, file: Path | None, overrides: Mapping[
     """
     entry = METHODS.get(method)
     known = None if entry is None else [each.name for each in fields(entry.config)]
-    space = load_space(method, benchmark, file=file, overrides=overrides, known=known, benchmarks=BENCHMARKS)
+    space = load_space(
+        method, benchmark, file=file, overrides=overrides, known=known, benchmarks=BENCHMARKS, suited=suited
+    )
     if entry is not None:
         own = load_space(method, benchmark, known=known)
         for name, value in overrides.items():

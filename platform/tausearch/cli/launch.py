@@ -19,6 +19,7 @@ from tausearch.cli import completing
 from tausearch.cli.options import (
     WHOLE,
     AddressOption,
+    BackboneOption,
     ConcurrentOption,
     ConfirmOption,
     ConfirmRunsOption,
@@ -90,7 +91,7 @@ def search(
     constraint: ConstraintOption = None,
     confirm: ConfirmOption = None,
     confirm_runs: ConfirmRunsOption = None,
-    backbone: Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")] = None,
+    backbone: BackboneOption = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,

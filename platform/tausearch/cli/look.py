@@ -13,6 +13,7 @@ import typer
 
 from tausearch.cli import completing
 from tausearch.cli.options import (
+    BackboneOption,
     JsonOption,
     OwnTrackingOption,
     SetOption,
@@ -184,7 +185,10 @@ def spaces(
     method: Annotated[
         str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completing.methods)
     ] = None,
-    benchmark: Annotated[str, typer.Option(help="Benchmark whose values to show.")] = "digits",
+    benchmark: Annotated[
+        str, typer.Option(help='Whose values to show; of your own images with tasks: "folder:birds?tasks=5".')
+    ] = "digits",
+    backbone: BackboneOption = None,
     space: SpaceOption = None,
     set_: SetOption = None,
     json: JsonOption = False,
@@ -192,13 +196,12 @@ def spaces(
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
     from tausearch import showing
-    from tausearch.choosing import space_of
-    from trainables.data import reference
+    from tausearch.api import SearchRequest, space_for
 
-    benchmark = reference(benchmark).name
     overrides = parse_assignments(set_ or [])
     resolved = [
-        space_of(each, benchmark, space, overrides) for each in (METHODS_WITH_SPACE if method is None else [method])
+        space_for(SearchRequest(benchmark, each, space=space, set=overrides, backbone=backbone))
+        for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
     if json:
         plain = [showing.space_as_dict(found) for found in resolved]

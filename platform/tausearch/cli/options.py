@@ -108,6 +108,7 @@ OwnDataRootOption = Annotated[
     str | None,
     typer.Option("--data-root", help="Folder of the published datasets [default: as the search was started with]."),
 ]
+BackboneOption = Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")]
 VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 SkipBrokenOption = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
 LabelColumnOption = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]

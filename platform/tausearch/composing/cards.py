@@ -61,7 +61,16 @@ def _head(about: About) -> Iterator[str]:
     if about.weights:
         rule = "" if about.density is None else f", rule {about.rule} at density {about.density:g}"
         yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."
+    yield from _taken_out(about)
     yield ""
+
+
+def _taken_out(about: About) -> Iterator[str]:
+    """Say which tasks were left out or unlearned, and that their classes are answers all the same."""
+    for task, (weight, names) in enumerate(zip(about.weights, about.classes_by_task, strict=False), start=1):
+        if weight <= 0:
+            how = "left out" if weight == 0 else "taken out (unlearned)"
+            yield f"Task {task} ({', '.join(map(_cell, names))}) was {how}; its classes can still be answered."
 
 
 def _table(about: About) -> Iterator[str]:

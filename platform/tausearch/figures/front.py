@@ -38,14 +38,14 @@ def draw_front(finished: Sequence[TrialSummary]) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.grid(alpha=0.3)
     left.set(xlabel="forgetting (points)", ylabel="final accuracy (%)")
-    right.set(xlabel="time of all tasks (s)")
+    right.set(xlabel="own time of all tasks (s)")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 
 def _forgetting(trial: TrialSummary) -> float:
-    return trial.final.get(VALIDATION.forgetting, 0.0)
+    return trial.forgetting
 
 
 def _seconds(trial: TrialSummary) -> float:
-    return trial.seconds
+    return trial.own_seconds

@@ -12,8 +12,9 @@ from search_spaces import Scalar
 from tausearch.choosing import STARTUP_TRIALS, grid_size, points_ahead
 from tausearch.cluster import slots_of
 from tausearch.previewing.measured import Taken, taken_by_others
-from tausearch.runs import Plan, RunSpec, Storage, TrialTable, read_trials
+from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialTable, read_trials
 from tausearch.screen import clock, counted
+from trainables.data.few import steps_of
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,19 @@ class Preview:
         each, slots = self.taken.seconds, self.slots
         return None if each is None or slots is None else each * -(-(self.spec.trials - self.ended) // slots)
 
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Batches of an epoch over the training images of a task, on average; None where images were not counted."""
+        data = self.spec.data
+        return None if data is None else steps_of(data.train // self.spec.steps, self.spec.protocol.batch_size)
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """Say where trials come from, and what is known of what they will take."""
+        """Say what is learned from, where trials come from, and what is known of what they will take."""
+        if self.spec.data is not None:
+            yield f"images: {self._images(self.spec.data)}"
         if self.spec.purpose == "search":
             yield f"trials: {self._origin()}"
         yield f"estimate: {self._estimate()}"
@@ -68,6 +77,11 @@ class Preview:
             "benchmark": spec.benchmark,
             "method": spec.method,
             "algorithm": spec.algorithm if spec.purpose == "search" else None,
+            "images": None if spec.data is None else spec.data.train,
+            "evaluation_images": None if spec.data is None else spec.data.evaluation,
+            "steps_per_epoch": self.steps_per_epoch,
+            "batch_size": spec.protocol.batch_size,
+            "epochs": spec.protocol.epochs,
             "trials": spec.trials,
             "ended": self.ended,
             "tasks": self.tasks,
@@ -81,6 +95,13 @@ class Preview:
             "disk": self.taken.disk,
             "known_from": list(self.taken.runs),
         }
+
+    def _images(self, data: DataFacts) -> str:
+        protocol, part = self.spec.protocol, "validation" if self.spec.purpose == "search" else "test"
+        each = f"{data.train // self.spec.steps} in each of {counted(self.spec.steps, 'task')}"
+        pace = f"{counted(self.steps_per_epoch or 0, 'step')} of {protocol.batch_size} an epoch"
+        judged = f"{data.evaluation} for {part}, one of which is {100 / data.evaluation:.2g} points"
+        return f"{each}: {pace}, {counted(protocol.epochs, 'epoch')}; {judged}"
 
     def _origin(self) -> str:
         spec, known = self.spec, len(self.points)

@@ -16,13 +16,13 @@ def front_plot(searched: Searched) -> Plot:
     axis = AccuracyAxis.of([trial.value or 0.0 for trial in searched.finished])
     shown = [trial for trial in searched.finished if (trial.value or 0.0) >= axis.floor]
     colour = {
-        "color": [trial.seconds for trial in shown],
+        "color": [trial.own_seconds for trial in shown],
         "colorscale": SCALE,
         "colorbar": {"title": "s", "thickness": 12},
     }
     rings = [{True: BEST, False: "rgba(0,0,0,0)"}[trial.number in on_front] for trial in shown]
     points = go.Scatter(
-        x=[trial.final.get(searched.spec.metrics.forgetting, 0.0) for trial in shown],
+        x=[trial.forgetting for trial in shown],
         y=[trial.value for trial in shown],
         mode="markers",
         marker={**colour, "size": 10, "line": {"color": rings, "width": 2.5}},

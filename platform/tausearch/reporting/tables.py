@@ -85,12 +85,12 @@ def front_table(status: RunStatus) -> Table:
             str(trial.number),
             percent(trial.value),
             percent(trial.final.get(names.forgetting)),
-            f"{trial.seconds:.1f}",
+            f"{trial.own_seconds:.1f}",
             *(number(trial.hyperparameters.get(name)) for name in spec.space),
         )
         for trial in status.front
     ]
-    header = ("trial", f"{names.prefix} accuracy", "forgetting", "seconds", *spec.space)
+    header = ("trial", f"{names.prefix} accuracy", "forgetting", "own seconds", *spec.space)
     chosen = frozenset(place for place, trial in enumerate(status.front) if trial is status.best)
     return Table("Pareto front of accuracy, forgetting and time", header, tuple(rows), chosen)
 

@@ -80,7 +80,7 @@ class Constraint(Strict):
         None if none has it: it is measured after the last task alone, and the trial has not come so far.
         """
         if self.metric == SECONDS:
-            return trial.seconds
+            return trial.own_seconds
         values = [row[self.metric] for row in trial.rows if self.metric in row]
         return None if not values else max(values) if self.relation == "<=" else min(values)
 
@@ -105,7 +105,7 @@ def eligible(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) 
 def best_trial(trials: Iterable[TrialSummary], constraints: Sequence[Constraint] = ()) -> TrialSummary | None:
     """Return the trial with the highest final accuracy of those that finished the last task and keep all constraints.
 
-    Ties go to the earlier trial.
+    Of equal ones it is the one that forgets less, then the earlier.
     """
     return next(iter(eligible(trials, constraints)), None)
 

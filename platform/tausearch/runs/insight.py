@@ -107,11 +107,12 @@ def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNa
     if len(finished) < ENOUGH:
         return []
     looks = sorted({tasks for tasks in (*LOOKS, steps) if tasks <= steps})
-    return [_choice(sorted(finished, key=lambda trial: trial.number), tasks, names) for tasks in looks]
+    earlier = sorted(finished, key=lambda trial: trial.number)  # who looks at some tasks cannot know the forgetting
+    return [_choice(finished if tasks == steps else earlier, tasks, names) for tasks in looks]
 
 
 def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) -> ProtocolChoice:
-    """Choose by the accuracy after so many tasks; ties go to the earlier trial."""
+    """Choose by the accuracy after so many tasks; ties go to the first."""
     chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][names.average_accuracy])
     value = chosen.value or 0.0
     rank = 1 + sum((trial.value or 0.0) > value for trial in finished)
@@ -122,7 +123,8 @@ def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) ->
 def pareto_front(trials: Sequence[TrialSummary], names: MetricNames) -> list[TrialSummary]:
     """Return the trials that no other one beats: at least as good in all three and better in one.
 
-    Compared are final accuracy, forgetting, and the seconds of all tasks together.
+    Compared are final accuracy, forgetting, and the trial's own seconds of all tasks together. The first of the ranking
+    stays, though another may be as good and a little faster: it is the one that is chosen.
 
     Args:
         trials: The trials of one search.
@@ -132,11 +134,9 @@ def pareto_front(trials: Sequence[TrialSummary], names: MetricNames) -> list[Tri
         Of the trials that finished the last task; the most accurate first.
     """
     finished = ranked(trials)
-    costs = {
-        trial.number: (-(trial.value or 0.0), trial.final.get(names.forgetting, 0.0), trial.seconds)
-        for trial in finished
-    }
-    return [each for each in finished if not any(_beats(other, costs[each.number]) for other in costs.values())]
+    costs = {trial.number: (-(trial.value or 0.0), trial.forgetting, trial.own_seconds) for trial in finished}
+    unbeaten = [each for each in finished[1:] if not any(_beats(one, costs[each.number]) for one in costs.values())]
+    return finished[:1] + unbeaten
 
 
 def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

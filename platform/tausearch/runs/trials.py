@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from search_spaces import Scalar
-from trainables.metrics import TEST, VALIDATION, is_metric, is_seconds
+from trainables.metrics import TEST, VALIDATION, is_metric, is_seconds, seconds
 
 Status = Literal["running", "complete", "pruned", "diverged", "failed", "pending"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -46,9 +46,19 @@ class TrialSummary:
         return sum(v for row in self.rows for name, v in row.items() if is_seconds(name))
 
     @property
+    def own_seconds(self) -> float:
+        """Time in stages of its own: without pre-consolidation, which the first computes and others find."""
+        return self.seconds - sum(row.get(seconds("preconsolidation"), 0.0) for row in self.rows)
+
+    @property
     def final(self) -> dict[str, float]:
         """The metrics row of the last finished task."""
         return self.rows[-1] if self.rows else {}
+
+    @property
+    def forgetting(self) -> float:
+        """Final forgetting in percentage points; 0 before the last task."""
+        return self.final.get(VALIDATION.forgetting, self.final.get(TEST.forgetting, 0.0))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -119,6 +129,9 @@ def all_ended(trials: Collection[TrialSummary], count: int) -> bool:
 
 
 def ranked(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
-    """Return the trials that finished the last task, by final accuracy, the best first; ties go to the earlier."""
+    """Return the trials that finished the last task, by final accuracy, the best first.
+
+    Of equal ones the one comes first that forgets less, then the earlier.
+    """
     finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
-    return sorted(finished, key=lambda trial: (-(trial.value or 0.0), trial.number))
+    return sorted(finished, key=lambda trial: (-(trial.value or 0.0), trial.forgetting, trial.number))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -18,7 +18,14 @@ def composed_as_dict(done: Composed) -> dict[str, Any]:
     """Return what `tausearch compose --json` prints."""
     file = None if done.file is None else str(done.file)
     version = None if done.version is None else {**vars(done.version), "uri": done.version.uri}
-    more = {"file": file, "exported": done.exported, "tracking_error": done.tracking_error, "registered": version}
+    trained = None if done.trained is None else done.trained.as_dict()["summary"]
+    more = {
+        "trained": trained,
+        "file": file,
+        "exported": done.exported,
+        "tracking_error": done.tracking_error,
+        "registered": version,
+    }
     return {**done.result.as_dict(), **more}
 
 
@@ -35,7 +42,7 @@ def show_composed(done: Composed, storage_option: str) -> None:
     seeds = ", ".join(map(str, result.seeds))
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
-    out.print(_accuracies(result))
+    out.print(_accuracies(result, done.trained))
     if done.file is not None:
         out.print(f"results   {done.file}", soft_wrap=True)
     for form, folder in done.exported.items():
@@ -58,17 +65,26 @@ def show_edited(done: Sequence[Edited], storage_option: str) -> None:
     out.print(f"beside the paper's: {tool()} compare --composition{storage_option}", soft_wrap=True, style="dim")
 
 
-def _accuracies(result: CompositionResult) -> Table:
+def _accuracies(result: CompositionResult, trained: CompositionResult | None) -> Table:
+    """Return the table; beside what the run itself had at its end, where a composition differs from it."""
+    before = None if trained is None or trained.accuracies == result.accuracies else trained
     table = Table()
-    for column in ("task", "weight", "test accuracy"):
+    for column in ("task", "weight", "test accuracy", *["as trained", "change"] * (before is not None)):
         table.add_column(column, justify="right", no_wrap=True)
-    summary = result.summary()
     for task, weight in enumerate(result.weights, start=1):
         style = "" if weight > 0 else "dim"
-        table.add_row(str(task), f"{weight:.4g}", summary[TEST.accuracy(task)].text(), style=style)
+        table.add_row(str(task), f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)), style=style)
     table.add_section()
-    table.add_row("mean", "", summary[TEST.final_accuracy].text(), style="bold")
+    table.add_row("mean", "", *_compared(result, before, TEST.final_accuracy), style="bold")
     return table
+
+
+def _compared(result: CompositionResult, before: CompositionResult | None, metric: str) -> Iterator[str]:
+    now = result.summary()[metric]
+    yield now.text()
+    if before is not None:
+        then = before.summary()[metric]
+        yield from (then.text(), f"{now.mean - then.mean:+.2f}")
 
 
 def _specialisation(results: Sequence[EditResult]) -> Table:

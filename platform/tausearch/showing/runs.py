@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
     from tausearch.api import FinalResult, SearchResult
 
 _LONGEST_FRONT = 10  # trials that a terminal shows
+_MUCH_FORGOTTEN = 50.0  # percentage points
 
 
 def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
@@ -112,6 +113,8 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
         _show_gain(out, spec, result.trials, result.confirmation, 12)
+        chosen_trials = (trial.forgetting for trial in result.trials if trial.number == selection.trial)
+        _show_forgetting(out, f"trial {selection.trial}", next(chosen_trials, 0.0))
         out.print(f"best file   {result.best_file}", soft_wrap=True)
         out.print(
             f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
@@ -141,12 +144,12 @@ def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> 
     if sum(trial.status == "complete" for trial in trials) < 2:
         return
     table = Table(title="Pareto front of accuracy, forgetting and seconds", title_justify="left")
-    for column in ("trial", f"{spec.metrics.prefix} accuracy", "forgetting", "seconds", *spec.space):
+    for column in ("trial", f"{spec.metrics.prefix} accuracy", "forgetting", "own seconds", *spec.space):
         table.add_column(column, justify="right", no_wrap=True)
     for trial in front[:_LONGEST_FRONT]:
         forgotten = percent(trial.final.get(spec.metrics.forgetting))
         values = (number(trial.hyperparameters.get(name)) for name in spec.space)
-        table.add_row(str(trial.number), percent(trial.value), forgotten, f"{trial.seconds:.1f}", *values)
+        table.add_row(str(trial.number), percent(trial.value), forgotten, f"{trial.own_seconds:.1f}", *values)
     out.print(table)
     if len(front) > _LONGEST_FRONT:
         out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
@@ -166,6 +169,13 @@ def _show_gain(
         out.print(f"{'start':<{indent}}{percent(start.value)} % (trial {start.number}), {chosen}", soft_wrap=True)
     if confirmation is not None:
         show_confirmation(out, confirmation, indent)
+
+
+def _show_forgetting(out: Console, who: str, points: float) -> None:
+    """Say so where little is left of earlier tasks, which an accuracy alone does not tell."""
+    if points > _MUCH_FORGOTTEN:
+        text = f"{who} forgets {points:.0f} points: little is left of earlier tasks (docs/troubleshooting.md, forgets)"
+        out.print(text, style="yellow", soft_wrap=True)
 
 
 def _show_warnings(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
@@ -210,6 +220,8 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         if accuracy := summary.get(spec.metrics.final_accuracy):
             mean, std, count = accuracy["mean"], accuracy["std"], int(accuracy["seeds"])
             out.print(f"class order {order:<10}{mean:6.2f} ± {std:.2f} % over {count} seeds")
+    forgetting = result.summary.get(spec.metrics.forgetting)
+    _show_forgetting(out, "this configuration", 0.0 if forgetting is None else forgetting["mean"])
     _show_settings(out, spec, 14)
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"

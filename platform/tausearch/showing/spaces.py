@@ -49,6 +49,7 @@ def show_space(space: ResolvedSpace) -> None:
     for name, value in defaults(space).items():
         table.add_row(name, "default", _choices(METHODS[space.method].config, name), number(value), "", style="dim")
     out.print(table)
+    out.print("values of another benchmark, or of your own images: --benchmark NAME", style="dim", soft_wrap=True)
     if space.method not in METHODS:
         out.print(f"{space.method} does not run yet: search and train refuse it", style="yellow", soft_wrap=True)
 

@@ -16,7 +16,7 @@ from search_spaces import Choices, Range
 from tausearch.choosing import SearchStudy
 from tausearch.figures import draw_search
 from tausearch.figures.search import _few_ticks, _slices
-from tausearch.runs import RunSpec, TrialSummary, importances, rank_correlations
+from tausearch.runs import RunSpec, TrialSummary, importances, pareto_front, rank_correlations
 from tests.support.trials import make_trial
 from trainables.metrics import VALIDATION
 
@@ -129,3 +129,11 @@ def test_a_logarithmic_axis_has_a_few_labels_that_do_not_touch(low: float, high:
     boxes = sorted((label.get_window_extent() for label in labels if label.get_text()), key=lambda box: box.x0)
     assert 1 <= len(boxes) <= 8
     assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_the_first_of_the_ranking_is_on_the_front_though_another_is_as_good_and_faster() -> None:
+    trials = search_of([90.0] * 4, [70.0, 70.0, 60.0, 65.0])
+    for trial, seconds in zip(trials, (9.0, 1.0, 0.5, 30.0), strict=True):
+        trial.rows[0]["seconds/preconsolidation"] = 100.0 - seconds  # shared, and no trial's own
+        trial.rows[-1]["seconds/training"] = seconds
+    assert [trial.number for trial in pareto_front(trials, VALIDATION)] == [0, 1, 2]

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from tausearch.runs import Status, TrialTable, all_ended, at_rest, best_trial
+from tausearch.runs import Status, TrialTable, all_ended, at_rest, best_trial, ranked
 from tests.support.trials import make_trial
 
 STATUSES = get_args(Status)
@@ -38,3 +38,18 @@ def test_only_a_complete_trial_with_a_value_competes() -> None:
     assert best_trial([failed_at_the_end, lost]) is None
     best = best_trial([failed_at_the_end, lost, make_trial(2, value=50.0)])
     assert best is not None and best.number == 2
+
+
+def test_of_equal_ones_that_is_best_which_forgets_less_then_the_earlier() -> None:
+    trials = [make_trial(number, value=70.0) for number in range(4)]
+    for trial, forgotten in zip(trials, (3.0, 2.0, 2.0, 9.0), strict=True):
+        trial.rows[-1]["val/forgetting"] = forgotten
+    assert [trial.number for trial in ranked(trials)] == [1, 2, 0, 3]
+    trials[3].value = 70.5
+    assert [trial.number for trial in ranked(trials)] == [3, 1, 2, 0]
+
+
+def test_own_seconds_leave_out_what_trials_share() -> None:
+    trial = make_trial(0, tasks=2)
+    trial.rows[0]["seconds/preconsolidation"] = 40.0
+    assert (trial.seconds, trial.own_seconds) == (43.0, 3.0)

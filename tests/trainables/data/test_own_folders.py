@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.layouts import encoded, parquet, put, rows
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, silent
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.data.disk.passes import stored
+from trainables.data.few import batch_size_of, epochs_of, steps_of
 from trainables.data.parts import PARTS
 from trainables.data.usable import require_usable
 from trainables.errors import InputError
@@ -161,3 +164,20 @@ def test_every_image_is_looked_at_once_and_not_again(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said_before_what_it_needs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere: no such folder"):
         get_source(f"folder:{tmp_path}/nowhere")
+
+
+@given(st.integers(1, 1_000_000))
+def test_a_task_has_three_hundred_steps_in_batches_of_an_eighth(count: int) -> None:
+    batch = batch_size_of(count)
+    steps = steps_of(count, batch)
+    epochs = epochs_of(steps)
+    assert batch in (8, 16, 32, 64, 128) and (batch == 8 or steps >= 8) and (batch == 128 or count < 16 * batch)
+    assert steps * epochs >= 300 and epochs >= 5 and (epochs == 5 or steps * (epochs - 1) < 300)
+
+
+@pytest.mark.parametrize(("ending", "epochs"), [("tasks=2", 300), ("tasks=1", 150), ("tasks=2&epochs=3", 3)])
+def test_a_folder_is_paced_by_its_images(tmp_path: Path, ending: str, epochs: int) -> None:
+    put(tmp_path, images())  # 4 of each class train: 8 in each of two tasks, 16 in one
+    source = get_source(f"folder:{tmp_path}?{ending}")
+    assert (source.batch_size, source.epochs) == (8, epochs)
+    assert get_source("digits").batch_size == 32  # whose protocol is said
