@@ -145,8 +145,12 @@ def test_extend(folder: Path, root: Path) -> None:
     trials = trials_of(root, "short")
     assert [trial.status for trial in trials] == ["complete"] * 3
     assert len({trial.hyperparameters["lr"] for trial in trials}) == 3
+    started_before = sorted(path.name for path in (root / "short" / "ray").iterdir())
+    (root / "short" / "best.yaml").unlink()
     again = json.loads(run("resume", "short", "--json", cwd=folder))  # nothing is left to do, and stdout is JSON alone
     assert [trial["value"] for trial in again["trials"]] == [trial.value for trial in trials]
+    assert sorted(path.name for path in (root / "short" / "ray").iterdir()) == started_before  # nor is Ray started
+    assert (root / "short" / "best.yaml").is_file()
 
 
 def test_a_killed_worker_goes_on_from_its_last_task(folder: Path, root: Path, undisturbed: list[TrialSummary]) -> None:

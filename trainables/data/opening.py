@@ -34,7 +34,10 @@ def reference(text: str) -> BenchmarkRef:
     ref = BenchmarkRef.parse(text)
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.is_module):
         known = ", ".join((*BENCHMARKS, *PUBLISHED))
-        raise InputError(f"unknown benchmark {ref.name!r}; allowed: {known}, {FOLDER}PATH, {PARQUET}PATH, MODULE:NAME")
+        meant = f"; did you mean {FOLDER}{text}?" if Path(ref.name).is_dir() else ""
+        raise InputError(
+            f"unknown benchmark {ref.name!r}; allowed: {known}, {FOLDER}PATH, {PARQUET}PATH, MODULE:NAME{meant}"
+        )
     return ref
 
 

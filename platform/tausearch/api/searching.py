@@ -46,7 +46,7 @@ from tausearch.screen import Stream
 from trainables.trial import Trial
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SearchResult(RunResult):
     """What a search found.
 

@@ -16,7 +16,7 @@ from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Storage, Tr
 from tausearch.screen import Stream
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FinalResult(RunResult):
     """Test results of a chosen configuration.
 

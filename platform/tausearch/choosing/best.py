@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from importlib.metadata import version
@@ -227,7 +228,8 @@ def best_of_all(
     ]
     finished = [(found.accuracy or 0.0, found) for found in searches if found.best is not None]
     if not finished:
-        there = sorted({f"{each.spec.benchmark} {each.spec.method}" for each in statuses if _has_found(each)})
+        specs = [each.spec for each in statuses if _has_found(each)]
+        there = sorted({f"{shlex.quote(spec.benchmark)} {spec.method}" for spec in specs})
         others = f"; there are searches of: {', '.join(there)}" if there else ""
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial{others}")
     return _best_of(storage, max(finished, key=lambda pair: pair[0])[1], left_out)

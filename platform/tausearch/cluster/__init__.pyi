@@ -4,13 +4,14 @@ from .pilot import with_measured_share
 from .planning import plan_resources, require_gpu, slots_of
 from .preflight import require_fit_nodes
 from .raylet import raylet_watched
-from .session import ray_session, require_reachable
+from .session import joined, ray_session, require_reachable
 
 __all__ = [
     "at_once",
     "capacity_here",
     "fit_at_once",
     "head_watched",
+    "joined",
     "local_cpus",
     "plan_resources",
     "ray_session",

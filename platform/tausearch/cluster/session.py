@@ -48,6 +48,15 @@ def require_reachable(address: str) -> None:
         raise InputError(f"--address {address}: no Ray cluster answers there ({error.strerror or error})") from error
 
 
+def joined() -> str:
+    """Say in a few words which Ray this process has joined: its address, nodes and CPUs."""
+    import ray  # takes seconds to import
+
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    cpus = ray.cluster_resources().get("CPU", 0)
+    return f"joined the Ray at {ray.get_runtime_context().gcs_address} (nodes: {len(alive)}, CPUs: {cpus:g})"
+
+
 def _leave() -> None:
     """Disconnect from Ray, safe from the garbage collector.
 

@@ -13,7 +13,15 @@ import psutil
 from ray.tune import Trainable
 
 from tausearch.choosing import STARTUP_TRIALS
-from tausearch.cluster import capacity_here, head_watched, ray_session, raylet_watched, require_fit_nodes, slots_of
+from tausearch.cluster import (
+    capacity_here,
+    head_watched,
+    joined,
+    ray_session,
+    raylet_watched,
+    require_fit_nodes,
+    slots_of,
+)
 from tausearch.driving.books import Books
 from tausearch.driving.checkpoints import ready
 from tausearch.driving.fleet import Alone, Fleet, Line, OpenRun
@@ -89,7 +97,7 @@ def drive(
             books.append(Books(job, books[0] if books else None))
             return OpenRun(job, [*books[-1].listeners, progress])
 
-        line = Alone(opened(job), lambda: None if job.follow is None else opened(job.follow()))
+        first, following = opened(job), lambda: None if job.follow is None else opened(job.follow())
         how = Drive(
             home=directory,
             resources=spec.resources,
@@ -100,7 +108,12 @@ def drive(
             trainable=job.trainable,
         )
         watch = StorageWatch(directory)
-        drive_together(line, how, interrupt, watch, progress)
+        if job.over(list(job.trials)):
+            progress.say("all of it has ended: nothing is run, what it leaves behind is written again")
+            following()
+            interrupt.protected = True
+        else:
+            drive_together(Alone(first, following), how, interrupt, watch, progress)
         if watch.problem is not None:
             for each in books:
                 each.abandon()
@@ -176,7 +189,7 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
             interrupt.listen()
             interrupt.check()
             if how.address is not None:
-                enter("looking at every node of the cluster")
+                enter(f"{joined()}; looking at each of them")
                 require_fit_nodes(how.resources, how.home.path, how.read)
                 interrupt.check()
             enter("Ray runs; starting the processes of trials, each of which imports torch")

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tausearch.figures.style import new_figure
 
-Shown = tuple[str, str, float, Callable[[], Tensor]]  # name, class, probability, and what reads the image
+# Name, class, probability, what reads the image, and the true class where it is known.
+Shown = tuple[str, str, float, Callable[[], Tensor], str | None]
 _COLUMNS = 6
 _CELL = (1.5, 1.85)  # inches
 
@@ -19,7 +20,8 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
     """Draw the images of the highest and of the lowest probability, six of each at most, none twice.
 
     Args:
-        shown: Name, class, probability and reader `() -> uint8 (c, h, w)` of every image; at least one.
+        shown: Name, class, probability, reader `() -> uint8 (c, h, w)` and true class, if known, of every image;
+            at least one. What is wrong is red, with the true class.
         path: The file to write; its ending says the kind.
 
     Returns:
@@ -43,10 +45,12 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
     return path
 
 
-def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[[], Tensor]) -> None:
+def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[[], Tensor], true: str | None) -> None:
     image = read()
     axes.imshow(image.permute(1, 2, 0).squeeze(-1).numpy(), cmap="gray", vmin=0, vmax=255)
-    axes.set_title(f"{_short(label)} {probability:.2f}", fontsize=9)
+    wrong = true is not None and true != label
+    title = f"{_short(label)} {probability:.2f}" + (f"\n(is {_short(true or '')})" if wrong else "")
+    axes.set_title(title, fontsize=9, color="tab:red" if wrong else "black")
     axes.set_xlabel(_short(Path(name).name), fontsize=7)
 
 

@@ -81,8 +81,9 @@ def _history(finished: Sequence[TrialSummary]) -> Figure:
     axes.scatter(numbers, values, label="trial", zorder=3)
     axes.step(numbers, best, where="post", color="tab:orange", label="best so far")
     axes.set(xlabel="trial", ylabel="final accuracy (%)", title="Optimisation history")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _spare_outliers(axes, values)
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     axes.grid(alpha=0.3)
     return figure
 

@@ -58,7 +58,7 @@ def draw(predictions: Sequence[Prediction], path: Path) -> Path:
     if not predictions:
         raise InputError(f"--figure {path}: there is no image to draw")
     read = {each.name: each.read for each in looked_at([prediction.image for prediction in predictions])}
-    shown = [(each.image, each.label, each.probability, read[each.image]) for each in predictions]
+    shown = [(each.image, each.label, each.probability, read[each.image], _told(each)) for each in predictions]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return draw_predictions(shown, path)
@@ -66,15 +66,20 @@ def draw(predictions: Sequence[Prediction], path: Path) -> Path:
         raise InputError(f"--figure {path}: cannot be written ({error})") from error
 
 
-def rightly_named(predictions: Sequence[Prediction], classes: Sequence[str]) -> tuple[int, int]:
+def rightly_named(predictions: Sequence[Prediction]) -> tuple[int, int]:
     """Count images that lie in a folder named after a class, and of these the ones that are predicted as it says.
 
     Returns:
         How many are right, of how many.
     """
-    named = [(Path(each.image).parent.name, each.label) for each in predictions]
-    told = [(wanted, got) for wanted, got in named if wanted in classes]
+    told = [(_told(each), each.label) for each in predictions if _told(each) is not None]
     return sum(wanted == got for wanted, got in told), len(told)
+
+
+def _told(prediction: Prediction) -> str | None:
+    """Return the class of the model that the image's folder is named after, if it is."""
+    name = Path(prediction.image).parent.name
+    return name if name in prediction.probabilities else None
 
 
 def _as_dict(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str]) -> dict[str, Any]:
@@ -92,7 +97,7 @@ def _show_table(model: Model, predictions: Sequence[Prediction]) -> None:
         others = ", ".join(f"{name} {share:.3f}" for name, share in ranked)
         table.add_row(each.image, each.label, f"{each.probability:.3f}", others)
     out.print(table)
-    right, of = rightly_named(predictions, model.classes)
+    right, of = rightly_named(predictions)
     if of:
         rest = len(predictions) - of
         others = f" ({counted(rest, 'image')} elsewhere not counted)" if rest else ""

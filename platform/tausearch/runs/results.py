@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import statistics
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ class Conclusion:
     files: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """How a run went, as returned to whoever asked for it.
 
@@ -91,11 +92,23 @@ class RunResult:
     def dataframe(self) -> pandas.DataFrame:
         """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
 
-        The record, `pandas.read_parquet(path / "record")`, has a row per trial and task.
+        Metrics are those after the last task, `seconds/training` among them; `seconds` is of all tasks. The record,
+        `pandas.read_parquet(path / "record")`, has a row per trial and task.
         """
         import pandas  # takes most of a second to import
 
         return pandas.DataFrame([{**each.facts, **each.hyperparameters, **each.metrics} for each in self.trials])
+
+    def __repr__(self) -> str:
+        ended = sum(trial.status not in ("running", "pending") for trial in self.trials)
+        scores = [trial.value for trial in self.trials if trial.value is not None]
+        best = f", best {max(scores):.2f} %" if scores else ""
+        return f"<{type(self).__name__} {self.name}: {ended} of {len(self.trials)} trials ended{best}; {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a line, and trials with their hyperparameters."""
+        table = self.dataframe().drop(columns={name for trial in self.trials for name in trial.metrics})
+        return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False)}"
 
     @property
     def interrupted(self) -> bool:

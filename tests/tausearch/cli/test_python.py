@@ -117,6 +117,13 @@ def test_a_result_as_a_table(result: SearchResult) -> None:
     assert list(table["seconds"]) == [4.5, 4.5, 1.5] and list(table["val/forgetting"])[:2] == [1.0, 1.0]
 
 
+def test_a_result_shows_itself_in_a_line_and_in_a_notebook_as_a_table(result: SearchResult) -> None:
+    assert repr(result) == f"<SearchResult digits-ita-lora-1: 3 of 3 trials ended, best 75.00 %; {result.path}>"
+    shown = result._repr_html_()
+    assert "&lt;SearchResult" in shown and "<td>75.0</td>" in shown and "<th>alpha</th>" in shown
+    assert "seconds/training" not in shown  # of the last task alone, beside `seconds` of all
+
+
 def test_a_result_as_a_study_of_optuna(result: SearchResult) -> None:
     study = result.study
     assert study.best_value == 75.0 and study.best_params == {"alpha": 2.0, "lr": 0.01}

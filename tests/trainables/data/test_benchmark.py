@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -240,9 +241,13 @@ def test_a_class_with_one_image_is_named() -> None:
         build_benchmark(spec, "search")
 
 
-def test_unknown_benchmark_lists_what_there_is() -> None:
-    with pytest.raises(InputError, match="unknown benchmark 'digit'; allowed: digits, glyphs"):
+def test_unknown_benchmark_lists_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="unknown benchmark 'digit'; allowed: digits, glyphs.*MODULE:NAME$"):
         get_source("digit")
+    (tmp_path / "birds").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"did you mean folder:birds\?tasks=2\?$"):
+        get_source("birds?tasks=2")
 
 
 def test_fingerprint_depends_on_what_training_sees() -> None:
