@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import NoReturn
 
 from tausearch.cli import compose, launch, look, manage, report  # noqa: F401  # their commands register themselves
@@ -22,13 +23,14 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command line; every error that the user can mend is one line and exit code 2."""
+    _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text, and a terminal may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")
     warnings.simplefilter("ignore", FutureWarning)  # what libraries tell their callers is not for who types commands
     sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # where MODULE:NAME is found; Ray hands the path on to its workers
     try:
+        if (here := _working_folder()) not in sys.path:
+            sys.path.append(here)  # where MODULE:NAME is found; Ray hands the path on to its workers
         app(standalone_mode=True)
     except StorageError as error:
         _end(error, 1)
@@ -36,7 +38,7 @@ def main() -> None:
         _end(error, 2)
     except OSError as error:  # a folder or file that cannot be read or written, or has just gone
         where = "" if error.filename is None else f"{error.filename}: "
-        given = error.errno == errno.ENAMETOOLONG  # no name of ours is
+        given = error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR)  # no name of ours is
         _end(OSError(f"{where}{error.strerror or error}"), 2 if given else 1)
     except ValueError as error:
         from search_spaces import SpaceError  # pydantic takes a moment to import
@@ -44,6 +46,20 @@ def main() -> None:
         if not isinstance(error, SpaceError):
             raise
         _end(error, 2)
+
+
+def _open_closed() -> None:
+    """Give a process that was started without an output one that goes nowhere: libraries ask it what it is."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise InputError("the folder that this was started in no longer exists") from error
 
 
 def _end(error: Exception, code: int) -> NoReturn:

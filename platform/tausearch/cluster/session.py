@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import gettempdir
 
 from tausearch.cluster.capacity import local_cpus
 from tausearch.runs import Resources
@@ -28,6 +29,7 @@ _ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
 }
 
+_LONGEST = 200  # letters of what Ray says
 _PRIVATE = "tausearch_own"  # a resource by which a Ray of our own is known to others
 
 
@@ -74,14 +76,28 @@ def _leave() -> None:
         gc.enable()
 
 
+def _refused(address: str | None, error: Exception) -> InputError:
+    """Return what to say where Ray cannot be started or joined: it raises half a dozen kinds of errors."""
+    import ray  # takes seconds to import
+
+    said = " ".join(str(error).split())
+    if address is None:
+        return InputError(f"Ray cannot be started on this machine ({said[:_LONGEST]}); its logs: {gettempdir()}/ray")
+    if "Version mismatch" in said:  # Ray's own comparison of its version and Python's
+        return InputError(f"--address {address}: {said}")
+    hint = ""
+    if isinstance(error, ConnectionError | ray.exceptions.AuthenticationError):
+        hint = "; where it asks for a token, copy its ~/.ray/auth_token to yours and set RAY_AUTH_MODE=token"
+    return InputError(f"--address {address}: no Ray cluster can be joined there ({said.partition('. ')[0]}){hint}")
+
+
 @contextmanager
 def ray_session(resources: Resources, address: str | None = None) -> Iterator[None]:
     """Start a Ray of our own, or join the one at `address`, for as long as the block runs.
 
     Raises:
-        InputError: If no Ray answers at the address, it is another version, another run's own, or too small for a
-            single trial.
-        RuntimeError: If Ray cannot be started or joined for another reason.
+        InputError: If Ray cannot be started, none answers at the address, it is another version, another run's own, or
+            too small for a single trial.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     import ray  # takes seconds to import
@@ -95,14 +111,8 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
             log_to_driver=False,
             logging_level="WARNING",
         )
-    except (ConnectionError, ray.exceptions.AuthenticationError) as error:
-        said = " ".join(str(error).split()).partition(". ")[0]
-        hint = "where it asks for a token, copy its ~/.ray/auth_token to yours and set RAY_AUTH_MODE=token"
-        raise InputError(f"--address {address}: no Ray cluster can be joined there ({said}); {hint}") from error
-    except RuntimeError as error:  # Ray's own comparison of its version and Python's
-        if "Version mismatch" not in str(error):
-            raise
-        raise InputError(f"--address {address}: {' '.join(str(error).split())}") from error
+    except Exception as error:
+        raise _refused(address, error) from error
     try:
         has = ray.cluster_resources()
         if address and _PRIVATE in has:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -385,7 +386,12 @@ def _try_to_write(folder: Path) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file whole or not at all; what is no file, as /dev/stdout, is written to and stays what it is."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         unfinished.write_text(text, encoding="utf-8")

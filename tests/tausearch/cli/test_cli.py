@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import run
+from tests.support.imports import ROOT
 from trainables.methods import METHODS
 
 SPACES = {
@@ -282,3 +284,14 @@ def test_what_libraries_tell_their_callers_is_not_shown(
         warnings.warn("`torch.jit.script` is deprecated", FutureWarning, stacklevel=1)
         warnings.warn("of ours", UserWarning, stacklevel=1)
     assert [each.category for each in seen] == [UserWarning]
+
+
+def test_no_output_and_a_working_folder_that_is_gone_are_no_traceback(tmp_path: Path) -> None:
+    start = f"{sys.executable} -m tausearch status --storage {tmp_path / 'runs'}"
+    done = subprocess.run(f"{start} >&- 2>&-", shell=True)
+    assert done.returncode == 0
+    gone = f"mkdir gone && cd gone && rmdir ../gone && {start}"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "platform"), str(ROOT)])}
+    lost = subprocess.run(gone, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (lost.returncode, lost.stdout) == (2, "")
+    assert lost.stderr == "tausearch: the folder that this was started in no longer exists\n"

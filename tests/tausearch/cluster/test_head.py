@@ -59,6 +59,19 @@ def test_a_token_that_is_missing_is_said_in_a_line(monkeypatch: pytest.MonkeyPat
     assert "\n" not in str(caught.value)
 
 
+def test_a_ray_that_does_not_start_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise Exception("The current node timed out during startup.\nThe raylet failed.")
+
+    monkeypatch.setattr("ray.init", fail)
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    words = (
+        r"cannot be started on this machine \(The current node timed out during startup. The raylet failed.\); its logs"
+    )
+    with pytest.raises(InputError, match=words), ray_session(resources):
+        pytest.fail("started")
+
+
 TOKEN = """
 import os
 from tausearch.cluster import ray_session

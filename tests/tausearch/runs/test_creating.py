@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from tausearch.runs import RunSpec, Storage, read_spec
+from tausearch.runs import RunSpec, Storage, read_spec, replace_text
 from tausearch.runs.creating import create
 from trainables.errors import InputError
 
@@ -47,3 +49,17 @@ def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: RunSpec, tmp_path:
     assert [each.name for each in specs] == ["digits-ita-lora-1", "digits-ita-lora-2", "digits-ita-lora-3"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [each.name for each in specs]
     assert [read_spec(run) for run in storage.runs()] == specs
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
+    """As root, /dev/full would be exchanged for a file."""
+    pipe, said = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: said.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    replace_text(pipe, "all of it")
+    reader.join(60)
+    assert said == ["all of it"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+    with pytest.raises(IsADirectoryError):
+        replace_text(tmp_path, "no")
+    assert list(tmp_path.iterdir()) == [pipe]
