@@ -34,7 +34,7 @@ from tausearch.composing import (
     weighing_of,
 )
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials
-from tausearch.screen import LongWork
+from tausearch.screen import LongWork, say_unreadable
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
 from trainables.composition import RULES
@@ -118,6 +118,8 @@ def compose(request: ComposeRequest) -> Composed:
     file, tracking_error = _keep(storage, home, result)
     version = None
     if request.register and home is not None:
+        if file is None:
+            raise InputError("--register: needs a run that can be written")
         if tracking_error is not None:
             raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
         with _exported(pools, result) as folder:
@@ -232,8 +234,9 @@ def _keep(
     spec, directory = home
     try:
         file = result.save(directory)
-    except OSError as error:
-        raise InputError(f"{directory.compositions}: cannot be written ({error.strerror})") from error
+    except OSError as error:  # who may only read sees what came of the work all the same
+        say_unreadable(f"{directory.compositions}: cannot be written ({error.strerror}); what is shown is not kept")
+        return None, None
     return file, try_to_record(spec, directory, storage, result)
 
 

@@ -76,19 +76,19 @@ def _leave() -> None:
         gc.enable()
 
 
-def _refused(address: str | None, error: Exception) -> InputError:
+def _refused(address: str | None, error: Exception) -> str:
     """Return what to say where Ray cannot be started or joined: it raises half a dozen kinds of errors."""
     import ray  # takes seconds to import
 
     said = " ".join(str(error).split())
     if address is None:
-        return InputError(f"Ray cannot be started on this machine ({said[:_LONGEST]}); its logs: {gettempdir()}/ray")
+        return f"Ray cannot be started on this machine ({said[:_LONGEST]}); its logs: {gettempdir()}/ray"
     if "Version mismatch" in said:  # Ray's own comparison of its version and Python's
-        return InputError(f"--address {address}: {said}")
+        return f"--address {address}: {said}"
     hint = ""
     if isinstance(error, ConnectionError | ray.exceptions.AuthenticationError):
         hint = "; where it asks for a token, copy its ~/.ray/auth_token to yours and set RAY_AUTH_MODE=token"
-    return InputError(f"--address {address}: no Ray cluster can be joined there ({said.partition('. ')[0]}){hint}")
+    return f"--address {address}: no Ray cluster can be joined there ({said.partition('. ')[0]}){hint}"
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
             logging_level="WARNING",
         )
     except Exception as error:
-        raise _refused(address, error) from error
+        raise InputError(_refused(address, error)) from error
     try:
         has = ray.cluster_resources()
         if address and _PRIVATE in has:

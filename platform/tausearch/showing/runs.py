@@ -174,7 +174,7 @@ def _show_gain(
 def _show_forgetting(out: Console, who: str, points: float) -> None:
     """Say so where little is left of earlier tasks, which an accuracy alone does not tell."""
     if points > _MUCH_FORGOTTEN:
-        text = f"{who} forgets {points:.0f} points: little is left of earlier tasks (docs/troubleshooting.md, forgets)"
+        text = f"{who} forgets {points:.0f} points: little is left of earlier tasks (see docs/troubleshooting.md)"
         out.print(text, style="yellow", soft_wrap=True)
 
 

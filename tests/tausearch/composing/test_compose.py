@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+import statistics
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tausearch import compose, edit
-from tausearch.composing import COEFFICIENTS, read_compositions, read_edit
+from tausearch.composing import COEFFICIENTS, CompositionResult, read_compositions, read_edit
 from tausearch.runs import Record, RunDirectory, Storage, open_storage
 from tests.support.command_line import run
 from tests.support.composable_runs import make_composable_run, small_benchmark
@@ -236,6 +238,25 @@ class TestPrinted:
         content = json.loads(self.shown(made, capsys, monkeypatch, *words, "--json"))
         mean = content["summary"]["test/final_accuracy"]
         assert f"{mean['mean']:.2f} ± {mean['std']:.2f}" in out and content["weights"] == [1 / 3, -1 / 3, 1 / 3]
+        trained = content["trained"]["test/accuracy/task_2"]["mean"]
+        assert trained == pytest.approx(statistics.fmean(row[1] for row in accuracies_of(made.run("ita"))))
+        change = content["summary"]["test/accuracy/task_2"]["mean"] - trained
+        (row,) = (line for line in out.splitlines() if line.startswith("│    2 │"))
+        assert f"{trained:.2f} ±" in row and f"{change:+.2f}" in row
+        assert "as trained" not in self.shown(made, capsys, monkeypatch, "compose", "ita")  # all of it, as it was
+
+    def test_it_is_shown_where_it_cannot_be_kept(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(CompositionResult, "save", refuse)
+        code, out, err = run(["compose", "ita", "--keep", "1", "--storage", str(made.root)], capsys, monkeypatch)
+        assert code == 0 and "keep-1: ita on" in out and "results" not in out
+        assert err.count("\n") == 1 and "cannot be written (Read-only file system); what is shown is not kept" in err
+        code, _, err = run(["compose", "ita", "--register", "--storage", str(made.root)], capsys, monkeypatch)
+        assert code == 2 and "--register: needs a run that can be written" in err
 
     def test_the_protocol(
         self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
