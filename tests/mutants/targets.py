@@ -141,4 +141,12 @@ ROOMS = (
         ),
         ("tests/tausearch/api",),
     ),
+    Room(
+        PLATFORM,
+        ("platform/tausearch/confirming/racing.py", "platform/tausearch/runs/constraints.py"),
+        ("tests/tausearch/confirming", f"{CHOOSING}/test_constraints.py"),
+    ),
+    Room(PLATFORM, ("platform/tausearch/replaying/*.py",), ("tests/tausearch/replaying",)),
+    Room(PLATFORM, ("platform/tausearch/previewing/*.py",), ("tests/tausearch/previewing",)),
+    Room(PLATFORM, ("platform/tausearch/managing/*.py",), ("tests/tausearch/managing",)),
 )

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from search_spaces.text_files import shown
+from tausearch.cli.sections import SectionedGroup
 from trainables.errors import InputError
 
 # Python would take other scripts' digits and underlines, too, and numbers of so many digits that it waits for minutes.
@@ -17,6 +18,7 @@ _DURATION = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 app = typer.Typer(
+    cls=SectionedGroup,
     help="Find the hyperparameters with which a composable incremental learner does best.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},  # every command's

@@ -9,7 +9,10 @@ import warnings
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from tausearch.cli.options import app
+from tausearch.cli.sections import SECTIONS
 from tests.support.command_line import run
 from tests.support.imports import ROOT
 from trainables.methods import METHODS
@@ -295,3 +298,15 @@ def test_no_output_and_a_working_folder_that_is_gone_are_no_traceback(tmp_path: 
     lost = subprocess.run(gone, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (lost.returncode, lost.stdout) == (2, "")
     assert lost.stderr == "tausearch: the folder that this was started in no longer exists\n"
+
+
+def test_the_help_has_every_command_in_one_section_with_a_whole_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = [name for commands in SECTIONS.values() for name in commands]
+    assert sorted(listed) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+    code, out, _ = run(["--help"], capsys, monkeypatch)
+    assert code == 0 and "..." not in out.partition("ARGS]...")[2]
+    for title, commands in SECTIONS.items():
+        assert f"{title}:\n" in out and all(f"  {name} " in out and line in out for name, line in commands.items())
