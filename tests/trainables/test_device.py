@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from tests.support.methods.small_digits import small_digits
-from trainables import sequence
+from trainables import device, sequence
 from trainables.backbones import Backbone
 from trainables.preconsolidation import Consolidation, Preconsolidator
 
@@ -36,3 +39,32 @@ def test_neither_training_nor_preconsolidation_keeps_what_the_other_reserved(see
 def test_without_preconsolidation_memory_is_kept(seen: list[str]) -> None:
     sequence.IncrementalSequence(small_digits(), "finetune", {"lr": 0.01}, backbone=Backbone()).run_next_task()
     assert not seen
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """A GPU of 80 GiB that notes what is asked of it."""
+    asked = list[tuple[str, float]]()
+    memory = SimpleNamespace(total_memory=80 * 2**30)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: memory)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda part: asked.append(("fence", part)))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append(("empty", 0)))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: asked.append(("count anew", 0)))
+    monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 7)
+    return asked
+
+
+@pytest.mark.parametrize(("share", "part"), [(1, 1.0), (0.5, 0.5 - 1 / 80), (1 / 80, 0.01)])
+def test_a_trial_is_fenced_to_its_share_less_what_a_context_takes(
+    card: list[tuple[str, float]], share: float, part: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    assert device.claim(share) == torch.device("cuda") and card == [("fence", pytest.approx(part))]
+    assert not torch.backends.cudnn.allow_tf32
+
+
+def test_memory_is_given_back_before_peaks_are_counted_anew(card: list[tuple[str, float]]) -> None:
+    device.release()
+    assert card == [("empty", 0), ("count anew", 0)] and device.peak_bytes() == 7

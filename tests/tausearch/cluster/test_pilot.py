@@ -1,13 +1,18 @@
-"""The pilot runs until the memory that a method takes has peaked."""
+"""The pilot runs until the memory that a method takes has peaked; the share of a GPU is made of what it measured."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tausearch.cluster import pilot
 from tausearch.cluster.pilot import run_to_peak
+from tausearch.runs import Resources, RunSpec
+from trainables.errors import InputError
 from trainables.methods import Capabilities
 
 
@@ -32,3 +37,50 @@ def test_as_many_tasks_as_the_method_declares(tasks: int, to_peak: int, runs: in
     sequence: Any = Counted(tasks, to_peak)
     run_to_peak(sequence)
     assert sequence.done == runs
+
+
+class FakeRay:
+    """A Ray whose one task answers at once."""
+
+    class exceptions:
+        RayError = RuntimeError
+
+    def __init__(self, answer: tuple[int, int] | Exception) -> None:
+        self.answer = answer
+
+    def remote(self, function: object) -> FakeRay:
+        return self
+
+    def options(self, **wanted: float) -> FakeRay:
+        assert wanted == {"num_gpus": 1, "num_cpus": 1}
+        return SimpleNamespace(remote=lambda config: self.answer)  # type: ignore[return-value]
+
+    def get(self, answer: tuple[int, int] | Exception) -> tuple[int, int]:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"GPU": 2.0, "CPU": 16.0}
+
+
+def measured(spec: RunSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] | Exception) -> tuple[RunSpec, str]:
+    patch.setitem(sys.modules, "ray", FakeRay(answer))
+    patch.setattr(pilot, "ray_session", lambda resources, address: nullcontext())
+    spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=1, gpus_per_trial=1, concurrent=None)})
+    config: Any = SimpleNamespace(as_dict=dict)
+    return pilot.with_measured_share(spec, config, None)
+
+
+def test_the_share_is_what_the_pilots_peak_allows(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, line = measured(spec, monkeypatch, (10 * 2**30, 80 * 2**30))
+    wanted = pilot.propose(10 * 2**30, 80 * 2**30, 8, 1)
+    assert found.resources.gpus_per_trial == pytest.approx(1 / wanted) and wanted > 1
+    assert line == f"pilot: 10.00 of 80.0 GiB at most, so {wanted} trials per GPU"
+
+
+def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"the pilot trial failed \(out of memory\)"):
+        measured(spec, monkeypatch, RuntimeError("a traceback\nout of memory"))
+    with pytest.raises(InputError, match="used no GPU memory"):
+        measured(spec, monkeypatch, (0, 80 * 2**30))

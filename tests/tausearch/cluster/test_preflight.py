@@ -1,0 +1,85 @@
+"""Nodes that cannot run trials are named before the first trial, each with what it lacks."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.cluster import node_probe, preflight, require_fit_nodes
+from tausearch.runs import Resources
+from trainables.errors import InputError
+
+NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0, concurrent=None)
+
+
+def node(number: int, cpus: float = 4, alive: bool = True) -> dict[str, Any]:
+    about = {
+        "NodeID": f"{number}" * 10,
+        "NodeManagerHostname": f"host{number}",
+        "NodeManagerAddress": f"192.0.2.{number}",
+    }
+    return {**about, "Alive": alive, "Resources": {"CPU": cpus} if cpus else {}}
+
+
+def report(**changes: str) -> dict[str, str]:
+    here = {"python": platform.python_version(), **{name: version(name) for name in preflight.PACKAGES}}
+    return {**here, "import": "", "storage": "", "missing": "", **changes}
+
+
+def looked_at(patch: pytest.MonkeyPatch, folder: Path, nodes: list[dict[str, Any]], answers: dict[str, Any]) -> None:
+    """Let nodes be looked at that answer so; an answer of None is that of a node which did not answer in time."""
+    able = [each for each in nodes if each["Alive"] and each["Resources"]]
+
+    def ask(asked: list[dict[str, Any]], here: Path, token: str, needed: list[str]) -> dict[str, Any]:
+        assert asked == able and here == folder and (folder / token).read_text() == token
+        assert needed == ["/data"]
+        found = {each["NodeID"]: answers.get(each["NodeManagerHostname"], report()) for each in asked}
+        for each in asked:
+            if answers.get(each["NodeManagerHostname"]) != "elsewhere":
+                (folder / f"{token}-{each['NodeID']}").touch()
+        return {name: report() if said == "elsewhere" else said for name, said in found.items() if said is not None}
+
+    patch.setattr(preflight.ray, "nodes", lambda: nodes)
+    patch.setattr(preflight, "_ask", ask)
+    patch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
+    require_fit_nodes(NEEDS, folder, ["/data"])
+
+
+def test_nodes_that_have_all_are_fit_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at(monkeypatch, tmp_path, [node(1), node(2), node(3, cpus=0), node(4, alive=False)], {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "did not answer within 180 s"),
+        (ValueError("first\nthe worker died"), r"cannot run a task \(the worker died\)"),
+        (report(python="3.12.0"), "has python 3.12.0, this machine has"),
+        (report(torch=""), r"has torch \(none\), this machine has"),
+        (report(**{"import": "sklearn (gone)"}), r"cannot import sklearn \(gone\); install tausearch there"),
+        (
+            report(storage="No such file"),
+            r"does not see the run directory .* \(No such file\); --storage must be shared",
+        ),
+        ("elsewhere", "writes to another .* than this machine; --storage must be shared"),
+        (report(missing="/data"), "does not see /data, which trials read"),
+    ],
+)
+def test_a_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Any, said: str) -> None:
+    with pytest.raises(InputError, match=rf"^node host2 \(192.0.2.2, Ray's 22222222\): {said}"):
+        looked_at(monkeypatch, tmp_path, [node(1), node(2)], {"host2": answer})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError) as caught:
+        looked_at(monkeypatch, tmp_path, [node(1, cpus=1), node(2), node(3, cpus=1)], {})
+    small = "has 1 CPU, a trial needs 2; ask for less, or start this node's Ray with --num-cpus=0"
+    assert [small in line for line in caught.value.args] == [True, True]
+    with pytest.raises(InputError, match="no node of the cluster has a CPU"):
+        looked_at(monkeypatch, tmp_path, [node(1, cpus=0)], {})
