@@ -18,8 +18,7 @@ def below_floor(coverage: Coverage) -> dict[str, float]:
     found = {}
     for module in sorted(coverage.get_data().measured_files()):
         _, lines, _, missing, _ = coverage.analysis2(module)
-        reached = 100.0 * (len(lines) - len(missing)) / max(1, len(lines))
-        if reached < EACH:
+        if lines and (reached := 100.0 * (len(lines) - len(missing)) / len(lines)) < EACH:
             found[module] = reached
     return found
 
