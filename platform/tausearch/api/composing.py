@@ -212,8 +212,11 @@ def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | Non
     source, tasks = pools.sources[0], range(1, pools.tasks + 1)
     if len(pools.sources) > 1 or source.directory is None or source.spec is None or source.protocol.class_orders:
         return None
-    rows = {trial.seed: trial.final for trial in read_trials(source.spec, source.directory)}
-    accuracies = tuple(tuple(rows[seed][TEST.accuracy(task)] for task in tasks) for seed in result.seeds)
+    try:
+        rows = {trial.seed: trial.final for trial in read_trials(source.spec, source.directory)}
+        accuracies = tuple(tuple(rows[seed][TEST.accuracy(task)] for task in tasks) for seed in result.seeds)
+    except (InputError, KeyError):  # a damaged record, or one without these seeds, costs the comparison alone
+        return None
     return result.model_copy(update={"accuracies": accuracies})
 
 

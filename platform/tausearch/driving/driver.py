@@ -97,7 +97,11 @@ def drive(
             books.append(Books(job, books[0] if books else None))
             return OpenRun(job, [*books[-1].listeners, progress])
 
-        first, following = opened(job), lambda: None if job.follow is None else opened(job.follow())
+        first = opened(job)
+
+        def following() -> OpenRun | None:
+            return None if job.follow is None else opened(job.follow())
+
         how = Drive(
             home=directory,
             resources=spec.resources,

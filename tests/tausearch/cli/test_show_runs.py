@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tausearch.api import SearchResult
+from tausearch.choosing.best import choose
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_status
 from tausearch.runs.creating import create
-from tausearch.showing import show_status
+from tausearch.showing import show_search, show_status
 from tests.support.trials import make_trial
 
 
@@ -45,3 +47,20 @@ def test_a_space_without_a_search_has_no_start(
 ) -> None:
     fixed = spec.model_copy(update={"space": {}, "start": {}})
     assert shown(fixed, [make_trial(0, value=50.0)], tmp_path, capsys) == []
+
+
+@pytest.mark.parametrize(("forgotten", "said"), [(83.0, True), (50.0, False)])
+def test_little_left_of_earlier_tasks_is_said(
+    forgotten: float, said: bool, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, directory = create(spec, Storage(tmp_path))
+    trial = make_trial(0, value=44.0)
+    trial.rows[-1]["val/forgetting"] = forgotten
+    where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None, "confirmation": None}
+    best = choose(spec, trial, 1)
+    found = SearchResult(
+        spec.name, directory.path, [trial], None, False, **where, best=best, best_file=directory.best_file
+    )  # type: ignore[arg-type]
+    show_search(found, spec, "")
+    out = capsys.readouterr().out
+    assert ("trial 0 forgets 83 points: little is left of earlier tasks (see docs/troubleshooting.md)" in out) is said

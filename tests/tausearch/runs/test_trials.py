@@ -47,6 +47,7 @@ def test_of_equal_ones_that_is_best_which_forgets_less_then_the_earlier() -> Non
     assert [trial.number for trial in ranked(trials)] == [1, 2, 0, 3]
     trials[3].value = 70.5
     assert [trial.number for trial in ranked(trials)] == [3, 1, 2, 0]
+    assert make_trial(0, tasks=2).forgetting == 0  # nothing is known of it yet
 
 
 def test_own_seconds_leave_out_what_trials_share() -> None:
