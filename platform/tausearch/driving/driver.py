@@ -86,7 +86,8 @@ def drive(
         screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
         progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen, Epochs(directory)))
         progress.say(_headline(job, on_cluster=address is not None))
-        for said in preview(spec, job.storage, address, job.trials.ended).lines():
+        over = job.over(list(job.trials))
+        for said in () if over else preview(spec, job.storage, address, job.trials.ended).lines():
             progress.say(said)
         books: list[Books] = []
 
@@ -112,7 +113,7 @@ def drive(
             trainable=job.trainable,
         )
         watch = StorageWatch(directory)
-        if job.over(list(job.trials)):
+        if over:
             progress.say("all of it has ended: nothing is run, what it leaves behind is written again")
             following()
             interrupt.protected = True

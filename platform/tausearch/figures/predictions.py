@@ -13,7 +13,7 @@ from tausearch.figures.style import new_figure
 # Name, class, probability, what reads the image, and the true class where it is known.
 Shown = tuple[str, str, float, Callable[[], Tensor], str | None]
 _COLUMNS = 6
-_CELL = (1.5, 1.85)  # inches
+_CELL = (1.5, 2.15)  # inches: an image, and above and below it room for three lines
 
 
 def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
