@@ -109,6 +109,7 @@ class TestDryRun:
         told = json.loads(out)
         found = tausearch.preview_search("digits", "ewc", algorithm="grid", trials=5, storage=root)
         assert code == 0 and told == json.loads(json.dumps(found.as_dict())) and len(told["points"]) == 5
+        assert told["algorithm"] == "grid" and told["steps_per_epoch"] == 8 and told["batch_size"] == 32
 
     def test_a_final_run_says_its_seeds(
         self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -53,3 +53,9 @@ def test_where_no_direction_is_left_new_rows_are_orthogonal_among_themselves(tak
     torch.testing.assert_close(got @ got.T, torch.eye(3, dtype=torch.float64), **EXACT)
     if taken == 6:
         assert (got[0] @ past[0].T).abs().max() < 1e-9
+
+
+def test_it_does_not_matter_how_long_draws_are() -> None:
+    past, draws = torch.stack([by_qr(random(3, 7))] * 2), random(2, 2, 7, label="draws")
+    for scale in (1e-9, 1e9):
+        torch.testing.assert_close(orthogonal_rows(past, draws * scale), orthogonal_rows(past, draws), **EXACT)
