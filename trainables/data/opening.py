@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,7 @@ def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSour
         epochs=EPOCHS if publication is None else publication.epochs,
         batch_size=PAPER_BATCH,
         backbone=PAPER_BACKBONE,
-        load=lambda part: listing.parts[part](),
+        load=cache(lambda part: listing.parts[part]()),  # is asked for the number of images first
         transforms=Recipe(test_keep_ratio=True) if publication is None else publication.recipe,
     )
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from tausearch.cluster.beside import beside
 
 SILENT_SECONDS = 20.0  # after which it is said; Ray gives up after 60
 _EVERY = 2.0  # seconds
 
 
-@contextmanager
-def head_watched(address: str, say: Callable[[str], None], resume: str) -> Iterator[None]:
+def head_watched(address: str, say: Callable[[str], None], resume: str) -> AbstractContextManager[None]:
     """Look whether the head of the cluster that is joined answers, for as long as the block runs.
 
     Without its head a cluster forgets its trials. Ray waits a minute for it and then ends the process from C++, where
@@ -22,16 +24,12 @@ def head_watched(address: str, say: Callable[[str], None], resume: str) -> Itera
         address: Address of the cluster, as given by `--address`.
         say: Function that shows a line to the person who waits.
         resume: The command that continues the run.
+
+    Returns:
+        The context of the block.
     """
-    ended = threading.Event()
     _, is_client, reached_at = address.rpartition("ray://")
-    arguments = (reached_at if is_client else None, say, resume, ended)
-    watcher = threading.Thread(target=_watch, args=arguments, name="cluster-head", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
+    return beside("cluster-head", partial(_watch, reached_at if is_client else None, say, resume))
 
 
 def _watch(address: str | None, say: Callable[[str], None], resume: str, ended: threading.Event) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 import psutil
+
+from tausearch.cluster.beside import beside
 
 GRACE_SECONDS = 6.0  # in which Ray mostly ends this process by itself
 _EVERY = 2.0  # seconds
 
 
-@contextmanager
-def raylet_watched(gone: Callable[[], None]) -> Iterator[None]:
+def raylet_watched(gone: Callable[[], None]) -> AbstractContextManager[None]:
     """Look whether the raylet that this process has started runs, for as long as the block does.
 
     Without it there is no node. Where the driver waits for nothing of it when it dies, Ray does not end the driver, and
@@ -21,15 +23,12 @@ def raylet_watched(gone: Callable[[], None]) -> Iterator[None]:
 
     Args:
         gone: Function that is called, from another thread, once it has been gone for some seconds.
+
+    Returns:
+        The context of the block.
     """
     raylets = [child for child in psutil.Process().children() if child.name() == "raylet"]
-    ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(raylets, gone, ended), name="raylet", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
+    return beside("raylet", partial(_watch, raylets, gone))
 
 
 def _watch(raylets: list[psutil.Process], gone: Callable[[], None], ended: threading.Event) -> None:

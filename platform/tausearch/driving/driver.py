@@ -187,17 +187,16 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
 
     try:
         interrupt.check()
-        enter = display.enter
-        enter(_entrance(how.address))
+        display.enter(_entrance(how.address))
         alone = partial(_leave_at_once, display.say, _NO_RAYLET, how.go_on, 1)
         with ray_session(how.resources, how.address), nullcontext() if how.address else raylet_watched(alone):
             interrupt.listen()
             interrupt.check()
             if how.address is not None:
-                enter(f"{joined()}; looking at each of them")
+                display.enter(f"{joined()}; looking at each of them")
                 require_fit_nodes(how.resources, how.home.path, how.read)
                 interrupt.check()
-            enter("Ray runs; starting the processes of trials, each of which imports torch")
+            display.enter("Ray runs; starting the processes of trials, each of which imports torch")
             run_on_tune(fleet, how.home, how.trainable, on_step, watch)
     except KeyboardInterrupt:
         if not interrupt.must_stop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -25,7 +26,7 @@ def draw_front(finished: Sequence[TrialSummary]) -> Figure:
     ringed = [trial for trial in finished if trial.number in front]
     figure = new_figure(WIDE, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    for axes, of in ((left, _forgetting), (right, _seconds)):
+    for axes, of in ((left, attrgetter("forgetting")), (right, attrgetter("own_seconds"))):
         axes.scatter([of(trial) for trial in finished], [trial.value or 0.0 for trial in finished], s=24, label="trial")
         axes.scatter(
             [of(trial) for trial in ringed],
@@ -41,11 +42,3 @@ def draw_front(finished: Sequence[TrialSummary]) -> Figure:
     right.set(xlabel="own time of all tasks (s)")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
-
-
-def _forgetting(trial: TrialSummary) -> float:
-    return trial.forgetting
-
-
-def _seconds(trial: TrialSummary) -> float:
-    return trial.own_seconds

@@ -113,8 +113,8 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
         _show_gain(out, spec, result.trials, result.confirmation, 12)
-        chosen_trials = (trial.forgetting for trial in result.trials if trial.number == selection.trial)
-        _show_forgetting(out, f"trial {selection.trial}", next(chosen_trials, 0.0))
+        forgetting = {trial.number: trial.forgetting for trial in result.trials}
+        _show_forgetting(out, f"trial {selection.trial}", forgetting[selection.trial])
         out.print(f"best file   {result.best_file}", soft_wrap=True)
         out.print(
             f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
