@@ -6,8 +6,9 @@ STORAGE ?= ./tausearch-runs
 RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
 
-# Those that start no Ray share the cores; each takes one.
+# Those that start no Ray share the cores; each takes one. Those that do wait half of the time, so two run at a time.
 FAST_TESTS = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m "not slow and not system"
+SYSTEM_TESTS = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "system and not slow"
 
 .PHONY: setup demo results test test-slow coverage mutants lint check bench clean
 
@@ -32,7 +33,7 @@ results: setup
 
 test: setup
 	$(FAST_TESTS)
-	$(BIN)/python -m pytest -m "system and not slow"
+	$(SYSTEM_TESTS)
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow --durations 12

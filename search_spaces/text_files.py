@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 from typing import Any
 
 LARGEST = 2**20  # bytes; the largest file of the tool's own has some ten thousand
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 class TextFileError(ValueError):
@@ -67,6 +69,11 @@ def _read(path: Path, count: int) -> bytes:
         raise OSError("is not a file")
     with path.open("rb") as file:
         return file.read(count)
+
+
+def printable(text: str, sign: str = "?") -> str:
+    """Return a text with a sign for every control character that a terminal would obey, but for line breaks."""
+    return _CONTROL.sub(sign, text)
 
 
 def one_line(value: object, longest: int = 100) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ FLOORS = [
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 MOST_MODULES = 12  # in one folder
 PLATFORM = SOURCES["tausearch"]
+TOP = {
+    *(".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile"),
+    *("README.md", "benchmarks", "constraints.txt", "docs", "examples", "platform", "pyproject.toml"),
+    *("ray_cluster.yaml", "search_spaces", "tests", "trainables"),
+}
 
 
 def faults(root: Path) -> list[str]:
@@ -137,3 +143,11 @@ def test_a_wrong_import_is_noticed(module: str, line: str, fault: str, tmp_path:
     (tmp_path / module).write_text(f"{(tmp_path / module).read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
     (found,) = [each for each in faults(tmp_path)]
     assert fault in found
+
+
+def test_nothing_lies_about_at_the_top() -> None:
+    """What a run or a trial of something has left is not committed with the work."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a clone")
+    assert {name.split("/")[0] for name in listed.stdout.splitlines()} == TOP

@@ -20,6 +20,7 @@ def main() -> None:
     table.add_argument("--test-seeds", type=int, nargs="+", default=TEST_SEEDS)
     table.add_argument("--work", type=Path, default=Path("tausearch-runs/choosing"), help="folder of records and store")
     table.add_argument("--cores", type=int, default=cores())
+    table.add_argument("--gpu", action="store_true", help="all processes share one GPU")
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")
     commands.add_parser("page", help="replay on all tables, and write table and figure of the page")
     given = parser.parse_args()
@@ -29,7 +30,8 @@ def main() -> None:
         write_page()
         return
     seeds = tuple(given.splits), tuple(given.test_seeds)
-    wanted = Wanted(given.benchmark, given.method, given.configurations, *seeds, given.work.absolute())
+    share = 1 / given.cores if given.gpu else 0
+    wanted = Wanted(given.benchmark, given.method, given.configurations, *seeds, given.work.absolute(), share)
     print(collect(wanted) if given.collect else make_table(wanted, given.cores))
 
 

@@ -38,6 +38,7 @@ class Wanted:
         splits: Seeds of the validation splits, and of the trials on them.
         test_seeds: Seeds of the final runs.
         work: Folder for records and store.
+        gpu_share: 1/k of a GPU for each process, or 0 to compute on the CPU.
     """
 
     benchmark: str
@@ -46,6 +47,7 @@ class Wanted:
     splits: tuple[int, ...]
     test_seeds: tuple[int, ...]
     work: Path
+    gpu_share: float = 0
 
     @property
     def runs(self) -> list[tuple[Purpose, int]]:
@@ -99,7 +101,9 @@ def _spec(wanted: Wanted) -> RunSpec:
     )
     spec = plan_search(request).spec
     trials = len(points_ahead(spec)) + wanted.configurations
-    return spec.model_copy(update={"name": f"{wanted.benchmark}-{wanted.method}", "trials": trials})
+    resources = spec.resources.model_copy(update={"gpus_per_trial": wanted.gpu_share})
+    name = f"{wanted.benchmark}-{wanted.method}"
+    return spec.model_copy(update={"name": name, "trials": trials, "resources": resources})
 
 
 def _left(wanted: Wanted, spec: RunSpec) -> Iterator[TrialConfig]:

@@ -42,11 +42,12 @@ def as_text(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
 def _about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
     spec, images = table.spec, 0 if table.spec.data is None else table.spec.data.evaluation
     finals = sum(purpose == "final" for purpose, _ in table.runs)
+    where = " on a GPU" if spec.resources.gpus_per_trial else ""
     counts = sorted({each.searches for each in found})
     mean = sum(table.test.values()) / len(table.test)
     return (
         f"`{spec.method}` on `{spec.benchmark}`: {len(table.test)} configurations, each on {len(table.splits)} splits"
-        f" of {images} validation images and in {finals} final {'run' if finals == 1 else 'runs'}; {counts[-1]}"
+        f" of {images} validation images and in {finals} final {'run' if finals == 1 else 'runs'}{where}; {counts[-1]}"
         f" searches per row ({counts[0]} with `gp`). Test accuracy of the start {table.test[0]:.2f} %, the highest in"
         f" the table {best_test(table):.2f} %, the mean {mean:.2f} %."
     )

@@ -33,7 +33,7 @@ def provenance(standing: CampaignStanding) -> str:
     return (
         f"Commit {commit.strip()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine}; the campaign of"
         f" {len(standing.cells)} cells took {clock(seconds)}"
-        f" (hours:minutes:seconds), {100 * busy:.0f} % of the slots' time inside trials.{_plan(standing)}"
+        f" ([hours:]minutes:seconds), {100 * busy:.0f} % of the slots' time inside trials.{_plan(standing)}"
     )
 
 

@@ -6,6 +6,7 @@ import importlib
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,7 +15,10 @@ from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
 from trainables.data.parts import Part
+from trainables.data.transforms import Transform
 from trainables.errors import InputError
+
+_ANYTHING = (Exception, SystemExit, GeneratorExit)  # what a module can raise, but for Ctrl-C
 
 
 def source_from_module(name: str) -> BenchmarkSource:
@@ -32,14 +36,14 @@ def source_from_module(name: str) -> BenchmarkSource:
     module_name, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module_name), attribute, None)
-    except (Exception, SystemExit) as error:  # a module can raise anything
+    except _ANYTHING as error:
         why = f"module {module_name!r} cannot be imported ({_what(error)})"
         raise InputError(f"benchmark {name!r}: {why}") from error
     if not isinstance(found, BenchmarkSource):
         got = "nothing of that name" if found is None else type(found).__name__
         raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
     _require_protocol(name, found)
-    return replace(found, load=_checked(name, found))
+    return replace(found, load=_checked(name, found), transforms=_checked_transforms(name, found))
 
 
 def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
@@ -106,17 +110,34 @@ def _is_whole(value: object, low: int, high: int) -> bool:
 
 def _checked(name: str, source: BenchmarkSource) -> Callable[[Part], Rows]:
     def load(part: Part) -> Rows:
-        try:
-            loaded = source.load(part)
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise InputError(f"benchmark {name!r}: load({part!r}) failed ({_what(error)})") from error
+        loaded = _called(f"benchmark {name!r}: load({part!r})", lambda: source.load(part))
         if problem := _problem(loaded, len(source.class_names)):
             raise InputError(f"benchmark {name!r}: load({part!r}) {problem}")
         return loaded
 
     return load
+
+
+def _checked_transforms(name: str, source: BenchmarkSource) -> Callable[[InputSpec], tuple[Transform, Transform]]:
+    def transforms(reads: InputSpec) -> tuple[Transform, Transform]:
+        what = f"benchmark {name!r}: transforms"
+        pair = _called(what, lambda: source.transforms(reads))
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(callable, pair)):
+            raise InputError(
+                f"{what} must return two functions, of training and test images, got {type(pair).__name__}"
+            )
+        return pair
+
+    return transforms
+
+
+def _called(what: str, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except InputError:
+        raise
+    except _ANYTHING as error:
+        raise InputError(f"{what} failed ({_what(error)})") from error
 
 
 def _problem(loaded: object, classes: int) -> str | None:

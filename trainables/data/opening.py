@@ -80,7 +80,9 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
     listing = dataset_of(ref, data_root).listing()  # first: what is not there needs no tasks
     if ref.path is not None and ref.tasks is None and ref.classes_per_task is None:
-        raise InputError(f"benchmark {ref.name!r}: needs --tasks or --classes-per-task (or ?tasks=2 after its name)")
+        raise InputError(
+            f"benchmark {ref.name!r}: needs --tasks or --classes-per-task (in Python tasks=), or ?tasks=2 in its name"
+        )
     publication = PUBLISHED.get(ref.name)
     return BenchmarkSource(
         name=ref.name,
@@ -104,7 +106,7 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
             asked = "--tasks" if ref.tasks is not None else "--classes-per-task"
             raise InputError(
                 f"benchmark {ref.name!r}: {asked} makes {tasks} tasks of {count} classes; a task needs at least 2"
-                f" classes, so at most {count // 2} tasks"
+                f" classes, so at most {count // 2} task{'s' * (count > 3)}"
             )
         changes["num_tasks"] = tasks
     if ref.epochs is not None:

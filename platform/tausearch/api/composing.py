@@ -31,9 +31,10 @@ from tausearch.composing import (
     require_alike,
     require_empty,
     try_to_record,
+    uniform,
     weighing_of,
 )
-from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials
+from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_output
 from tausearch.screen import LongWork, say_unreadable
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
@@ -45,7 +46,7 @@ from trainables.metrics import TEST
 DEFAULT_DENSITY = 0.2  # what TIES keeps in its paper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Composed:
     """A composition that has been evaluated.
 
@@ -65,6 +66,10 @@ class Composed:
     tracking_error: str | None = None
     version: Version | None = None
     trained: CompositionResult | None = None
+
+    def __repr__(self) -> str:
+        accuracy = self.result.summary()[TEST.final_accuracy].text()
+        return f"<Composed {self.result.label} of {' + '.join(self.result.runs)}: {accuracy} %; {self.file}>"
 
 
 @dataclass(frozen=True)
@@ -88,12 +93,12 @@ def compose(request: ComposeRequest) -> Composed:
     Raises:
         InputError: Before any work, if something in the request is wrong, or the vectors do not fit together.
     """
-    rule = _rule(request.rule, request.density)
+    rule, storage = _rule(request.rule, request.density), open_storage(request.storage, write=False)
     if request.export is not None:
+        require_output(storage, Path(request.export), "--export")
         require_empty(Path(request.export))
     elif request.forms and not request.register:
         raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
-    storage = open_storage(request.storage, write=False)
     pools = open_pools(storage, request.runs, request)
     weighing = weighing_of(
         pools.tasks,
@@ -158,6 +163,8 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> P
     Raises:
         InputError: If something does not fit.
     """
+    if not runs:
+        raise InputError("runs: name at least one run")
     sources = [find_source(storage, text) for text in runs]
     require_alike(sources)
     first = sources[0]
@@ -217,7 +224,8 @@ def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | Non
         accuracies = tuple(tuple(rows[seed][TEST.accuracy(task)] for task in tasks) for seed in result.seeds)
     except (InputError, KeyError):  # a damaged record, or one without these seeds, costs the comparison alone
         return None
-    return result.model_copy(update={"accuracies": accuracies})
+    whole = uniform(pools.tasks)
+    return result.model_copy(update={"label": whole.label, "weights": whole.weights, "accuracies": accuracies})
 
 
 def _home(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:

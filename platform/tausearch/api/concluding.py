@@ -113,7 +113,8 @@ def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[Tria
     summary = write_results(spec, directory, trials)
     describe_run(directory)
     figures = _draw_final(spec, directory, trials)
-    metrics = {f"{name}/{part}": parts[part] for name, parts in summary.items() for part in ("mean", "std")}
+    metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
+    metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
     return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
 
 

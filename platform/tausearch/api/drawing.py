@@ -21,7 +21,7 @@ from tausearch.composing import (
     risk_rows,
     theorem_rows,
 )
-from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, shown_benchmark
+from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, require_output, shown_benchmark
 from tausearch.screen import LongWork
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
@@ -147,6 +147,7 @@ def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list
 def _output(storage: Storage, request: FiguresRequest) -> Path:
     """Return the folder to write to: what was asked for, or that of the first run."""
     if request.output is not None:
+        require_output(storage, Path(request.output), "--output")
         return Path(request.output)
     runs = [name for name in request.runs if storage.run_exists(name)]
     if not runs:

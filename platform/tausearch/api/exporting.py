@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tausearch.choosing import BestFile, best_of_all, best_of_run
 from tausearch.composing import about_source, find_source, write_card
-from tausearch.runs import RunStatus, Storage, all_statuses, nothing_left
+from tausearch.runs import RunStatus, Storage, all_statuses, nothing_left, require_output
 from tausearch.screen import tool
 from trainables.errors import InputError
 
@@ -47,6 +47,8 @@ def export_best_of(storage: Storage, name: str, target: Path, adapters: Path | N
 
 def _export(storage: Storage, best: BestFile, target: Path, adapters: Path | None) -> BestFile:
     """Write both or neither."""
+    require_output(storage, target, "--output")
+    require_output(storage, adapters, "--adapters")
     with nothing_left(target, adapters):
         if adapters is not None:
             export_adapters(storage, best, adapters)

@@ -111,8 +111,9 @@ class OpenBenchmark:
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.is_module:
                 require_fits(built, reads)
-            counts = (sum(len(task.train) for task in built.tasks), sum(map(len, built.evaluation)))
-            data = DataFacts(digest=built.fingerprint, train=counts[0], evaluation=counts[1])
+            images = tuple(len(task.train) for task in built.tasks)
+            seen = sum(map(len, built.evaluation))
+            data = DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
             self._required[asked] = Usable(data, tuple(left_out))
         return self._required[asked]
 

@@ -183,10 +183,8 @@ def require_continuable(spec: RunSpec, name: str) -> None:
         name: Name of the run directory.
 
     Raises:
-        InputError: If it is another run's, or names a method or hyperparameter that there is not.
+        InputError: If it names a method or hyperparameter that there is not.
     """
-    if spec.name != name:
-        raise InputError(f"run {name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name")
     entry = running_method(spec.method)
     try:
         entry.parse({**spec.fixed, **spec.start})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from search_spaces import bounds
 from search_spaces.bounds import Bounds
+from search_spaces.text_files import shown
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
 from trainables.errors import InputError
 
@@ -23,6 +24,17 @@ _CALLED = {"store_gigabytes": "store-size", "overrides": "set", "constraints": "
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
+
+
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {  # of a field's annotation; bounds look at numbers
+    "str": (str, "a text"),
+    "str | Path": ((str, Path), "a path"),
+    "Sequence[str]": ((list, tuple), "a list of texts"),
+    "Sequence[str | Path]": ((list, tuple), "a list of texts"),
+    "Sequence[int]": ((list, tuple, range), "a list of whole numbers"),
+    "Sequence[float]": ((list, tuple), "a list of numbers"),
+    "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
+}
 
 
 def within(limits: Bounds, default: Any) -> Any:
@@ -41,9 +53,23 @@ class CheckedRequest:
         """
         for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value = getattr(self, each.name)
+            if words := _wanted(each, value):
+                raise InputError(f"{_option(each)} must be {words}, got {shown(value)}")
             for part in value if isinstance(value, list | tuple | range) else (value,):
                 if fault := _fault(each, part):
                     raise InputError(f"{_option(each)} {fault}")
+
+
+def _wanted(of: Field[Any], value: object) -> str | None:
+    """Return what a value should be if it is of another kind; None if it is of the kind that is asked for."""
+    asked = str(of.type)
+    if value is None and asked.endswith(" | None"):
+        return None
+    kind, words = _KINDS.get(asked.removesuffix(" | None"), (object, ""))
+    if not isinstance(value, kind):
+        return words
+    single = "bounds" in of.metadata and not asked.startswith("Sequence")
+    return "one number" if single and isinstance(value, list | tuple | range) else None
 
 
 def _fault(of: Field[Any], value: object) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from tausearch.runs import (
     require_space,
     set_aside_orphans,
 )
-from tausearch.screen import counted
+from tausearch.screen import counted, say_unreadable
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
 from trainables.errors import InputError
@@ -84,8 +83,7 @@ def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
     """Read what was asked for, and make sure that the record is of it before anything starts."""
     spec = read_spec(directory)
     require_continuable(spec, directory.name)
-    for line in _set_aside(directory) if without_damaged else ():
-        print(f"tausearch: {line}", file=sys.stderr)
+    say_unreadable(*(_set_aside(directory) if without_damaged else ()))
     read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
     return spec
 

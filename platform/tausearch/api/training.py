@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from tausearch.api.concluding import conclude
 from tausearch.api.planning import plan_training
@@ -12,7 +14,7 @@ from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.choosing import FixedSource
 from tausearch.driving import Job, drive
 from tausearch.previewing import Preview, preview_of
-from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Storage, TrialTable, summarise
+from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Score, Storage, Summary, TrialTable, summarise
 from tausearch.screen import Stream
 
 
@@ -21,12 +23,16 @@ class FinalResult(RunResult):
     """Test results of a chosen configuration.
 
     Attributes:
-        summary: Metric to its mean and standard deviation over the seeds, percent.
+        summary: Metric to its mean, its sample standard deviation (None for one seed) and number of seeds; percent.
         results_file: The file that has them; None as long as a seed has not ended.
     """
 
-    summary: dict[str, dict[str, float]]
+    summary: Summary
     results_file: Path | None
+    unit: ClassVar[str] = "seed"
+
+    def _said(self, scores: Sequence[float]) -> str:
+        return f"test {Score.of(scores).text()} %"
 
 
 @with_fields_of(TrainRequest)

@@ -18,7 +18,7 @@ from tausearch.cli.options import (
     TrackingOption,
     seconds,
 )
-from tausearch.runs import DEFAULT_STORAGE, open_storage
+from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output
 from tausearch.screen import print_json, say_loading, say_unreadable, storage_words
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
@@ -135,6 +135,7 @@ def report(
     from tausearch.campaigning import read_standing, write_campaign_report  # plotly takes a second to import
 
     root = open_storage(storage, write=False)
+    require_output(root, output, "--output")
     written = write_campaign_report(root, read_standing(root, root.campaign(name)), output)
     if json:
         print_json({"report": str(written)})

@@ -13,7 +13,7 @@ from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
 from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
-from tausearch.runs import DEFAULT_STORAGE
+from tausearch.runs import DEFAULT_STORAGE, open_storage
 from tausearch.screen import LongWork, print_json, say_loading, say_unreadable, storage_words
 from trainables.errors import InputError
 
@@ -162,6 +162,8 @@ def predict(
     from tausearch import predicting  # torch takes seconds to import; --help must not
 
     paths = predicting.image_paths(images)
+    if figure is not None:
+        predicting.require_figure(figure, paths, open_storage(storage, write=False))
     opened = predicting.open_model(
         model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage
     )

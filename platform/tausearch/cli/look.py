@@ -234,7 +234,7 @@ def sync(
         except InputError as error:
             if name is not None:
                 raise
-            print(f"tausearch: {error}", file=sys.stderr)  # the others have servers of their own
+            say_unreadable(error)  # the others have servers of their own
             failed += 1
             continue
         done.append(each)

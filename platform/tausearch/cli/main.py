@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import NoReturn
 
+from search_spaces.text_files import printable
 from tausearch.cli import compose, launch, look, manage, report  # noqa: F401  # their commands register themselves
 from tausearch.cli.campaign import campaign_app
 from tausearch.cli.data import data_app
@@ -64,7 +65,7 @@ def _working_folder() -> str:
 
 def _end(error: Exception, code: int) -> NoReturn:
     faults = (" ".join(str(fault).split()) for fault in error.args)  # names of files may have line breaks
-    print("tausearch:", "\n".join(faults), file=sys.stderr)
+    print("tausearch:", printable("\n".join(faults)), file=sys.stderr)
     sys.exit(code)
 
 

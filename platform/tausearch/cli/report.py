@@ -10,7 +10,7 @@ import typer
 
 from tausearch.cli import completing
 from tausearch.cli.options import JsonOption, StorageOption, app
-from tausearch.runs import DEFAULT_STORAGE, RunDirectory, open_storage
+from tausearch.runs import DEFAULT_STORAGE, RunDirectory, open_storage, require_output, shown_benchmark
 from tausearch.screen import print_json
 from trainables.errors import InputError
 
@@ -31,10 +31,13 @@ def report(
     from tausearch.reporting import cell_of, write_report  # plotly and Optuna take a second to import
 
     root = open_storage(storage, write=False)
+    require_output(root, output, "--output")
     cell = cell_of(root, name)
     file = output or root.run(name).path / "report.html"
     comparison = [] if cell.final is None else _beside_the_paper(cell.final)
-    written = write_report(f"{cell.method} on {cell.benchmark}: {name}", [cell], file, comparison=comparison)
+    written = write_report(
+        f"{cell.method} on {shown_benchmark(cell.benchmark)}: {name}", [cell], file, comparison=comparison
+    )
     if json:
         print_json({"report": str(written)})
     else:

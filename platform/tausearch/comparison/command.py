@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.terminal import show_sheets
 from tausearch.comparison.transferring import transfer
 from tausearch.paper import paper_results
-from tausearch.runs import Storage
-from tausearch.screen import console, print_json, tool
+from tausearch.runs import Storage, require_output
+from tausearch.screen import console, print_json, say_unreadable, tool
 from trainables.errors import InputError
 
 
@@ -36,6 +35,7 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
     if not runs and form != "json":
         nothing(storage, without, form)
         return
+    require_output(storage, figure, "--figure")
     paper = paper_results()
     comparisons = compare(runs, paper, list(dict.fromkeys(benchmarks)))
     drawn = _draw(comparisons, figure, storage) if runs else None
@@ -130,6 +130,6 @@ def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Stora
     except InputError as error:
         if figure is not None:
             raise
-        print(f"tausearch: {error}", file=sys.stderr)
+        say_unreadable(error)
         return None
     return path

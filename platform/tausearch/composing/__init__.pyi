@@ -9,7 +9,7 @@ from .pooling import Pools, device_of, make_pools, require_alike
 from .recording import record_compositions, register, try_to_record
 from .results import CompositionResult, Form, read_compositions
 from .sources import VectorSource, about_source, find_source
-from .weighing import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, weighing_of
+from .weighing import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, uniform, weighing_of
 
 __all__ = [
     "About",
@@ -50,6 +50,7 @@ __all__ = [
     "risk_rows",
     "theorem_rows",
     "try_to_record",
+    "uniform",
     "weighing_of",
     "write_card",
 ]

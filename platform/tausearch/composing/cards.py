@@ -23,9 +23,9 @@ _IS: dict[Form, str] = {
     "vectors": "The task vectors of every seed, a folder for each task, each with its rows of the classifier.",
 }
 _OPENED: dict[Form, str] = {
-    "adapter": 'PeftModel.from_pretrained(backbone, "FOLDER")  # peft; features alone, the classifier lies beside',
-    "timm": 'timm.create_model("local-dir:FOLDER", pretrained=True)  # timm',
-    "models": 'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # tensors, by timm\'s names',
+    "adapter": 'peft.PeftModel.from_pretrained(backbone, "FOLDER")  # features alone, the classifier lies beside',
+    "timm": 'timm.create_model("local-dir:FOLDER", pretrained=True)',
+    "models": 'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # by timm\'s names',
     "vectors": 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',
 }
 
@@ -94,6 +94,8 @@ def _usage(about: About) -> Iterator[str]:
     if about.form != "models":
         yield from ("import tausearch", "", 'model = tausearch.load_model("FOLDER")  # this folder')
         yield 'model.predict(["image.png"])  # classes and probabilities; model.module is the plain network'
+    if about.form != "vectors":
+        yield from ("", f"import {'safetensors.torch' if about.form == 'models' else _LIBRARY[about.form]}", "")
     yield from (_OPENED[about.form], "```", "")
     if about.transform is not None:
         each = about.transform

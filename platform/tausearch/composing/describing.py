@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -93,6 +94,11 @@ def read_about(folder: Path) -> About:
         raise InputError(f"{path}: {first_fault(error)}") from error
     except (OSError, TextFileError) as error:
         raise InputError(f"{path}: {error}") from error
+    if about.transform is not None and (fault := about.transform.fault):
+        raise InputError(f"{path}: transform: {fault}")
+    fitting = len(about.weights) in (0, len(about.tasks) or len(about.weights))
+    if not fitting or not all(map(math.isfinite, about.weights)):
+        raise InputError(f"{path}: weights must be finite, one for each of {len(about.tasks)} tasks")
     if about.tasks and sum(about.tasks) != len(about.class_names):
         raise InputError(f"{path}: names {len(about.class_names)} classes, but its tasks have {sum(about.tasks)}")
     return about

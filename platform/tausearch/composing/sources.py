@@ -128,6 +128,8 @@ def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) 
         InputError: If a seed left no task vectors, names why; or the sources have no seed in common.
     """
     seeds = tuple(wanted) if wanted is not None else _asked_for(sources[0])
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"--seeds must be one or more different numbers, got {','.join(map(str, seeds)) or 'none'}")
     for source in sources:
         for seed in seeds:
             if seed not in source.seeds:

@@ -12,7 +12,6 @@ from functools import partial
 import psutil
 from ray.tune import Trainable
 
-from tausearch.choosing import STARTUP_TRIALS
 from tausearch.cluster import (
     capacity_here,
     head_watched,
@@ -87,7 +86,7 @@ def drive(
         progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen, Epochs(directory)))
         progress.say(_headline(job, on_cluster=address is not None))
         over = job.over(list(job.trials))
-        for said in () if over else preview(spec, job.storage, address, job.trials.ended).lines():
+        for said in () if over else preview(spec, job.storage, address, job.trials).lines():
             progress.say(said)
         books: list[Books] = []
 
@@ -243,8 +242,5 @@ def _what(spec: RunSpec) -> str:
 
 
 def _chosen_by(spec: RunSpec) -> str:
-    """Say what chooses the trials of a search, and from when on it knows more than chance."""
-    if spec.purpose == "final":
-        return ""
-    learns = f", which learns once {STARTUP_TRIALS} have ended" if spec.learns else ""
-    return f", chosen by {spec.algorithm}{learns}"
+    """Say what chooses the trials of a search."""
+    return "" if spec.purpose == "final" else f", chosen by {spec.algorithm}"

@@ -1,3 +1,4 @@
+from .axes import AccuracyAxis
 from .composition import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure, write_table
 from .final import draw_final
 from .matrix import accuracy_matrix_figure
@@ -7,6 +8,7 @@ from .search import draw_search
 from .style import caption, entitle, save
 
 __all__ = [
+    "AccuracyAxis",
     "Line",
     "Panel",
     "accuracy_matrix_figure",

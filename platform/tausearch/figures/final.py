@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tausearch.figures.matrix import accuracy_matrix_figure
-from tausearch.figures.style import caption, one_pair_of_axes, save
+from tausearch.figures.style import caption, one_pair_of_axes, plain, save
 from tausearch.runs import RunSpec, TrialSummary
 
 
@@ -45,14 +45,16 @@ def _over_tasks(spec: RunSpec, finished: Sequence[Sequence[dict[str, float]]], t
     figure, axes = one_pair_of_axes()
     if len(finished) > 1:
         spread = [statistics.stdev(values) for values in by_task]
-        low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+        ends = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+        low, high = ([min(100.0, max(0.0, end)) for end in line] for line in ends)  # no accuracy lies beyond
         axes.fill_between(tasks, low, high, alpha=0.2, label="± standard deviation over seeds")
-        for rows in finished:
-            axes.plot(tasks, [row[name] for row in rows], color="grey", linewidth=0.7)
+        for number, rows in enumerate(finished):
+            label = "each seed" if number == 0 else None
+            axes.plot(tasks, [row[name] for row in rows], color="grey", linewidth=0.7, label=label)
     axes.plot(tasks, mean, marker="o", label="mean over seeds")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="after task", ylabel=f"{spec.metrics.prefix} accuracy on tasks seen (%)")
-    axes.set_title(title, fontsize=10, wrap=True)
+    axes.set_title(plain(title), fontsize=10, wrap=True)
     axes.grid(alpha=0.3)
     if len(finished) > 1:
         axes.legend()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tausearch.figures.style import new_figure
+from tausearch.figures.style import new_figure, plain
 from trainables.metrics import MetricNames
 
-_LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.45  # inches around the cells
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
+_LINE, _LETTERS = 0.16, 14  # of the title: inches of a line, and letters that fit into an inch of it
 _BAR = 0.75  # inches more on the right for a colour bar
 _MOST_NUMBERS = 12  # tasks up to which each cell has its number written in, and no colour bar need be read
 
@@ -35,7 +37,9 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
     numbers = tasks <= _MOST_NUMBERS
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
     right = _RIGHT if numbers else _RIGHT + _BAR
-    figure = new_figure((_LEFT + width + right, height + _BELOW + _ABOVE))
+    lines = textwrap.wrap(title, int(_LETTERS * (_LEFT + width + right)))
+    figure = new_figure((_LEFT + width + right, height + _BELOW + _ABOVE + _LINE * len(lines)))
+    figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
     axes = _add_axes(figure, _LEFT, width, height)
     image = axes.imshow(cells, vmin=0, vmax=100, cmap="viridis", aspect="auto")
     if numbers:
@@ -52,7 +56,6 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
     axes.set_yticks(after, [str(int(rows[k]["task"])) for k in after])
     axes.set_xlabel(f"{names.prefix} accuracy (%) on task")
     axes.set_ylabel("after task")
-    axes.set_title(title, fontsize=9, wrap=True)
     axes.spines[:].set_visible(False)
     return figure
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
-from tausearch.figures.style import new_figure
+from tausearch.figures.style import new_figure, plain
 
 # Name, class, probability, what reads the image, and the true class where it is known.
 Shown = tuple[str, str, float, Callable[[], Tensor], str | None]
 _COLUMNS = 6
+_ROOM, _BESIDE = 0.1, 0.06  # inches around an image: titles of two lines keep clear of what is above
 _CELL = (1.5, 2.15)  # inches: an image, and above and below it room for three lines
 
 
@@ -32,7 +34,8 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
     last = ranked[len(first) :][-_COLUMNS:][::-1]
     rows = [(title, part) for title, part in (("surest", first), ("least sure", last)) if part]
     columns = max(len(part) for _, part in rows)
-    figure = new_figure((_CELL[0] * columns + 0.4, _CELL[1] * len(rows)), layout="constrained")
+    layout = ConstrainedLayoutEngine(h_pad=_ROOM, w_pad=_BESIDE)
+    figure = new_figure((_CELL[0] * columns + 0.4, _CELL[1] * len(rows)), layout=layout)
     grid = figure.subplots(len(rows), columns, squeeze=False)
     for cells, (title, part) in zip(grid, rows, strict=True):
         for axes in cells:
@@ -55,4 +58,4 @@ def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[
 
 
 def _short(text: str, letters: int = 20) -> str:
-    return text if len(text) <= letters else f"{text[: letters - 1]}…"
+    return plain(text if len(text) <= letters else f"{text[: letters - 1]}…")

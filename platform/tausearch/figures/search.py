@@ -13,9 +13,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from search_spaces import Dimension, Range
+from tausearch.figures.axes import AccuracyAxis
 from tausearch.figures.front import draw_front
 from tausearch.figures.style import WIDE, entitle, new_figure, one_pair_of_axes, save
-from tausearch.runs import Importance, TrialSummary
+from tausearch.runs import Importance, TrialSummary, correlation_interval
 
 
 def draw_search(
@@ -63,14 +64,12 @@ def _titled(figure: Figure, title: str) -> Figure:
 
 
 def _spare_outliers(axes: Axes, values: Sequence[float]) -> None:
-    """Let no outlier spoil an axis: it begins below most values; those beyond are marked at its edge."""
-    low, middle, high = np.percentile(values, (25, 50, 75))
-    edge = low - 3 * max(high - low, 0.02 * abs(middle))
-    beyond = sum(value < edge for value in values)
+    """Let no outlier spoil an axis, by the rule of the report's; how many lie beyond is said at its edge."""
+    axis = AccuracyAxis.of(values)
+    beyond = [value for value in values if value < axis.low]
     if beyond:
-        top = max(values)
-        axes.set_ylim(edge, top + 0.05 * (top - edge))
-        note = f"{beyond} below {edge:.1f} %"
+        axes.set_ylim(axis.low, axis.high)
+        note = f"{len(beyond)} below the axis, {'at' if len(beyond) == 1 else 'down to'} {min(beyond):.1f} %"
         axes.annotate(note, (0.01, 0.01), xycoords="axes fraction", fontsize=8, color="grey")
 
 
@@ -151,18 +150,18 @@ def _bars(importances: Mapping[str, Importance]) -> Figure:
     names = list(importances)[::-1]
     shown = [importances[name] for name in names]
     beyond = [[each.share - each.low for each in shown], [each.high - each.share for each in shown]]
-    bars = axes.barh(names, [each.share for each in shown], xerr=beyond, error_kw={"ecolor": "0.35", "capsize": 3})
-    axes.bar_label(bars, fmt="%.2f", padding=3)
-    axes.set(xlabel="share of what sets the best trials apart (PED-ANOVA), with its 90 % interval", xlim=(0, 1.15))
+    axes.barh(names, [each.share for each in shown], xerr=beyond, error_kw={"ecolor": "0.35", "capsize": 3})
+    for place, each in enumerate(shown):  # in a column: at the end of its interval a number would be read as that end
+        axes.text(1.02, place, f"{each.share:.2f}", va="center", transform=axes.get_yaxis_transform())
+    axes.set(xlabel="share of what sets the best trials apart (PED-ANOVA), with its 90 % interval", xlim=(0, 1))
     return figure
 
 
 def _correlations(correlations: Mapping[int, float], finished: int) -> Figure:
     figure, axes = one_pair_of_axes()
     values = list(correlations.values())
-    beyond = [
-        [value - low, high - value] for value, (low, high) in zip(values, _intervals(values, finished), strict=True)
-    ]
+    between = [correlation_interval(value, finished) for value in values]
+    beyond = [[value - low, high - value] for value, (low, high) in zip(values, between, strict=True)]
     axes.errorbar(list(correlations), values, yerr=np.transpose(beyond), marker="o", capsize=3)
     axes.axhline(0, color="grey", linewidth=0.8)
     axes.set(
@@ -174,14 +173,3 @@ def _correlations(correlations: Mapping[int, float], finished: int) -> Figure:
     axes.set_xticks(list(correlations))
     axes.grid(alpha=0.3)
     return figure
-
-
-def _intervals(correlations: Sequence[float], trials: int) -> list[tuple[float, float]]:
-    """Return 95 % intervals of Spearman's correlations, by Fisher's z with the variance 1.06 / (n - 3).
-
-    Source: Fieller, Hartley and Pearson 1957, https://doi.org/10.1093/biomet/44.3-4.470.
-    """
-    half = 1.96 * (1.06 / max(trials - 3, 1)) ** 0.5
-    z = np.arctanh(np.clip(correlations, -0.9999, 0.9999))
-    low, high = np.minimum(np.tanh(z - half), correlations), np.maximum(np.tanh(z + half), correlations)
-    return list(zip(low.tolist(), high.tolist(), strict=True))

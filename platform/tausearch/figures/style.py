@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from search_spaces.text_files import printable
 from tausearch.runs import RunSpec, shown_benchmark
 
 DPI = 150
@@ -38,9 +39,15 @@ def caption(spec: RunSpec) -> str:
     return f"{spec.method} on {shown_benchmark(spec.benchmark)}, {spec.name} ({spec.metrics.prefix} split)"
 
 
+def plain(text: str) -> str:
+    """Return a name as matplotlib draws it letter by letter: no formula between dollars, no letter that no font has."""
+    drawn = printable(text).encode("utf-8", "replace").decode("utf-8")  # a file's name may be no text at all
+    return drawn.replace("$", r"\$")
+
+
 def entitle(figure: Figure, text: str) -> None:
     """Say above a whole figure what it is of."""
-    figure.suptitle(text, fontsize=9, color="0.35", wrap=True)
+    figure.suptitle(plain(text), fontsize=9, color="0.35", wrap=True)
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -1,7 +1,7 @@
 from .images import Looked, image_paths
 from .loading import load_model, open_model
 from .model import Model, Prediction
-from .printing import draw, show_predictions
+from .printing import draw, require_figure, show_predictions
 
 __all__ = [
     "Looked",
@@ -11,5 +11,6 @@ __all__ = [
     "image_paths",
     "load_model",
     "open_model",
+    "require_figure",
     "show_predictions",
 ]

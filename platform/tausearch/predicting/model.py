@@ -33,10 +33,10 @@ class Prediction:
     image: str
     label: str
     probability: float
-    probabilities: dict[str, float]
+    probabilities: dict[str, float] = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """A composed model of a final run; see `tausearch.load_model`.
 
@@ -52,15 +52,20 @@ class Model:
         cpu_threads: CPU threads of the run's trials, with which their numbers come out; None for torch's own.
     """
 
-    module: nn.Module = field(repr=False)
+    module: nn.Module
     classes: tuple[str, ...]
     transform: Transform
-    about: About = field(repr=False)
+    about: About
     tasks: tuple[int, ...]
     seed: int | None
     device: torch.device
     notes: tuple[str, ...] = ()
     cpu_threads: int | None = None
+
+    def __repr__(self) -> str:
+        of, tasks = f"{' + '.join(self.about.methods)} on {self.about.benchmark}", ", ".join(map(str, self.tasks))
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"<Model {of}, tasks {tasks}{seed}: {len(self.classes)} classes, on {self.device}>"
 
     def predict(
         self,

@@ -13,12 +13,14 @@ from rich.table import Table
 
 from tausearch.predicting.images import looked_at
 from tausearch.predicting.model import Model, Prediction
+from tausearch.runs import Storage, require_output
 from tausearch.screen import console, counted, print_json
 from trainables.errors import InputError
 
 Form = Literal["table", "json", "csv"]
 FORMS: tuple[Form, ...] = ("table", "json", "csv")
 _RUNNERS_UP = 2
+_PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 
 def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: Form) -> None:
@@ -64,6 +66,19 @@ def draw(predictions: Sequence[Prediction], path: Path) -> Path:
         return draw_predictions(shown, path)
     except (OSError, ValueError) as error:  # matplotlib's for an ending that it does not know
         raise InputError(f"--figure {path}: cannot be written ({error})") from error
+
+
+def require_figure(path: Path, images: Sequence[Path], storage: Storage) -> None:
+    """Make sure, before images are looked at, that a picture can be made and takes the place of none of them.
+
+    Raises:
+        InputError: If its ending names no kind of picture, or it is one of the images or a file of the storage.
+    """
+    if path.suffix not in _PICTURES:
+        raise InputError(f"--figure {path}: must end in {', '.join(_PICTURES)}")
+    if path.resolve() in {each.resolve() for each in images}:
+        raise InputError(f"--figure {path}: is one of the images")
+    require_output(storage, path, "--figure")
 
 
 def rightly_named(predictions: Sequence[Prediction]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,11 @@ from search_spaces import Scalar
 from tausearch.choosing import STARTUP_TRIALS, grid_size, points_ahead
 from tausearch.cluster import slots_of
 from tausearch.previewing.measured import Taken, taken_by_others
-from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialTable, read_trials
-from tausearch.screen import clock, counted
+from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, read_trials
+from tausearch.screen import brief, clock, counted, spread
 from trainables.data.few import steps_of
+
+_COARSE = 0.25  # points that a validation image weighs, from which on the best of many trials is partly luck
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Preview:
     Attributes:
         spec: What it is, in full.
         ended: Number of its trials that have ended already, where it is continued.
+        begun: Number of tasks that trials which go on have done already.
         points: Hyperparameters that a search tries before its algorithm is asked, in order: its start, what it is
             warm-started with, the points of a grid.
         random: Number of trials after them whose hyperparameters are drawn at random.
@@ -34,6 +37,7 @@ class Preview:
 
     spec: RunSpec
     ended: int
+    begun: int
     points: tuple[dict[str, Scalar], ...]
     random: int
     learned: int
@@ -43,19 +47,34 @@ class Preview:
     @property
     def tasks(self) -> int:
         """Number of tasks that are left to train, unless trials are stopped early."""
-        return (self.spec.trials - self.ended) * self.spec.steps
+        return (self.spec.trials - self.ended) * self.spec.steps - self.begun
+
+    @property
+    def confirmations(self) -> int:
+        """Number of runs, at most, in which the best trials are confirmed afterwards."""
+        asked = self.spec.confirm
+        return 0 if asked is None else min(asked.best, self.spec.trials) * asked.runs
 
     @property
     def seconds(self) -> float | None:
-        """Time that it will take, Ray's start left out; None where nothing is known."""
-        each, slots = self.taken.seconds, self.slots
-        return None if each is None or slots is None else each * -(-(self.spec.trials - self.ended) // slots)
+        """Time that its trials will take, Ray's start left out; None where nothing is known."""
+        left = self.spec.trials - self.ended
+        whole = self._seconds_of(left)
+        return None if whole is None else whole * self.tasks / max(1, left * self.spec.steps)
 
     @property
-    def steps_per_epoch(self) -> int | None:
-        """Batches of an epoch over the training images of a task, on average; None where images were not counted."""
-        data = self.spec.data
-        return None if data is None else steps_of(data.train // self.spec.steps, self.spec.protocol.batch_size)
+    def seconds_confirming(self) -> float | None:
+        """Time that confirmation will take at most; None where nothing is known."""
+        return self._seconds_of(self.confirmations)
+
+    @property
+    def steps_per_epoch(self) -> tuple[int, ...]:
+        """Batches of an epoch over the training images of each task; empty where images were not counted."""
+        return tuple(steps_of(images, self.spec.protocol.batch_size) for images in _per_task(self.spec))
+
+    def _seconds_of(self, trials: int) -> float | None:
+        each, slots = self.taken.seconds, self.slots
+        return None if each is None or slots is None else each * -(-trials // slots)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -66,6 +85,11 @@ class Preview:
             yield f"images: {self._images(self.spec.data)}"
         if self.spec.purpose == "search":
             yield f"trials: {self._origin()}"
+        if self.spec.fixed:
+            label = "fixed" if self.spec.purpose == "search" else "hyperparameters"
+            yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
+        if self.spec.purpose == "search":
+            yield from self._choice()
         yield f"estimate: {self._estimate()}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,17 +103,21 @@ class Preview:
             "algorithm": spec.algorithm if spec.purpose == "search" else None,
             "images": None if spec.data is None else spec.data.train,
             "evaluation_images": None if spec.data is None else spec.data.evaluation,
-            "steps_per_epoch": self.steps_per_epoch,
+            "images_per_task": list(_per_task(spec)),
+            "steps_per_epoch": list(self.steps_per_epoch),
             "batch_size": spec.protocol.batch_size,
             "epochs": spec.protocol.epochs,
             "trials": spec.trials,
             "ended": self.ended,
             "tasks": self.tasks,
+            "fixed": spec.fixed,
+            "confirmations": self.confirmations,
             "points": list(self.points),
             "random": self.random,
             "learned": self.learned,
             "at_once": self.slots,
             "seconds": self.seconds,
+            "seconds_confirming": self.seconds_confirming,
             "seconds_per_trial": self.taken.seconds,
             "gpu_bytes": self.taken.gpu_bytes,
             "disk": self.taken.disk,
@@ -98,10 +126,20 @@ class Preview:
 
     def _images(self, data: DataFacts) -> str:
         protocol, part = self.spec.protocol, "validation" if self.spec.purpose == "search" else "test"
-        each = f"{data.train // self.spec.steps} in each of {counted(self.spec.steps, 'task')}"
-        pace = f"{counted(self.steps_per_epoch or 0, 'step')} of {protocol.batch_size} an epoch"
-        judged = f"{data.evaluation} for {part}, one of which is {100 / data.evaluation:.2g} points"
-        return f"{each}: {pace}, {counted(protocol.epochs, 'epoch')}; {judged}"
+        each = f"{spread(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
+        steps = f"{spread(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
+        pace = f"{steps} (batches of {protocol.batch_size}), {counted(protocol.epochs, 'epoch')}"
+        return f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.resolution:.2g} points"
+
+    def _choice(self) -> Iterator[str]:
+        """Say how sure the choice will be, where it is confirmed or should be."""
+        asked = self.spec.confirm
+        if asked is not None:
+            tasks = self.confirmations * self.spec.steps
+            what = f"the best {asked.best} again, {asked.runs} times each"
+            yield f"confirmation: {what}: up to {counted(self.confirmations, 'run')}, {tasks} tasks more"
+        elif self.spec.resolution >= _COARSE and self.spec.trials > 1:
+            yield "choice: by one split this small, so partly luck; --confirm 3 runs the best again on others"
 
     def _origin(self) -> str:
         spec, known = self.spec, len(self.points)
@@ -122,37 +160,42 @@ class Preview:
         return ", ".join(parts)
 
     def _estimate(self) -> str:
-        taken, left = self.taken, self.spec.trials - self.ended
+        taken, spec = self.taken, self.spec
         if taken.seconds is None:
             return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
-        unit = "trial" if self.spec.purpose == "search" else "seed"
-        parts = [f"{clock(taken.seconds * left)} inside {counted(left, unit)}"]
+        unit = "trial" if spec.purpose == "search" else "seed"
+        inside = clock(taken.seconds * self.tasks / spec.steps)
+        parts = [f"{inside} inside {counted(spec.trials - self.ended, unit)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.slots} at a time")
+        if self.confirmations and self.seconds_confirming is not None:
+            parts.append(f"up to {clock(self.seconds_confirming)} more to confirm")
         if taken.gpu_bytes is not None:
             parts.append(f"{decimal(int(taken.gpu_bytes))} of a GPU per trial")
-        if taken.disk is not None:
-            parts.append(f"{decimal(taken.disk)} on disk")
-        return f"{', '.join(parts)} (from {', '.join(taken.runs)})"
+        disk = "" if taken.disk is None else f"; the largest is {decimal(taken.disk)}"
+        return f"{', '.join(parts)} (from {', '.join(taken.runs)}{disk})"
 
 
-def preview(spec: RunSpec, storage: Storage, address: str | None, ended: int = 0) -> Preview:
+def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:
     """Say what a run will do; starts nothing, and reads the run directories of a storage root alone.
 
     Args:
         spec: The run.
         storage: Its storage root.
         address: Of the Ray cluster that is to run it, which alone knows how much it fits; None for this machine.
-        ended: Number of its trials that have ended already.
+        trials: Those that have started already, of a run that is continued.
 
     Returns:
         The preview.
     """
+    known = TrialTable(trials)
+    begun = sum(trial.tasks_done for trial in known if trial.status == "running")
     slots, searched = slots_of(spec, on_cluster=address is not None), spec.purpose == "search"
     points = points_ahead(spec)[: spec.trials] if searched else []
     rest = spec.trials - len(points) if searched else 0
     random = min(rest, max(0, _unlearned(slots or 1) - len(points))) if spec.learns else rest
-    return Preview(spec, ended, tuple(points), random, rest - random, slots, taken_by_others(storage, spec))
+    taken = taken_by_others(storage, spec)
+    return Preview(spec, known.ended, begun, tuple(points), random, rest - random, slots, taken)
 
 
 def preview_of(plan: Plan, address: str | None) -> Preview:
@@ -167,7 +210,13 @@ def preview_of(plan: Plan, address: str | None) -> Preview:
     if not plan.exists:
         return preview(plan.spec, plan.storage, address)
     spec = plan.continued()
-    return preview(spec, plan.storage, address, TrialTable(read_trials(spec, plan.directory)).ended)
+    return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
+
+
+def _per_task(spec: RunSpec) -> tuple[int, ...]:
+    """Return the number of training images of each task; of an older run the mean of all."""
+    data = spec.data
+    return () if data is None else data.per_task or (data.train // spec.steps,)
 
 
 def _unlearned(slots: int) -> int:

@@ -6,7 +6,8 @@ import math
 
 import plotly.graph_objects as go
 
-from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, hovering, make_plot, pointing
+from tausearch.figures import AccuracyAxis
+from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, Plot, hovering, make_plot, pointing
 from tausearch.reporting.searched import Searched
 
 

@@ -1,10 +1,9 @@
-"""Plots of a report: plotly figures as JSON, with the words that stand for them, and axes that no outlier spoils."""
+"""Plots of a report: plotly figures as JSON, with the words that stand for them."""
 
 from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -15,8 +14,6 @@ import plotly.graph_objects as go
 
 ACCENT, BEST, FAINT = "#3f83c8", "#d9730d", "#8b929c"  # each can be told from a white page and from a dark one
 SCALE = [[0, "#6c7fd8"], [0.5, "#3fa796"], [1, "#e0a526"]]  # so can all colours of this scale
-_FENCE = 1.5  # interquartile ranges below the first quartile, beyond which Tukey calls a value an outlier
-_LEAST_RANGE = 1.0  # points of accuracy: spreads below it are noise, and nothing within them is an outlier
 
 
 @dataclass(frozen=True)
@@ -101,44 +98,3 @@ def ticks(values: Sequence[float], *, log: bool) -> dict[str, Any]:
         return {"tickformat": "~g"}
     decades = math.log10(max(values) / min(values))
     return {"tickformat": "~g", "dtick": math.ceil(decades / 4) if decades > 1.5 else "D2"}
-
-
-@dataclass(frozen=True)
-class AccuracyAxis:
-    """An axis of accuracies, percent, that starts at the lowest value that is no outlier.
-
-    Attributes:
-        low: Lower end.
-        high: Upper end.
-        floor: Values below it are outliers, and off the axis.
-    """
-
-    low: float
-    high: float
-    floor: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> AccuracyAxis:
-        """Return the axis of some values; of none, the whole range from 0 to 100.
-
-        An outlier lies more than 1.5 interquartile ranges below the first quartile (Tukey 1977, Exploratory Data
-        Analysis); at the upper end every value is shown.
-        """
-        finite = [value for value in values if math.isfinite(value)]
-        if not finite:
-            return cls(0.0, 100.0, 0.0)
-        first, _, third = statistics.quantiles(finite, n=4, method="inclusive") if len(finite) > 1 else finite * 3
-        floor = first - _FENCE * max(third - first, _LEAST_RANGE)
-        shown = [value for value in finite if value >= floor]
-        room = max(0.08 * (max(shown) - min(shown)), _LEAST_RANGE / 4)
-        return cls(min(shown) - room, max(shown) + room, floor)
-
-    @property
-    def edge(self) -> float:
-        """Where outliers are drawn."""
-        return self.low + 0.02 * (self.high - self.low)
-
-    @property
-    def range(self) -> list[float]:
-        """Both ends, as plotly takes them."""
-        return [self.low, self.high]

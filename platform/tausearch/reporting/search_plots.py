@@ -10,8 +10,9 @@ import optuna
 import plotly.graph_objects as go
 
 from search_spaces import Range
+from tausearch.figures import AccuracyAxis
 from tausearch.reporting.insight_plots import front_plot, importances_plot, trust_plot
-from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, AccuracyAxis, Plot, make_plot, pointing, ticks
+from tausearch.reporting.plots import ACCENT, BEST, FAINT, SCALE, Plot, make_plot, pointing, ticks
 from tausearch.reporting.searched import Searched
 from tausearch.runs import TrialSummary
 

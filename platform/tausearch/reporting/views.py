@@ -15,7 +15,16 @@ from tausearch.reporting.plots import Plot, script_json
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
 from tausearch.reporting.tables import Table
-from tausearch.runs import Confirmation, RunDirectory, RunStatus, Score, read_scores, read_status, why_nothing_chosen
+from tausearch.runs import (
+    Confirmation,
+    RunDirectory,
+    RunStatus,
+    Score,
+    read_scores,
+    read_status,
+    shown_benchmark,
+    why_nothing_chosen,
+)
 from tausearch.screen import clock, percent
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -90,7 +99,7 @@ class CellView:
     @property
     def title(self) -> str:
         """What the cell is called."""
-        return f"{self.cell.method} on {self.cell.benchmark}"
+        return f"{self.cell.method} on {shown_benchmark(self.cell.benchmark)}"
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:

@@ -28,6 +28,7 @@ from .guarding import (
     is_driven,
     nothing_left,
     remove_empty,
+    require_output,
     require_space,
     shortage,
 )
@@ -35,6 +36,7 @@ from .insight import (
     ENOUGH,
     Importance,
     ProtocolChoice,
+    correlation_interval,
     importances,
     pareto_front,
     protocol_choices,
@@ -42,7 +44,17 @@ from .insight import (
 )
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
 from .record import Record, row_metrics
-from .results import Conclusion, RunResult, Score, read_scores, summarise, summarise_orders, write_results
+from .results import (
+    Conclusion,
+    MetricSummary,
+    RunResult,
+    Score,
+    Summary,
+    read_scores,
+    summarise,
+    summarise_orders,
+    write_results,
+)
 from .spec import (
     ALGORITHMS,
     SCHEDULERS,
@@ -69,6 +81,8 @@ from .trials import (
 )
 
 __all__ = [
+    "MetricSummary",
+    "correlation_interval",
     "ALGORITHMS",
     "Algorithm",
     "CampaignDirectory",
@@ -100,6 +114,7 @@ __all__ = [
     "Score",
     "Status",
     "Storage",
+    "Summary",
     "StorageError",
     "TrialSummary",
     "TrialTable",
@@ -136,6 +151,7 @@ __all__ = [
     "read_trials",
     "remove_empty",
     "replace_text",
+    "require_output",
     "require_space",
     "row_metrics",
     "set_aside_orphans",

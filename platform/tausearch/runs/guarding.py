@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tausearch.runs.files import DrivenDirectory, nearest_folder
+from tausearch.runs.files import DrivenDirectory, Storage, nearest_folder
 from trainables.errors import InputError
 
 LEAST_FREE = 64 * 2**20  # bytes that the last checkpoints, the record and the best file surely fit in
@@ -42,6 +42,28 @@ def require_space(path: Path) -> None:
     """
     if problem := shortage(nearest_folder(path)):
         raise InputError(f"--storage {path}: {problem}")
+
+
+def require_output(storage: Storage, target: Path | None, option: str) -> None:
+    """Make sure that what a user wants written is no file of a run, nor one that a storage root keeps for all runs.
+
+    Args:
+        storage: The storage root of the command; of others only run directories are known by their look.
+        target: File or folder to write; None where it is left to the command.
+        option: What named it, for the error.
+
+    Raises:
+        InputError: If something of tausearch's own could be lost.
+    """
+    if target is None:
+        return
+    place = target.resolve()
+    runs = [folder for folder in (place, *place.parents) if (folder / "run.yaml").is_file()]
+    kept = [each.resolve() for each in (storage.store, storage.mlflow_artifacts, storage.campaigns_folder)]
+    beside = place.parent == storage.root.resolve() and place.name.startswith("mlflow.")
+    if runs or beside or any(place.is_relative_to(each) for each in kept):
+        owner = f"the run {runs[-1].name!r}" if runs else f"the storage {storage.root}"
+        raise InputError(f"{option} {target}: lies among the files of {owner}; name a place outside")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 LOOKS = (1, 3)  # numbers of first tasks on which published protocols tune
 ENOUGH = 4  # finished trials below which a rank correlation or an importance says nothing
 _BEST = 5  # trials that count as good, at the least: Optuna's advice for PED-ANOVA
+_NEARLY_ONE = 0.9999  # the largest correlation whose z is taken: that of 1 is infinite
 _RESAMPLES = 100  # of the trials, for the uncertainty of an importance
 
 
@@ -50,21 +52,38 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricN
         names: The names of the accuracies that the trials report.
 
     Returns:
-        k to the correlation, from -1 to 1. Empty with fewer than 4 finished trials; a k where all accuracies are equal
-        is left out.
+        k to the correlation, from -1 to 1. Empty unless 4 trials have come to different final accuracies; a k where all
+        accuracies are equal is left out.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.tasks_done == steps]
-    if len(finished) < ENOUGH:
+    final = [trial.rows[-1][names.average_accuracy] for trial in finished]
+    if len(set(final)) < ENOUGH:
         return {}
     from scipy.stats import spearmanr  # takes a second to import
 
-    final = [trial.rows[-1][names.average_accuracy] for trial in finished]
     found = {}
     for k in range(1, steps):
         early = [trial.rows[k - 1][names.average_accuracy] for trial in finished]
-        if len(set(early)) > 1 and len(set(final)) > 1:
+        if len(set(early)) > 1:
             found[k] = float(spearmanr(early, final).statistic)
     return found
+
+
+def correlation_interval(correlation: float, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a rank correlation, by Fisher's z with the variance 1.06 / (n - 3).
+
+    Args:
+        correlation: Spearman's, from -1 to 1.
+        trials: Number of trials that it is of, n; at least 4.
+
+    Returns:
+        Its ends, from -1 to 1; the correlation lies within.
+
+    Source: Fieller, Hartley and Pearson 1957, https://doi.org/10.1093/biomet/44.3-4.470.
+    """
+    half = 1.96 * math.sqrt(1.06 / max(trials - 3, 1))
+    z = math.atanh(max(-_NEARLY_ONE, min(_NEARLY_ONE, correlation)))
+    return min(math.tanh(z - half), correlation), max(math.tanh(z + half), correlation)
 
 
 @dataclass(frozen=True)

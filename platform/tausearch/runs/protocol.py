@@ -48,11 +48,13 @@ class DataFacts(Strict):
     Attributes:
         digest: Of everything that training can see: images, labels, split, transforms, task sizes.
         train: Number of training images.
+        per_task: The same for each task, in their order; empty in runs from before it was noted.
         evaluation: Number of images that evaluate: validation images in a search, test images in a final run.
     """
 
     digest: str
     train: int
+    per_task: tuple[int, ...] = ()
     evaluation: int
 
 

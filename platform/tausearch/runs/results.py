@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from pydantic import BaseModel, FiniteFloat
 
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     import pandas
 
 _METRICS = (TEST.final_accuracy, TEST.pooled_accuracy, TEST.forgetting)
-Summary = dict[str, dict[str, float]]
+
+
+class MetricSummary(TypedDict):
+    """A `Score` as `results.json` has it."""
+
+    mean: float
+    std: float | None
+    seeds: int
+
+
+Summary = dict[str, MetricSummary]
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,7 @@ class RunResult:
     log_file: Path
     tracking_uri: str
     tracking_error: str | None
+    unit: ClassVar[str] = "trial"
 
     def dataframe(self) -> pandas.DataFrame:
         """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
@@ -102,8 +113,11 @@ class RunResult:
     def __repr__(self) -> str:
         ended = sum(trial.status not in ("running", "pending") for trial in self.trials)
         scores = [trial.value for trial in self.trials if trial.value is not None]
-        best = f", best {max(scores):.2f} %" if scores else ""
-        return f"<{type(self).__name__} {self.name}: {ended} of {len(self.trials)} trials ended{best}; {self.path}>"
+        trials = f"{ended} of {len(self.trials)} {self.unit}s ended" + (f", {self._said(scores)}" if scores else "")
+        return f"<{type(self).__name__} {self.name}: {trials}; {self.path}>"
+
+    def _said(self, scores: Sequence[float]) -> str:
+        return f"best {max(scores):.2f} %"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a line, and trials with their hyperparameters."""
@@ -117,14 +131,14 @@ class RunResult:
 
 
 def summarise(trials: Sequence[TrialSummary]) -> Summary:
-    """Return mean and sample standard deviation of each test metric over the seeds that finished; 0 for one seed."""
+    """Return mean and sample standard deviation of each test metric over the seeds that finished; none for one seed."""
     finished = [trial.final for trial in trials if trial.status == "complete"]
-    summary = {}
+    summary: Summary = {}
     for metric in _METRICS:
         values = [row[metric] for row in finished if metric in row]  # a seed from before there was one lacks it
         if values:
             score = Score.of(values)
-            summary[metric] = {"mean": score.mean, "std": score.std or 0.0, "seeds": score.seeds}
+            summary[metric] = {"mean": score.mean, "std": score.std, "seeds": score.seeds}
     return summary
 
 
@@ -164,13 +178,14 @@ def _plain(spec: RunSpec, trial: TrialSummary) -> dict[str, Any]:
 
 class _Score(BaseModel):
     mean: FiniteFloat
-    std: FiniteFloat
+    std: FiniteFloat | None = None
     seeds: int
 
 
 class _Results(BaseModel):
     """What is read of results.json; more may stand there."""
 
+    name: str | None = None
     summary: dict[str, _Score]
 
 
@@ -192,6 +207,11 @@ def read_scores(directory: RunDirectory) -> dict[str, Score]:
             f"results file {directory.results_file}: cannot be read ({one_line(error)});"
             f" `tausearch sync {directory.name}` writes it anew from the record"
         ) from error
+    if results.name not in (None, directory.name):
+        raise InputError(
+            f"results file {directory.results_file}: is that of run {results.name!r};"
+            f" `tausearch sync {directory.name}` writes its own anew from the record"
+        )
     return {
         name: Score(part.mean, part.std if part.seeds > 1 else None, part.seeds)
         for name, part in results.summary.items()

@@ -252,10 +252,10 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         The specification that the file holds.
 
     Raises:
-        InputError: If the run directory has no `run.yaml`, or it is not one of this version's.
+        InputError: If the run directory has no `run.yaml`, or it is not one of this version's, or of another run.
     """
     try:
-        return RunSpec.model_validate(read_yaml(directory.spec_file))
+        spec = RunSpec.model_validate(read_yaml(directory.spec_file))
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent)
         raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
@@ -263,6 +263,11 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         raise InputError(f"{directory.spec_file}: {error}") from error
     except ValidationError as error:
         raise InputError(f"{directory.spec_file}: {first_fault(error)}") from error
+    if spec.name != directory.name:  # what else lies there is of another run, and nobody can say of which
+        raise InputError(
+            f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
+        )
+    return spec
 
 
 _HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes", "data"}  # how and where, not what

@@ -4,7 +4,7 @@ from .live import LiveDisplay
 from .plain import print_json, say_loading, say_unreadable
 from .progress import ProgressDisplay
 from .quiet import Stream, chatter_to
-from .text import brief, clock, console, counted, number, percent
+from .text import brief, clock, console, counted, number, percent, spread
 
 __all__ = [
     "LiveDisplay",
@@ -22,6 +22,7 @@ __all__ = [
     "print_json",
     "say_loading",
     "say_unreadable",
+    "spread",
     "storage_words",
     "tool",
 ]

@@ -7,18 +7,17 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tausearch.screen.live import PLAIN_INTERVAL
-from tausearch.screen.text import clock
+from tausearch.screen.text import SafeConsole, clock
 
 
 class LongWork:
     """Shows pieces of work one after the other on stderr, so that stdout holds results alone."""
 
     def __init__(self) -> None:
-        self.console = Console(file=sys.stderr)
+        self.console = SafeConsole(file=sys.stderr)
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -58,7 +57,7 @@ class LongWork:
 class _PlainPiece:
     """Prints a line now and then; none for a piece that is over before the first would be due."""
 
-    def __init__(self, console: Console, name: str, total: int) -> None:
+    def __init__(self, console: SafeConsole, name: str, total: int) -> None:
         self.console = console
         self.name = name
         self.total = total

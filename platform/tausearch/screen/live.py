@@ -9,8 +9,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
+
+from tausearch.screen.text import SafeConsole
 
 PLAIN_INTERVAL = 15.0  # seconds between plain lines while nothing ends
 
@@ -23,7 +25,7 @@ class LiveDisplay(ABC):
     """
 
     def __init__(self, screen: TextIO) -> None:
-        self.console = Console(file=screen)
+        self.console = SafeConsole(file=screen)
         self.start = time.monotonic()
         self._last_line = self.start
         self._ended_event = threading.Event()

@@ -6,6 +6,8 @@ import json
 import sys
 from typing import Any
 
+from search_spaces.text_files import printable
+
 
 def print_json(content: Any) -> None:
     """Print JSON for a program."""
@@ -21,4 +23,4 @@ def say_loading() -> None:
 def say_unreadable(*faults: Exception | str) -> None:
     """Say on stderr, a line each, what is left out because it cannot be read."""
     for fault in faults:
-        print(f"tausearch: {fault}", file=sys.stderr)
+        print(f"tausearch: {printable(str(fault))}", file=sys.stderr)

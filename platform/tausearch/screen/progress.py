@@ -94,12 +94,8 @@ class ProgressDisplay(LiveDisplay):
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""
         running = [f"{self.spec.label(t.number)}: {self._way(t)}" for t in self._running()]
-        parts = (
-            f"[{self.trials.ended}/{self.spec.trials}] {', '.join(running)}".strip(),
-            self._standing(),
-            self._times(),
-        )
-        return " | ".join(parts)
+        parts = [", ".join(running), self._standing(), self._times()]
+        return f"[{self.trials.ended}/{self.spec.trials}] {' | '.join(part for part in parts if part)}"
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._epochs(trial)

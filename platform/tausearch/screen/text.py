@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from search_spaces.text_files import printable
 
 WIDE = 160  # columns where the output is not a terminal and has no width of its own
 
 
 def console() -> Console:
     """Return a console on stdout that does not cut tables when the output is a file or a pipe."""
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
+    return SafeConsole(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
+
+
+class SafeConsole(Console):
+    """A console on which names are text: what they have of control characters does not reach the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Return the pieces that rich makes of something; its own control codes are pieces of their own."""
+        for piece in super().render(renderable, options):
+            kept = printable(piece.text, "")  # rich has laid them out as having no width
+            yield piece if piece.control else Segment(kept, piece.style)
 
 
 def clock(seconds: float) -> str:
@@ -21,7 +35,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def brief(hyperparameters: dict[str, object], names: list[str]) -> str:
+def brief(hyperparameters: Mapping[str, object], names: list[str]) -> str:
     """Format chosen hyperparameters as `alpha=0.7 lr=0.003`."""
     return " ".join(
         f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in hyperparameters.items() if k in names
@@ -37,6 +51,12 @@ def counted(count: int, noun: str) -> str:
     """Return a count with its noun: `1 trial`, `12 trials`; of entries, `1 entry`, `2 entries`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def spread(values: Sequence[int]) -> str:
+    """Return the range of some counts: `42 to 63`, or `56` where all are equal."""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def number(value: object) -> str:

@@ -13,6 +13,12 @@ from tausearch.runs import Score
 from tausearch.screen import console, tool
 from trainables.metrics import TEST
 
+_MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
+_UNMOVED = (
+    "What was left out is known as before: at this learning rate the vectors hardly move, and the probed classifier"
+    " does the work alone. To unlearn, train with a larger one (docs/tutorial.md, section 5)."
+)
+
 
 def composed_as_dict(done: Composed) -> dict[str, Any]:
     """Return what `tausearch compose --json` prints."""
@@ -43,6 +49,8 @@ def show_composed(done: Composed, storage_option: str) -> None:
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
     out.print(_accuracies(result, done.trained))
+    if _left_as_they_were(result, done.trained):
+        out.print(_UNMOVED, style="yellow", soft_wrap=True)
     if done.file is not None:
         out.print(f"results   {done.file}", soft_wrap=True)
     for form, folder in done.exported.items():
@@ -66,8 +74,8 @@ def show_edited(done: Sequence[Edited], storage_option: str) -> None:
 
 
 def _accuracies(result: CompositionResult, trained: CompositionResult | None) -> Table:
-    """Return the table; beside what the run itself had at its end, where a composition differs from it."""
-    before = None if trained is None or trained.accuracies == result.accuracies else trained
+    """Return the table; of other weights than the run's own beside what that had at its end."""
+    before = None if trained is None or trained.weights == result.weights else trained
     table = Table()
     for column in ("task", "weight", "test accuracy", *["as trained", "change"] * (before is not None)):
         table.add_column(column, justify="right", no_wrap=True)
@@ -77,6 +85,15 @@ def _accuracies(result: CompositionResult, trained: CompositionResult | None) ->
     table.add_section()
     table.add_row("mean", "", *_compared(result, before, TEST.final_accuracy), style="bold")
     return table
+
+
+def _left_as_they_were(result: CompositionResult, trained: CompositionResult | None) -> bool:
+    """Whether tasks that were left out are known as before."""
+    if trained is None:
+        return False
+    out = [TEST.accuracy(task) for task, weight in enumerate(result.weights, start=1) if weight <= 0]
+    now, before = result.summary(), trained.summary()
+    return bool(out) and all(before[name].mean - now[name].mean < _MOVED for name in out)
 
 
 def _compared(result: CompositionResult, before: CompositionResult | None, metric: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from tausearch.runs import (
     ENOUGH,
     Confirmation,
+    MetricSummary,
     ProtocolChoice,
     RunResult,
     RunSpec,
@@ -19,6 +20,7 @@ from tausearch.runs import (
     TrialSummary,
     best_trial,
     chosen_trial,
+    correlation_interval,
     pareto_front,
     rank_correlations,
     summarise_orders,
@@ -169,6 +171,9 @@ def _show_gain(
         out.print(f"{'start':<{indent}}{percent(start.value)} % (trial {start.number}), {chosen}", soft_wrap=True)
     if confirmation is not None:
         show_confirmation(out, confirmation, indent)
+    elif best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
+        text = f"{equal} trials came to {percent(best.value)} %: of them the one that forgets least, then the earliest"
+        out.print(f"{'equal':<{indent}}{text}", soft_wrap=True)
 
 
 def _show_forgetting(out: Console, who: str, points: float) -> None:
@@ -200,12 +205,17 @@ def _show_trust(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], cor
     finished = sum(trial.status == "complete" for trial in trials)
     what = "rank correlation of accuracy after task k with final accuracy"
     if correlations:
-        values = "  ".join(f"{k}: {value:.2f}" for k, value in correlations.items())
+        values = "  ".join(f"{k}: {_correlation(value, finished)}" for k, value in correlations.items())
         equal = [str(k) for k in range(1, spec.steps) if k not in correlations]
         note = f" (after task {', '.join(equal)} all are equal)" if equal else ""
         out.print(f"{what}, {finished} finished trials   {values}{note}", soft_wrap=True)
     elif spec.scheduler != "none":
-        out.print(f"{what}: not known, {finished} finished trials of {ENOUGH} or more that it takes", soft_wrap=True)
+        out.print(f"{what}: not known, it takes {ENOUGH} finished trials that came to different values", soft_wrap=True)
+
+
+def _correlation(value: float, finished: int) -> str:
+    low, high = correlation_interval(value, finished)
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
 def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
@@ -213,13 +223,10 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     out = console()
     out.print(trials_table(spec, result.trials, None))
     for metric, part in result.summary.items():
-        count = int(part["seeds"])
-        spread = f" ± {part['std']:.2f} % over {count} seeds" if count > 1 else " % (one seed)"
-        out.print(f"{metric:<22}{part['mean']:6.2f}{spread}")
+        out.print(f"{metric:<22}{_over_seeds(part)}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
-            mean, std, count = accuracy["mean"], accuracy["std"], int(accuracy["seeds"])
-            out.print(f"class order {order:<10}{mean:6.2f} ± {std:.2f} % over {count} seeds")
+            out.print(f"class order {order:<10}{_over_seeds(accuracy)}")
     forgetting = result.summary.get(spec.metrics.forgetting)
     _show_forgetting(out, "this configuration", 0.0 if forgetting is None else forgetting["mean"])
     _show_settings(out, spec, 14)
@@ -233,6 +240,11 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         out.print(f"predict       {tool()} predict {result.name} IMAGES{storage_option}", soft_wrap=True)
     out.print(f"MLflow        {_pages(spec, storage_option)}", soft_wrap=True)
     _show_tracking_error(out, result, storage_option)
+
+
+def _over_seeds(part: MetricSummary) -> str:
+    spread = " % (one seed)" if part["std"] is None else f" ± {part['std']:.2f} % over {part['seeds']} seeds"
+    return f"{part['mean']:6.2f}{spread}"
 
 
 def _pages(spec: RunSpec, storage_option: str) -> str:
@@ -283,7 +295,9 @@ def show_status(found: RunStatus) -> None:
     """Print one run with its trials."""
     out = console()
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
-    out.print(f"{found.spec.name}: {found.state}; {counts}")
+    begun = sum(trial.status == "pending" for trial in found.trials)
+    waiting = found.counts["pending"] - begun
+    out.print(f"{found.spec.name}: {found.state}; {counts}{f' ({waiting} not begun)' if begun and waiting else ''}")
     if found.note:
         out.print(f"note: {found.note}", soft_wrap=True)
     out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))

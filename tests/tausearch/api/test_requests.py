@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -132,3 +133,23 @@ def test_commands_on_task_vectors_reach_every_field(
     assert found == {name: getattr(defaults, name) for name in found}
     documented = " ".join(inspect.getdoc(kind) or "" for kind in request_of.__mro__ if kind is not object)
     assert all(f"{field.name}: " in documented for field in fields(request_of))
+
+
+@pytest.mark.parametrize(
+    ("request_of", "given", "words"),
+    [
+        (SearchRequest, {"method": ["a"]}, "method must be a text, got ['a']"),
+        (SearchRequest, {"name": 5}, "--name must be a text, got 5"),
+        (SearchRequest, {"storage": 5}, "--storage must be a path, got 5"),
+        (SearchRequest, {"set": ["lr=1"]}, "--set must be a mapping of names to values, got ['lr=1']"),
+        (SearchRequest, {"warm_start": "paper"}, "--warm-start must be a list of texts, got 'paper'"),
+        (SearchRequest, {"time_budget": [1]}, "--time-budget must be one number, got [1]"),
+        (TrainRequest, {"best": None, "seeds": 3}, "--seeds must be a list of whole numbers, got 3"),
+        (ComposeRequest, {"runs": "ita"}, "runs must be a list of texts, got 'ita'"),
+        (ComposeRequest, {"runs": ["ita"], "keep": 1}, "--keep must be a list of whole numbers, got 1"),
+    ],
+)
+def test_what_is_of_another_kind_is_named(request_of: type, given: dict[str, Any], words: str) -> None:
+    rest = {"benchmark": "digits", "method": "ita-lora"} if request_of is SearchRequest else {}
+    with pytest.raises(InputError, match=f"^{re.escape(words)}$"):
+        request_of(**{**rest, **given})

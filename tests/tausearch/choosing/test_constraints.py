@@ -264,3 +264,23 @@ def test_the_command_refuses_bad_ones_in_a_line(
 def test_python_and_run_yaml_say_the_same(tmp_path: Path) -> None:
     request = SearchRequest("digits", "ita-lora", constraint=["forgetting <= 5"], storage=tmp_path)
     assert plan_search(request).spec.constraints == of("forgetting <= 5")
+
+
+class TestWhyNothingIsChosen:
+    def test_no_trial_has_finished(self) -> None:
+        assert (
+            why_nothing_chosen([make_trial(0, status="failed")], of("forgetting <= 1")) == "has no finished trial yet"
+        )
+
+    def test_all_that_the_nearest_breaks_is_named(self) -> None:
+        bounds = (*of("forgetting <= 1"), Constraint(metric="other", relation="<=", bound=2.0))
+        said = why_nothing_chosen([forgets(0, 80.0, 3.0)], bounds)
+        assert said.endswith("the nearest is trial 0 (80.00 %) with val/forgetting 3, other not measured")
+
+    def test_how_far_is_a_share_of_the_bound_but_of_one_below_1_its_own_measure(self) -> None:
+        """Beyond 0.5 by 0.5 is as far as that, beyond 4 by 1.6 a share of 0.4."""
+        bounds = tuple(Constraint(metric=name, relation="<=", bound=bound) for name, bound in (("a", 0.5), ("b", 4.0)))
+        trials = [make_trial(number, value=80.0) for number in (0, 1)]
+        for trial, row in zip(trials, ({"a": 1.0, "b": 4.0}, {"a": 0.5, "b": 5.6}), strict=True):
+            trial.rows[-1].update(row)
+        assert "the nearest is trial 1 (80.00 %) with b 5.6" in why_nothing_chosen(trials, bounds)

@@ -51,7 +51,8 @@ RUN = yaml.safe_dump(search_spec().model_dump(mode="json"), sort_keys=False)
 def read(content: bytes, name: str, reader: Callable[[Path], Any]) -> Any:
     """Read what was damaged; None if it was refused as it must be."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
+        path = Path(folder) / search_spec().name / name  # what a run's directory is called
+        path.parent.mkdir()
         path.write_bytes(content)
         try:
             return reader(path)

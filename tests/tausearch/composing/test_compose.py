@@ -177,6 +177,7 @@ class TestEdit:
         (["half"], "half: seed 1 has no result (failed); compose those that have with --seeds 0"),
         (["ita", "--seeds", "7"], "ita: has no seed 7; compose those that have with --seeds 0,1"),
         (["gone"], "'gone': no run of that name in "),
+        (["ita", "--seeds", "0,0"], "--seeds must be one or more different numbers, got 0,0"),
         (["ita", "--weights", "0.5,0.5"], "--weights: needs one for each of 3 task vectors, got 2"),
         (["ita", "--keep", "1,2", "--weights", "1"], "one for each of 2 tasks of --keep, got 1"),
         (["ita", "--weights", "a"], "--weights must be numbers with commas between them, got 'a'"),
@@ -244,6 +245,21 @@ class TestPrinted:
         (row,) = (line for line in out.splitlines() if line.startswith("│    2 │"))
         assert f"{trained:.2f} ±" in row and f"{change:+.2f}" in row
         assert "as trained" not in self.shown(made, capsys, monkeypatch, "compose", "ita")  # all of it, as it was
+
+    def test_it_shows_itself_in_a_line(self, made: Storage) -> None:
+        done = compose(["ita"], keep=[1, 3], storage=made.root)
+        accuracy = done.result.summary()["test/final_accuracy"].text()
+        assert repr(done) == f"<Composed keep-1,3 of ita: {accuracy} %; {done.file}>"
+
+    def test_what_is_known_as_before_although_it_was_left_out_is_said(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for moved, said in ((1000.0, True), (-1000.0, False)):
+            monkeypatch.setattr("tausearch.showing.compositions._MOVED", moved)
+            out = self.shown(made, capsys, monkeypatch, "compose", "ita", "--keep", "1,3")
+            assert "as trained" in out and ("What was left out is known as before" in out) == said
+        monkeypatch.setattr("tausearch.showing.compositions._MOVED", 1000.0)
+        assert "known as before" not in self.shown(made, capsys, monkeypatch, "compose", "ita")
 
     def test_it_is_shown_where_it_cannot_be_kept(
         self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -56,12 +56,12 @@ def test_sync_registers_again_what_mlflow_has_lost(tmp_path: Path) -> None:
         sync_run(storage, directory, f"sqlite:///{tmp_path / 'again.db'}")
 
 
-def test_what_is_registered_predicts(tmp_path: Path) -> None:
+def test_what_is_registered_predicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = open_storage(tmp_path / "runs", write=True)
     make_composable_run(storage, "ita", seeds=[0, 1])
     version = compose(["ita"], register=True, storage=storage.root).version
     assert version is not None
-    mlflow.set_tracking_uri(storage.mlflow_uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", storage.mlflow_uri)
     folder = Path(mlflow.artifacts.download_artifacts(f"models:/{version.model}@best", dst_path=str(tmp_path / "got")))
     assert sorted(each.relative_to(folder).as_posix() for each in folder.glob("*/*")) == ["timm/seed_0", "timm/seed_1"]
     assert len(load_model(folder / "timm" / "seed_1").classes) == len(load_model("ita", storage=storage.root).classes)

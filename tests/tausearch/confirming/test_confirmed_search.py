@@ -31,6 +31,12 @@ from tests.tausearch.confirming.driven import confirmed_search, drive, noisy
 from trainables.errors import InputError
 
 
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here looks at them, and they took six sevenths of the time."""
+    monkeypatch.setattr("tausearch.figures.draw_search", lambda *_: [])
+
+
 def records(directory: RunDirectory) -> tuple[list[TrialSummary], list[TrialSummary]]:
     return Record(directory.record).trials(), Record(directory.confirmation.record).trials()
 

@@ -15,7 +15,7 @@ from tests.support.trials import job_of
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"trials": 12}, "12 trials, 2 at a time, 3 tasks each, chosen by tpe, which learns once 6 have ended\n"),
+        ({"trials": 12}, "12 trials, 2 at a time, 3 tasks each, chosen by tpe\n"),
         ({"trials": 1, "steps": 1, "algorithm": "random"}, "1 trial, 1 at a time, 1 task each, chosen by random\n"),
         ({"purpose": "final", "seeds": (3, 5), "trials": 2}, "seeds 3 5, 2 at a time, 3 tasks each\n"),
     ],

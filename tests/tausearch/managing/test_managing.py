@@ -14,7 +14,7 @@ from search_spaces.text_files import LARGEST
 from tausearch.choosing import load_best, write_best
 from tausearch.cli import main
 from tausearch.composing import read_about
-from tausearch.managing import delete_run, rename_run
+from tausearch.managing import delete_run, rename_run, size_of
 from tausearch.runs import Record, RunDirectory, RunSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.screen import counted
 from tests.support.command_line import run
@@ -67,6 +67,18 @@ class TestDelete:
     def test_all_of_it_goes_and_nothing_else(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
         out, _ = shown(storage, capsys, monkeypatch, "delete", "search", "final", "--yes")
         assert out.count("deleted ") == 2 and [path.name for path in storage.root.iterdir()] == ["other-search"]
+
+    def test_what_an_earlier_one_left_half_deleted_goes_with_it(self, storage: Storage) -> None:
+        half = storage.root / ".search.deleted"
+        half.mkdir()
+        (half / "run.yaml").write_text("half")
+        delete_run(storage.run("search"))
+        assert sorted(path.name for path in storage.root.iterdir()) == ["final", "other-search"]
+
+    def test_how_large_it_is_counts_all_files(self, storage: Storage) -> None:
+        directory = storage.run("final")
+        sizes = [os.path.getsize(Path(at, name)) for at, _, names in os.walk(directory.path) for name in names]
+        assert size_of(directory) == sum(sizes) > 1000
 
     def test_none_goes_where_one_is_not_there(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
         _, err = shown(storage, capsys, monkeypatch, "delete", "search", "searchh", "--yes", code=2)
@@ -196,6 +208,45 @@ class TestByName:
         monkeypatch.chdir(tmp_path)
         assert "best file: search.best.yaml" in shown(storage, capsys, monkeypatch, "export", "search")[0]
         assert load_best("search.best.yaml") == load_best(storage.run("search").best_file)
+
+    @pytest.mark.parametrize(
+        "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "store/x.yaml", "campaigns/c/x.yaml"]
+    )
+    def test_nothing_of_the_storage_is_overwritten(
+        self, place: str, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        target = storage.root / place
+        before = target.read_bytes() if target.exists() else None
+        for words in (["-o", str(target)], ["-o", str(storage.root / "ok.yaml"), "--adapters", str(target)]):
+            _, err = shown(storage, capsys, monkeypatch, "export", "search", *words, code=2)
+            assert "lies among the files of" in err and err.count("\n") == 1
+        for command in (
+            ["compose", "final", "--export"],
+            ["report", "search", "--output"],
+            ["figures", "final", "--output"],
+        ):
+            _, err = shown(storage, capsys, monkeypatch, *command, str(target), code=2)
+            assert "lies among the files of" in err
+        assert (target.read_bytes() if target.exists() else None) == before and not (storage.root / "ok.yaml").exists()
+
+    def test_what_lies_beside_the_runs_is_the_users(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        target = storage.root / "best.yaml"
+        shown(storage, capsys, monkeypatch, "export", "search", "-o", str(target))
+        assert load_best(target).selection is not None
+
+    def test_files_of_another_run_are_not_taken_for_its_own(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        other = make_composable_run(storage, "other-final", seeds=[0, 1])
+        own = storage.run("final")
+        own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}}))
+        _, err = shown(storage, capsys, monkeypatch, "compare")
+        assert "is that of run 'other-final'" in err and "`tausearch sync final`" in err
+        own.spec_file.write_bytes(other.spec_file.read_bytes())
+        out, err = shown(storage, capsys, monkeypatch, "status")
+        assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1
 
     def test_export_of_a_final_run(
         self, storage: Storage, capsys: Captured, monkeypatch: Patch, tmp_path: Path

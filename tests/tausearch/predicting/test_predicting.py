@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import re
 import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +23,8 @@ from torch import nn
 import tausearch
 from tausearch import compose
 from tausearch.composing import read_about
+from tausearch.figures import draw_predictions
+from tausearch.predicting.images import looked_at
 from tausearch.runs import Record, RunDirectory, Storage, open_storage, read_spec
 from tests.support.command_line import run
 from tests.support.composable_runs import make_composable_run, small_benchmark
@@ -169,6 +174,16 @@ class TestArtefacts:
                     "interpolation": "bicubic",
                 }
 
+    def test_a_model_and_what_it_says_show_themselves_in_a_line(self, storage: Storage, letters: Path) -> None:
+        model = tausearch.load_model("letters", storage=storage.root, tasks=[1, 3])
+        (found,) = model.predict(letters / "test" / "A" / "012.png")
+        of = f"ita-lora on {model.about.benchmark}"
+        assert repr(model) == f"<Model {of}, tasks 1, 3, seed 0: 4 classes, on cpu>"
+        assert (
+            repr(found)
+            == f"Prediction(image={found.image!r}, label={found.label!r}, probability={found.probability!r})"
+        )
+
     def test_the_run_has_a_card_with_its_results(self, storage: Storage) -> None:
         directory = storage.run("letters")
         about = read_about(directory.artifacts)
@@ -178,6 +193,39 @@ class TestArtefacts:
         score = json.loads(directory.results_file.read_text(encoding="utf-8"))["summary"]["test/final_accuracy"]
         assert f"| mean | 6 classes | {score['mean']:.2f} ± {score['std']:.2f} |" in card
         assert "| 2 | C, D |" in card and "licen" not in card and str(directory.path) not in card
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"transform": {"size": 10**9}}, "transform: size must be from 1 to 4096, resize at least size"),
+            ({"transform": {"size": 0}}, "transform: size must be from 1 to 4096"),
+            ({"transform": {"resize": 16}}, "resize at least size"),
+            ({"transform": {"resize": 10**5}}, "transform: size must be from 1 to 4096"),
+            ({"transform": {"mean": [0.5] * 3}}, "a value for each of 1 or 3 channels, have 3, 1"),
+            ({"transform": {"channels": 2}}, "a value for each of 1 or 3 channels"),
+            ({"transform": {"std": [0.0]}}, "mean and std must be finite, std above 0"),
+            ({"transform": {"std": [float("nan")]}}, "std"),
+            ({"weights": [1, 2]}, "weights must be finite, one for each of 3 tasks"),
+            ({"weights": [1, 2, float("inf")]}, "weights"),
+        ],
+    )
+    def test_a_description_that_cannot_be_is_refused(
+        self, changes: dict[str, Any], words: str, storage: Storage, tmp_path: Path
+    ) -> None:
+        content = json.loads((storage.run("letters").artifacts / "model.json").read_text(encoding="utf-8"))
+        for key, value in changes.items():
+            content[key] = {**content[key], **value} if isinstance(value, dict) else value
+        (tmp_path / "model.json").write_text(json.dumps(content))
+        with pytest.raises(InputError, match=re.escape(words)):
+            read_about(tmp_path)
+
+    def test_names_are_drawn_letter_by_letter(self, letters: Path, tmp_path: Path, recwarn: Any) -> None:
+        names = ["$\\foo$.png", "a\x1b.png", os.fsdecode(b"\xff.png")]
+        for name in names:
+            shutil.copy(letters / "test" / "A" / "012.png", tmp_path / name)
+        read = looked_at(str(tmp_path))[0].read
+        shown = [(name, "$x$", 0.5, read, "\x9b") for name in names]
+        assert draw_predictions(shown, tmp_path / "o.png").stat().st_size > 1000 and not recwarn.list
 
     def test_an_export_predicts_in_every_form(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
         compose(["letters"], weights=[0.5, 0.7, -0.2], export=tmp_path / "out", storage=storage.root)
@@ -315,7 +363,9 @@ class TestCommandLine:
             (["letters", ".", "--json", "--csv"], "--json and --csv: choose one of them"),
             (["plain", "."], "run 'plain': its method 'finetune' leaves no task vectors"),
             (["empty", "."], "empty: holds no model; it has no model.json"),
-            (["letters", ".", "--figure", "x.nope"], "--figure x.nope: cannot be written"),
+            (["letters", "012.png", "--figure", "012.png"], "--figure 012.png: is one of the images"),
+            (["letters", ".", "--figure", "run/a.png"], "--figure run/a.png: lies among the files of the run 'run'"),
+            (["letters", ".", "--figure", "x.nope"], "--figure x.nope: must end in .png, .pdf, .svg, .jpg"),
         ],
     )
     def test_bad_input_is_one_line(
@@ -330,6 +380,8 @@ class TestCommandLine:
     ) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "empty").mkdir()
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "run.yaml").touch()
         shutil.copy(letters / "test" / "A" / "012.png", tmp_path)
         code, _, err = run(["predict", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
         assert code == 2 and err.count("\n") == 1 and words in err, err

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.filesize import decimal
 
 import tausearch
 from tausearch.choosing import OptunaSource, SearchStudy
 from tausearch.previewing import preview
-from tausearch.runs import Record, Resources, RunSpec, Storage, open_storage
+from tausearch.runs import Confirm, DataFacts, Record, Resources, RunSpec, Storage, open_storage
 from tausearch.runs.creating import create
 from tests.support.command_line import run
 from tests.support.trials import make_trial
@@ -46,6 +47,14 @@ def test_it_says_where_trials_come_from(spec: RunSpec, tmp_path: Path, changes: 
         found
     )
     assert len(found.points) + found.random + found.learned == changes["trials"]
+    assert ("none chosen by" in str(found)) == (changes.get("algorithm") == "gp")
+
+
+def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: RunSpec, tmp_path: Path) -> None:
+    fixed = {"fixed": {"lr_pre": 0.12, "epochs_pre": 38}}
+    assert "\nfixed: lr_pre=0.12 epochs_pre=38\n" in str(previewed(spec, tmp_path, **fixed))
+    final = previewed(spec, tmp_path, **fixed, purpose="final", space={}, trials=1, seeds=(0,))
+    assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
 
 @pytest.mark.parametrize("slots", [1, 3])
@@ -95,6 +104,44 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: RunSpec, tmp_pat
     assert previewed(spec, tmp_path, name="before").taken.seconds is None  # a run is not its own estimate
 
 
+def test_how_large_a_run_became_is_known_from_those_that_finished(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before", trials=2)
+    files = [path for path in Storage(tmp_path).run("before").path.rglob("*") if path.is_file()]
+    found = previewed(spec, tmp_path, name="now")
+    assert found.taken.disk == sum(path.stat().st_size for path in files) > 1000
+    assert f"(from before; the largest is {decimal(found.taken.disk)})" in str(found)
+
+
+def test_images_are_those_of_each_task(spec: RunSpec, tmp_path: Path) -> None:
+    data = DataFacts(digest="0", train=168, per_task=(63, 63, 42), evaluation=24)
+    said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))
+    assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
+    assert "; 24 for validation, one of which is 4.2 points\n" in said
+    assert "choice: by one split this small, so partly luck; --confirm 3" in said
+    large = data.model_copy(update={"evaluation": 401})
+    assert "choice:" not in str(previewed(spec, tmp_path, data=large))
+
+
+def test_confirmation_is_in_the_estimate(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before")
+    found = previewed(spec, tmp_path, name="now", trials=12, confirm=Confirm(best=3, runs=3))
+    assert "confirmation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
+    assert found.seconds == pytest.approx(360) and "12 trials, up to 5:00 more to confirm, " in str(found)
+    assert found.as_dict()["confirmations"] == 9
+
+
+def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before")
+    half = replace(make_trial(1, value=50.0), status="running")
+    half = replace(half, rows=half.rows[:1])
+    spec = spec.model_copy(update={"name": "now", "trials": 4})
+    found = preview(spec, Storage(tmp_path), None, [make_trial(0, value=50.0), half])
+    assert (found.ended, found.begun, found.tasks) == (1, 1, 8)
+    assert "2:40 inside 3 trials" in str(found)
+    told = found.as_dict()
+    assert (told["trials"], told["ended"], told["tasks"], told["seconds"]) == (4, 1, 8, pytest.approx(106.7, abs=0.1))
+
+
 class TestDryRun:
     def test_it_shows_the_points_and_starts_nothing(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -109,7 +156,7 @@ class TestDryRun:
         told = json.loads(out)
         found = tausearch.preview_search("digits", "ewc", algorithm="grid", trials=5, storage=root)
         assert code == 0 and told == json.loads(json.dumps(found.as_dict())) and len(told["points"]) == 5
-        assert told["algorithm"] == "grid" and told["steps_per_epoch"] == 8 and told["batch_size"] == 32
+        assert told["algorithm"] == "grid" and told["steps_per_epoch"] == [9, 9, 9, 9, 8] and told["batch_size"] == 32
 
     def test_a_final_run_says_its_seeds(
         self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

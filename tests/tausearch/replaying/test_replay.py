@@ -210,12 +210,32 @@ def test_the_command_prints_a_table_and_json(
     code, out, err = run([*asked, "--storage", str(storage.root)], capsys, monkeypatch)
     assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
     assert out.count("│ random") == 3 and "12 trials each" in out
+    table = [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in out.splitlines()]
+    heads = ["algorithm", "scheduler", "chosen, val accuracy", "regret", "finds the best"]
+    (shown,) = [row for row in table if row[:2] == ["random", "none"]]
+    assert [*heads, "tasks", "stopped", "distance"] in table and (shown[4].endswith(" of 3"), shown[5:7]) == (
+        True,
+        ["72", "0.0"],
+    )
     code, out, _ = run([*asked, "--storage", str(storage.root), "--json"], capsys, monkeypatch)
     found = json.loads(out)
     first = found["outcomes"][0]
     assert (first["algorithm"], first["scheduler"], found["trials"]) == ("random", "none", 12)
     assert [each["seed"] for each in first["replays"]] == [0, 1, 2] and first["tasks"]["mean"] == 72
+    assert (found["name"], found["benchmark"], found["method"]) == ("s", "digits", "ita-lora")
+    assert {**found["recorded"], "best": ""} == {
+        "algorithm": "tpe",
+        "scheduler": "none",
+        "trials": 20,
+        "left_out": 0,
+        "tasks": 120,
+        "best": "",
+    }
+    each = first["replays"][0]
+    assert each.keys() == {"seed", "chosen", "value", "tried", "stopped", "tasks", "distance"}
+    assert len(set(each["tried"])) == 12 and each["chosen"] in each["tried"]
     best = found["recorded"]["best"]["value"]
+    assert shown[2:4] == [f"{first['accuracy']['mean']:.2f} ± {first['accuracy']['std']:.2f}", f"{first['regret']:.2f}"]
     assert first["regret"] == pytest.approx(best - statistics.fmean(each["value"] for each in first["replays"]))
     assert first["found_best"] == sum(each["value"] == best for each in first["replays"])
 

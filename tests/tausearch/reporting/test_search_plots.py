@@ -12,7 +12,8 @@ import plotly.graph_objects as go
 import pytest
 
 from search_spaces import Choices, Range
-from tausearch.reporting.plots import AccuracyAxis, Plot, make_plot, ticks
+from tausearch.figures import AccuracyAxis
+from tausearch.reporting.plots import Plot, make_plot, ticks
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
 from tausearch.runs import RunDirectory, Storage, importances, read_spec, read_status

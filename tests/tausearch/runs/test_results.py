@@ -40,4 +40,4 @@ def test_what_an_older_version_wrote_is_read(tmp_path: Path) -> None:
     trials.append(TrialSummary(2, 2, "complete", {}, [row], 84.0))
     found = summarise(trials)
     assert found["test/final_accuracy"]["seeds"] == 3
-    assert found["test/pooled_accuracy"] == {"mean": 60.0, "std": 0.0, "seeds": 1}
+    assert found["test/pooled_accuracy"] == {"mean": 60.0, "std": None, "seeds": 1}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import Resources, RunDirectory, RunSpec, read_spec
+from trainables.errors import InputError
 
 
 @pytest.fixture
@@ -66,5 +67,11 @@ def test_a_trial_may_do_without_store_and_directory(asked: RunSpec, tmp_path: Pa
 
 
 def test_a_specification_is_read_as_it_was_written(asked: RunSpec, tmp_path: Path) -> None:
-    asked.save(RunDirectory(tmp_path))
-    assert read_spec(RunDirectory(tmp_path)) == asked
+    directory = RunDirectory(tmp_path / asked.name)
+    directory.path.mkdir()
+    asked.save(directory)
+    assert read_spec(directory) == asked
+    other = RunDirectory(tmp_path / "other")
+    directory.path.rename(other.path)
+    with pytest.raises(InputError, match=f"run 'other': run.yaml is that of a run named '{asked.name}'"):
+        read_spec(other)

@@ -6,9 +6,11 @@ import io
 import time
 
 import pytest
+from rich.table import Table
 
 from tausearch.runs import RunSpec, TrialTable
-from tausearch.screen import ProgressDisplay
+from tausearch.screen import ProgressDisplay, console, say_unreadable
+from tausearch.screen.text import SafeConsole
 from tests.support.trials import make_trial, tell
 
 
@@ -28,7 +30,7 @@ def test_trials_that_were_known_say_nothing_of_the_time_left(spec: RunSpec) -> N
     display = ProgressDisplay(spec, known, io.StringIO())
     display.start = time.monotonic() - 60
     assert display.seconds_left() is None and "starting Ray" in display.standing_line()
-    assert f"[1/{spec.trials}] |" in display.standing_line()  # trial 1 does not run yet
+    assert f"[1/{spec.trials}] starting Ray |" in display.standing_line()  # trial 1 does not run yet
     tell(display, make_trial(1, tasks=2))
     left = spec.trials * spec.steps - spec.steps - 2
     assert display.seconds_left() == pytest.approx(60 * left, rel=0.01)  # one task in a minute
@@ -75,3 +77,18 @@ def test_a_running_trial_shows_its_epoch(spec: RunSpec) -> None:
     assert "trial 0: 1/3 tasks and epoch 7/50, trial 1: 0/3 tasks |" in display.standing_line()
     display.console.print(display.render())
     assert "■□□ epoch 7/50" in printed(display)
+
+
+def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Colours of our own do, and a line break is one."""
+    table = Table("class")
+    table.add_row("a\x1b[31m\x9b2J")
+    console().print(table)
+    console().print("x\x1b]0;title\nz", style="red")
+    say_unreadable("broken \x1b[2J")
+    out, err = capsys.readouterr()
+    assert "│ a[31m2J │" in out and "x]0;title\nz" in out and err == "tausearch: broken ?[2J\n"
+    assert not any(sign in out for sign in "\x1b\x9b")
+    file = io.StringIO()
+    SafeConsole(file=file, force_terminal=True, color_system="standard").print("n\x1bm", style="red")
+    assert file.getvalue() == "\x1b[31mnm\x1b[0m\n"

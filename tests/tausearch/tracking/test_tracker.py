@@ -201,6 +201,7 @@ def test_what_a_store_missed_is_written_when_it_is_there(
     spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 120.0)  # a database is made meanwhile
     storage, folder = open_storage(tmp_path, write=True), tmp_path / "later"
     folder.touch()  # in the way of the store's folder
     tracker = Tracker(spec, TrialTable(), storage, uri=f"sqlite:///{folder / 'm.db'}")

@@ -93,6 +93,8 @@ def test_what_is_no_image_is_named() -> None:
     for content, reason in ((b"", "not an image"), (b"text", "not an image"), (whole[: len(whole) // 2], "truncated")):
         with pytest.raises(InputError, match=f"image cats/7.jpg: cannot be read .*{reason}"):
             decode(content, "cats/7.jpg")
+    with pytest.raises(InputError, match="not an image"):
+        decode(file(picture(), "EPS"), "x.png")  # Pillow would run Ghostscript on it
     with pytest.raises(InputError, match=r"image x: cannot be read \(floating-point pixels"):
         decode(file(Image.fromarray(np.zeros((2, 2), np.float32)), "TIFF"), "x")
     with pytest.raises(InputError, match=r"outside 16 bits"):

@@ -52,6 +52,14 @@ BROKEN = {
     ),
     "nan": ("small_transforms,\n)", "lambda r: (lambda i, g: i * float('nan'), ) * 2,\n)", "must give finite"),
     "raises": ("small_transforms,\n)", "lambda r: (lambda i, g: i[99], ) * 2,\n)", "transforms failed .IndexError"),
+    "calling": ("small_transforms,\n)", "lambda r: 1 / 0,\n)", r"transforms failed .ZeroDivisionError: .*, line 9\)"),
+    "pair": (
+        "small_transforms,\n)",
+        "lambda r: None,\n)",
+        "transforms must return two functions, of training and test images",
+    ),
+    "closing": ("generator =", "raise GeneratorExit; generator =", r"load\('train'\) failed \(GeneratorExit in"),
+    "escape": ("import torch", "raise RuntimeError('\\x1b[31m')", r"RuntimeError: \?\[31m in"),
     "type": ("OWN = BenchmarkSource(", "OWN = dict(", "'OWN' must be a BenchmarkSource, got dict"),
 }
 

@@ -14,6 +14,9 @@ from trainables.errors import InputError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jfif"})
 
+# Of Pillow's readers those that read pixels; that of EPS, for one, would hand the file to Ghostscript to run.
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+
 MOST_PIXELS = 50_000_000  # of one image; ten times a large photograph's
 
 
@@ -36,7 +39,7 @@ def decode(content: bytes, name: str) -> Tensor:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
-            with Image.open(io.BytesIO(content)) as image:
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 _require_bounded(image)
                 return _pixels(image)
     except Exception as error:  # Pillow's readers raise many kinds; each means "not a readable image"
@@ -67,7 +70,7 @@ def size(content: bytes, name: str) -> tuple[int, int]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content)) as image:
+            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                 _require_bounded(image)
                 return image.height, image.width
     except Exception as error:

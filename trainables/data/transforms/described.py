@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
@@ -11,6 +12,8 @@ from torch import Tensor
 
 from trainables.data.transforms.cropping import Interpolation, ResizeCenterCrop
 from trainables.data.transforms.normalising import Images, Normalise, Transform, with_channels
+
+LARGEST_SIDE = 4096  # pixels; no ViT reads larger images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,18 @@ class TransformSpec:
     keep_ratio: bool = False
     interpolation: Interpolation = "bicubic"
 
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with it, in a few words; None if nothing is."""
+        sides = [self.size, *([] if self.resize is None else [self.resize])]
+        if self.channels not in (1, 3) or not self.channels == len(self.mean) == len(self.std):
+            return f"mean and std must have a value for each of 1 or 3 channels, have {len(self.mean)}, {len(self.std)}"
+        if not all(map(math.isfinite, (*self.mean, *self.std))) or min(self.std) <= 0:
+            return "mean and std must be finite, std above 0"
+        if min(sides) < 1 or max(sides) > LARGEST_SIDE or sides[-1] < self.size:
+            return f"size must be from 1 to {LARGEST_SIDE}, resize at least size"
+        return None
+
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> TransformSpec:
         """Read what `as_plain` gave.
@@ -48,10 +63,10 @@ class TransformSpec:
         try:
             read = {**values, **{name: tuple(map(float, values[name])) for name in ("mean", "std")}}
             found = cls(**read)
-            sound = found.channels == len(found.mean) == len(found.std) and found.size > 0
+            fault = found.fault
         except (KeyError, TypeError) as error:
             raise ValueError(f"is no transform: {error}") from error
-        if not sound or found.interpolation not in get_args(Interpolation):
+        if fault is not None or found.interpolation not in get_args(Interpolation):
             raise ValueError(f"is no transform: {dict(values)}")
         return found
 
