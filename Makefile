@@ -17,7 +17,7 @@ setup: $(VENV)/.installed
 # The stamp is newer than both files exactly when the environment holds what they say.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON); name another with PYTHON=..."; exit 2; }
-	@echo "installing some 2 GB of packages; takes two or three minutes, and pip says nothing meanwhile"
+	@echo "installing 5 GB of packages (7 GB of disk until it is done); takes some minutes, and pip says nothing meanwhile"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

@@ -61,6 +61,7 @@ THREADS = Bounds(1, 4096)
 GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")
 TIME = Bounds(0.001, 10 * 366 * 86400.0, whole=False, unit="seconds")
 CONFIRMED = Bounds(1, 1000)
+CONFIRM = Bounds(0, 1000)  # as it is asked for: 0 is none
 ROUNDS = Bounds(1, 100)
 TASKS = Bounds(1, 100_000)
 CLASSES_PER_TASK = Bounds(2, 100_000)

@@ -11,13 +11,14 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from benchmarks.choosing.making import cores
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
-from benchmarks.choosing.tables import ConfigurationTable, tables
+from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files
 
-PRICES = (12, 24)  # trials that are not stopped
+PRICES = (12, 18, 24)  # trials that are not stopped; 18 is that of a search by default with its confirmations
 RESAMPLES = 50  # tables drawn with replacement
 SEARCHES = {"tpe": 10, "random": 10, "gp": 2}  # on each of them; a Gaussian process takes seconds for one
 SEARCHED = (
@@ -53,6 +54,13 @@ class Estimate:
         chance = values.var(axis=1, ddof=1).mean() / values.shape[1]
         variance = max(means.var(ddof=1) - chance, 0.0) + means.var(ddof=1) / len(means)
         mean, half = float(means.mean()), 1.96 * math.sqrt(variance)
+        return cls(mean, mean - half, mean + half)
+
+    @classmethod
+    def over(cls, estimates: Sequence[Estimate]) -> Estimate:
+        """Return the mean of independent estimates, each of the same weight, with its 95 % interval."""
+        mean = sum(each.mean for each in estimates) / len(estimates)
+        half = math.hypot(*(each.high - each.mean for each in estimates)) / len(estimates)
         return cls(mean, mean - half, mean + half)
 
     def text(self, sign: str = "") -> str:
@@ -96,7 +104,9 @@ def outcomes(table: ConfigurationTable, resamples: int = RESAMPLES, prices: Sequ
     """Measure every way to choose on a table; the best price comes last."""
     draws = draws_of(table, resamples, max(SEARCHES.values()))
     ways = list(itertools.product(SEARCHED, prices, (False, True)))
-    with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
+    # A thread each: the small matrices of a Gaussian process take twice as long with two.
+    alone = {"initializer": torch.set_num_threads, "initargs": (1,)}
+    with ProcessPoolExecutor(cores(), mp_context=get_context("spawn"), **alone) as pool:  # type: ignore[arg-type]
         jobs = [(search, draw, prices) for search in SEARCHED for row in draws for draw in row[: _count(search)]]
         found = iter(pool.map(_measured, jobs, chunksize=16))
         tested = {s: np.array([[next(found) for _ in row[: _count(s)]] for row in draws]) for s in SEARCHED}
@@ -130,7 +140,7 @@ def best_test(table: ConfigurationTable) -> float:
 
 
 def _rows() -> Iterator[dict[str, Any]]:
-    for table in tables():
+    for table in map(read_table, table_files()):
         for each in sorted(outcomes(table), key=lambda each: (each.price, -each.accuracy.mean)):
             yield {
                 "benchmark": table.spec.benchmark,

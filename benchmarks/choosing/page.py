@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from benchmarks.choosing.measuring import PRICES, Outcome, best_test, outcomes
+from benchmarks.choosing.kept import measured
+from benchmarks.choosing.measuring import PRICES, Estimate, Outcome, best_test
 from benchmarks.choosing.strategies import CANDIDATES, ROUNDS
-from benchmarks.choosing.tables import ConfigurationTable, tables
-from benchmarks.results.page import replaced
+from benchmarks.choosing.tables import ConfigurationTable, table_files
+from benchmarks.results.page import as_table, replaced
+from tausearch.screen import counted
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "choosing.md", DOCS / "images" / "choosing.png"
-_ROW = 0.22  # inches
-_COLOURS = ("#8b929c", "#c2410c")  # of the prices
+_ROW = 0.26  # inches
+_COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 
 
 def write_page() -> None:
-    """Replay on all tables, and write what they say to the page."""
-    measured = [(table, outcomes(table)) for table in tables()]
-    texts = [as_text(table, found) for table, found in measured]
-    text = "\n\n".join([*texts, "![what each way to choose gains over random search](images/choosing.png)"])
+    """Replay on the tables that have not been measured, and write what they all say to the page."""
+    known = [measured(path) for path in table_files()]
+    texts = [as_summary([found for _, found in known]), *(as_text(table, found) for table, found in known)]
+    text = "\n\n".join(["![what each way to choose gains over random search](images/choosing.png)", *texts])
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "choosing", text), encoding="utf-8")
-    draw(measured).savefig(PICTURE)
+    draw(known).savefig(PICTURE)
     print(f"written: {PAGE}, {PICTURE}")
+
+
+def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
+    """Return what all tables say together as Markdown: the mean gain over them, by way to choose and price."""
+    gains = [{(each.label, each.price): each.gain for each in found} for found in known]
+    over = {key: Estimate.over([each[key] for each in gains]) for key in gains[0]}
+    about = f"More than random search, points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
+    return f"{about}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
 
 
 def as_text(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
     """Return what a table says as Markdown: what it is, and a row per way to choose, the best at the top."""
-    prices = sorted({each.price for each in found})
-    rows = [_header(prices), ["---"] * (1 + 2 * len(prices))]
-    by_way = {label: [each for each in found if each.label == label] for label in dict.fromkeys(e.label for e in found)}
-    for label, ways in sorted(by_way.items(), key=lambda item: -item[1][-1].gain.mean):
-        cells = [cell for each in ways for cell in (f"{each.accuracy.mean:.2f}", _gain(each))]
-        rows.append([label, *cells])
-    return "\n".join([_about(table, found), "", *(f"| {' | '.join(row)} |" for row in rows)])
+    cells = {(each.label, each.price): f"{each.accuracy.mean:.2f}, {_gain(each.gain)}" for each in found}
+    gains = {(each.label, each.price): each.gain for each in found}
+    return f"{_about(table, found)}\n\n{_table(cells, gains)}"
+
+
+def _table(cells: Mapping[tuple[str, int], str], gains: Mapping[tuple[str, int], Estimate]) -> str:
+    """Return a table of ways to choose and prices, the best at the highest price at the top."""
+    prices = sorted({price for _, price in cells})
+    ways = sorted(dict.fromkeys(way for way, _ in cells), key=lambda way: -gains[way, prices[-1]].mean)
+    header = ("way to choose", *(f"price {price}" for price in prices))
+    return as_table(header, [(way, *(cells[way, price] for price in prices)) for way in ways])
 
 
 def _about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
@@ -53,25 +67,20 @@ def _about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
     )
 
 
-def _header(prices: Sequence[int]) -> list[str]:
-    columns = [column for price in prices for column in (f"price {price}: test", f"price {price}: more than random")]
-    return ["way to choose", *columns]
+def _gain(gain: Estimate) -> str:
+    return f"**{gain.text('+')}**" if gain.is_settled else gain.text("+")
 
 
-def _gain(each: Outcome) -> str:
-    return f"**{each.gain.text('+')}**" if each.gain.is_settled else each.gain.text("+")
-
-
-def draw(measured: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figure:
+def draw(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figure:
     """Draw the gain over random search with its interval, a panel per table, a line per way to choose."""
-    longest = max((len({each.label for each in found}) for _, found in measured), default=1)
-    figure = Figure(figsize=(4.6 * max(1, len(measured)) + 1.5, 1.4 + _ROW * longest), dpi=150, layout="constrained")
-    for number, (table, found) in enumerate(measured, start=1):
-        axes = figure.add_subplot(1, len(measured), number)
+    longest = max((len({each.label for each in found}) for _, found in known), default=1)
+    figure = Figure(figsize=(4.6 * max(1, len(known)) + 1.5, 1.4 + _ROW * longest), dpi=150, layout="constrained")
+    for number, (table, found) in enumerate(known, start=1):
+        axes = figure.add_subplot(1, len(known), number)
         labels = sorted({each.label for each in found}, key=lambda label: _last_gain(found, label))
         for colour, price in zip(_COLOURS, PRICES, strict=True):
             shown = sorted((each for each in found if each.price == price), key=lambda each: labels.index(each.label))
-            off = 0.14 if price == PRICES[-1] else -0.14
+            off = 0.22 * (PRICES.index(price) - 1)
             low = [each.gain.mean - each.gain.low for each in shown]
             high = [each.gain.high - each.gain.mean for each in shown]
             axes.errorbar(

@@ -9,11 +9,12 @@ from itertools import accumulate
 import numpy as np
 
 from benchmarks.choosing.tables import ConfigurationTable
+from tausearch.choosing import USUAL_CONFIRM
 from tausearch.confirming import race, verdict
 from tausearch.replaying import RecordedTrials, Replay, replay
 from tausearch.runs import Algorithm, RunSpec, Scheduler
 
-CANDIDATES, ROUNDS = 3, 2  # of a confirmation: the three best trials, twice each
+CANDIDATES, ROUNDS = USUAL_CONFIRM.best, USUAL_CONFIRM.runs  # of a confirmation: the three best trials, twice each
 
 
 @dataclass(frozen=True)

@@ -73,10 +73,9 @@ def read_table(path: Path) -> ConfigurationTable:
     return ConfigurationTable(spec, runs)
 
 
-def tables() -> Iterator[ConfigurationTable]:
-    """Yield all tables that there are, ordered by name."""
-    for path in sorted(FOLDER.glob("*.parquet")):
-        yield read_table(path)
+def table_files() -> list[Path]:
+    """Return the files of all tables that there are, ordered by name."""
+    return sorted(FOLDER.glob("*.parquet"))
 
 
 def _key(row: dict[str, Any]) -> tuple[Purpose, int, int]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from benchmarks.choosing.kept import measured
 from benchmarks.choosing.making import Wanted, _left, _run, _spec
-from benchmarks.choosing.measuring import Estimate, outcomes
-from benchmarks.choosing.page import PAGE, as_text, draw
+from benchmarks.choosing.measuring import Estimate, Outcome, outcomes
+from benchmarks.choosing.page import PAGE, as_summary, as_text, draw
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
-from benchmarks.choosing.tables import ConfigurationTable, read_table, write_table
+from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files, write_table
 from benchmarks.results.page import replaced
 from tausearch.runs import KnownPoint, RunSpec, TrialSummary
 from tests.support.trials import FIXED, make_trial, search_spec
@@ -192,14 +194,48 @@ def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHED", searched)
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHES", {"random": 4})
     monkeypatch.setattr("benchmarks.choosing.measuring.cores", lambda: 1)
-    found = outcomes(table(), resamples=6, prices=(8, 12))
+    found = outcomes(table(), resamples=6, prices=(8, 10, 12))
     by_name = {(each.label, each.price): each for each in found}
-    assert len(by_name) == 8 and all(each.searches == 24 for each in found)
+    assert len(by_name) == 12 and all(each.searches == 24 for each in found)
     assert by_name["random", 12].gain == Estimate(0, 0, 0)
     assert by_name["random", 12].accuracy.mean > by_name["random", 8].accuracy.mean
     assert by_name["random, confirmed", 12].accuracy.mean < by_name["random", 12].accuracy.mean
-    monkeypatch.setattr("benchmarks.choosing.page.PRICES", (8, 12))
+    monkeypatch.setattr("benchmarks.choosing.page.PRICES", (8, 10, 12))
     text = as_text(table(), found)
     assert text.count("\n| random") == 4 and "30 configurations, each on 3 splits" in text
     assert replaced(PAGE.read_text(), "choosing", text).count(text) == 1
     assert len(draw([(table(), found)]).axes) == 1
+    together = as_summary([found, found])
+    assert "mean over 2 benchmarks" in together and together.count("\n| random") == 4
+    assert f"| random | {'+0.00 (+0.00 to +0.00) | ' * 3}".rstrip() in together
+
+
+def test_a_mean_over_benchmarks_is_surer_than_each() -> None:
+    over = Estimate.over([Estimate(1, -2, 4), Estimate(3, -1, 7)])
+    assert over == Estimate(2, 2 - 2.5, 2 + 2.5)
+
+
+def test_a_table_is_measured_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, calls = tmp_path / "t.parquet", []
+
+    def counting(given: ConfigurationTable) -> list[Outcome]:
+        calls.append(len(given.test))
+        return [Outcome(Search("random"), True, 12, Estimate(1, 0, 2), Estimate(0.1, 0.05, 0.15), 500)]
+
+    monkeypatch.setattr("benchmarks.choosing.kept.outcomes", counting)
+    write_table(file, table(count=20))
+    first, again = measured(file), measured(file)
+    assert first[1] == again[1] == counting(first[0]) and calls == [20, 20]
+    write_table(file, table(count=21))
+    measured(file)
+    monkeypatch.setattr("benchmarks.choosing.kept.PRICES", (1,))
+    measured(file)
+    assert calls == [20, 20, 21, 21]
+
+
+def test_what_is_kept_was_measured_on_the_tables_as_they_lie_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.choosing.kept.outcomes", mock.Mock(side_effect=AssertionError))
+    known = [measured(file) for file in table_files()]
+    page = PAGE.read_text()
+    assert known and all(as_text(table, found) in page for table, found in known)
+    assert as_summary([found for _, found in known]) in page

@@ -10,7 +10,7 @@ from tausearch.runs import DataFacts
 from tausearch.screen import LongWork, say_unreadable
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
-from trainables.data import BenchmarkRef, BenchmarkSource, build_benchmark, get_source
+from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.few import steps_of
@@ -57,6 +57,11 @@ class OpenBenchmark:
     def own(self) -> bool:
         """Whether it is made of one's own images, of which nobody has said how they are learned best."""
         return self.ref.path is not None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is drawn or read from the package, with nothing to fetch."""
+        return self.ref.name in BENCHMARKS
 
     @property
     def steps_per_epoch(self) -> int:

@@ -22,6 +22,7 @@ from tausearch.choosing import (
     running_method,
     scheduler_named,
     space_of,
+    usual_confirm,
 )
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.runs import (
@@ -36,7 +37,7 @@ from tausearch.runs import (
 )
 from tausearch.screen import counted
 from tausearch.tracking import checked_uri
-from trainables.backbones import Backbone
+from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
 from trainables.errors import InputError
@@ -80,6 +81,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         lambda hyperparameters: entry.requires(entry.parse(hyperparameters), setting),
     )
     trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
+    usual = usual_confirm(opened.embedded and backbone.name == EMBEDDED, trials)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     usable = opened.require("search", request.seed, backbone.input)
     spec = RunSpec(
@@ -94,7 +96,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         start=space.start,
         warm_start=known,
         constraints=constraints,
-        confirm=confirm_of(request.confirm, request.confirm_runs, trials),
+        confirm=confirm_of(request.confirm, request.confirm_runs, trials, usual),
         fixed=space.fixed,
         left_out=usable.left_out,
     )

@@ -146,7 +146,7 @@ class SearchRequest(NewRunRequest):
         constraint: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
         confirm: How many of the best complete trials run again before one of them is chosen, by its fresh runs alone;
-            by default none.
+            0 for none. By default 3 on an embedded benchmark with its backbone and 12 trials or more, otherwise none.
         confirm_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
@@ -173,7 +173,7 @@ class SearchRequest(NewRunRequest):
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
     constraint: Sequence[str] | None = None
-    confirm: int | None = within(bounds.CONFIRMED, None)
+    confirm: int | None = within(bounds.CONFIRM, None)
     confirm_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None
     weights: str | Path | None = None

@@ -1,4 +1,13 @@
-from .allowed import algorithm_named, confirm_of, constraints_named, different_numbers, one_of, scheduler_named
+from .allowed import (
+    USUAL_CONFIRM,
+    algorithm_named,
+    confirm_of,
+    constraints_named,
+    different_numbers,
+    one_of,
+    scheduler_named,
+    usual_confirm,
+)
 from .best import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .dashboard import dashboard_of
 from .grid import grid_size
@@ -21,6 +30,7 @@ __all__ = [
     "Selection",
     "StudyMirror",
     "TrialSource",
+    "USUAL_CONFIRM",
     "algorithm_named",
     "best_of_all",
     "best_of_run",
@@ -39,6 +49,7 @@ __all__ = [
     "scheduler_named",
     "space_of",
     "start_of",
+    "usual_confirm",
     "warm_start_lines",
     "write_best",
 ]

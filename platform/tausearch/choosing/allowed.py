@@ -15,7 +15,7 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.methods import MethodEntry
 
-CONFIRM_RUNS = 2  # where nobody says how often
+USUAL_CONFIRM = Confirm(best=3, runs=2)  # what docs/choosing.md measures
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -46,22 +46,33 @@ def confirm_of(best: int | None, runs: int | None, trials: int, known: Confirm |
     """Return how a search of so many trials confirms.
 
     Args:
-        best: How many of the best trials are to run again (`--confirm`); None for as many as so far.
+        best: How many of the best trials are to run again (`--confirm`), 0 for none; None for as many as so far.
         runs: How often each (`--confirm-runs`); None for as often as so far, or twice.
         trials: Number of trials of the search.
-        known: How it has confirmed so far.
+        known: How it has confirmed so far, or does if nobody says.
 
     Raises:
         InputError: If that cannot be done.
     """
-    wanted = best or (None if known is None else known.best)
-    if wanted is None:
+    wanted = best if best is not None or known is None else known.best
+    if not wanted:
         if runs is not None:
             raise InputError(f"--confirm-runs {runs}: goes with --confirm, the number of trials to run again")
         return None
     if wanted > trials:
         raise InputError(f"--confirm {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
-    return Confirm(best=wanted, runs=runs or (CONFIRM_RUNS if known is None else known.runs))
+    return Confirm(best=wanted, runs=runs or (known or USUAL_CONFIRM).runs)
+
+
+def usual_confirm(embedded: bool, trials: int) -> Confirm | None:
+    """Return how a search confirms if nobody says: it does where a trial takes seconds, for half its price at most.
+
+    Args:
+        embedded: Whether its benchmark is embedded, and its backbone, too.
+        trials: Number of trials of the search.
+    """
+    affordable = 2 * USUAL_CONFIRM.best * USUAL_CONFIRM.runs <= trials
+    return USUAL_CONFIRM if embedded and affordable else None
 
 
 def algorithm_named(name: str) -> Algorithm:

@@ -73,7 +73,11 @@ ConstraintOption = Annotated[
 ]
 ConfirmOption = Annotated[
     int | None,
-    typer.Option("--confirm", help="Run this many of the best trials again, and choose by that [default: none]."),
+    typer.Option(
+        "--confirm",
+        help="Run this many of the best trials again, and choose by that; 0: none [default: 3 on embedded benchmarks"
+        " from 12 trials on, else none].",
+    ),
 ]
 ConfirmRunsOption = Annotated[
     int | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from PIL import Image
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.choosing.best import choose
-from tausearch.runs import TrialSummary
+from tausearch.runs import Confirm, TrialSummary
 from tests.support.command_line import run
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.backbones.loading import timm as timm_of_loading
@@ -137,3 +138,9 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
     assert code == 0 and json.loads(out)["fixed"] == plan.spec.fixed
     code, _, err = run(["spaces", "ita-lora", "--benchmark", text.partition("?")[0]], capsys, monkeypatch)
     assert code == 2 and "or ?tasks=2 in its name" in err
+
+
+def test_a_search_on_them_confirms_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:
+    request = SearchRequest(folder(), "finetune", backbone=EMBEDDED, trials=12, storage=tmp_path / "runs")
+    assert plan_search(request).spec.confirm is None
+    assert plan_search(replace(request, confirm=3)).spec.confirm == Confirm(best=3, runs=2)

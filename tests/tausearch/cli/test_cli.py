@@ -128,9 +128,16 @@ def test_a_method_with_a_space_and_no_code_is_refused(
             ["search", "digits", "ita-lora", "--warm-start", "low.yaml"],
             "--warm-start low.yaml: best file low.yaml: key",
         ),
-        (["search", "digits", "ita-lora", "--confirm", "0"], "--confirm must be a whole number from 1 to 1000, got 0"),
+        (
+            ["search", "digits", "ita-lora", "--confirm", "-1"],
+            "--confirm must be a whole number from 0 to 1000, got -1",
+        ),
+        (["search", "digits", "ita-lora", "--confirm", "0", "--confirm-runs", "2"], "--confirm-runs 2: goes with"),
         (["search", "digits", "ita-lora", "--confirm", "3", "--trials", "2"], "--confirm 3: the search has 2 trials"),
-        (["search", "digits", "ita-lora", "--confirm-runs", "2"], "--confirm-runs 2: goes with --confirm"),
+        (
+            ["search", "digits", "joint", "--trials", "4", "--confirm-runs", "2"],
+            "--confirm-runs 2: goes with --confirm",
+        ),
         (
             ["search", "digits", "ita-lora", "--confirm", "2", "--confirm-runs", "101"],
             "--confirm-runs must be a whole number from 1 to 100, got 101",

@@ -1,0 +1,44 @@
+"""What has been measured on a table, beside it: it is measured again when the table or what is measured has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from benchmarks.choosing.measuring import PRICES, RESAMPLES, SEARCHED, SEARCHES, Outcome, outcomes
+from benchmarks.choosing.strategies import CANDIDATES, ROUNDS
+from benchmarks.choosing.tables import ConfigurationTable, read_table
+
+
+class Kept(BaseModel):
+    """The file.
+
+    Attributes:
+        of: SHA-256 of the table and of what is measured on it.
+        outcomes: Every way to choose, at every price.
+    """
+
+    of: str
+    outcomes: list[Outcome]
+
+
+def measured(path: Path) -> tuple[ConfigurationTable, list[Outcome]]:
+    """Return a table and what every way to choose is worth on it, measured only if that is not known.
+
+    Args:
+        path: The table's file.
+    """
+    file, table, key = path.with_suffix(".json"), read_table(path), _key(path)
+    if file.exists() and (kept := Kept.model_validate_json(file.read_text())).of == key:
+        return table, kept.outcomes
+    print(f"measuring on {path.stem}: forty minutes of a core", flush=True)
+    kept = Kept(of=key, outcomes=outcomes(table))
+    file.write_text(kept.model_dump_json(indent=1) + "\n")
+    return table, kept.outcomes
+
+
+def _key(path: Path) -> str:
+    settings = repr((PRICES, RESAMPLES, SEARCHES, SEARCHED, CANDIDATES, ROUNDS))
+    return hashlib.sha256(path.read_bytes() + settings.encode()).hexdigest()
