@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.choosing.kept import measured
@@ -32,10 +33,15 @@ def write_page() -> None:
 
 def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
     """Return what all tables say together as Markdown: the mean gain over them, by way to choose and price."""
-    gains = [{(each.label, each.price): each.gain for each in found} for found in known]
-    over = {key: Estimate.over([each[key] for each in gains]) for key in gains[0]}
+    over = _over(known)
     about = f"More than random search, points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
     return f"{about}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
+
+
+def _over(known: Sequence[Sequence[Outcome]]) -> dict[tuple[str, int], Estimate]:
+    """Return the mean gain over tables, by way to choose and price."""
+    gains = [{(each.label, each.price): each.gain for each in found} for found in known]
+    return {key: Estimate.over([each[key] for each in gains]) for key in gains[0]}
 
 
 def as_text(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
@@ -73,36 +79,32 @@ def _gain(gain: Estimate) -> str:
 
 def draw(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figure:
     """Draw the gain over random search with its interval, a panel per table, a line per way to choose."""
-    longest = max((len({each.label for each in found}) for _, found in known), default=1)
-    figure = Figure(figsize=(4.6 * max(1, len(known)) + 1.5, 1.4 + _ROW * longest), dpi=150, layout="constrained")
-    for number, (table, found) in enumerate(known, start=1):
-        axes = figure.add_subplot(1, len(known), number)
-        labels = sorted({each.label for each in found}, key=lambda label: _last_gain(found, label))
-        for colour, price in zip(_COLOURS, PRICES, strict=True):
-            shown = sorted((each for each in found if each.price == price), key=lambda each: labels.index(each.label))
-            off = 0.22 * (PRICES.index(price) - 1)
-            low = [each.gain.mean - each.gain.low for each in shown]
-            high = [each.gain.high - each.gain.mean for each in shown]
-            axes.errorbar(
-                [each.gain.mean for each in shown],
-                [labels.index(each.label) + off for each in shown],
-                xerr=[low, high],
-                fmt="o",
-                markersize=4,
-                color=colour,
-                label=f"for the price of {price} trials",
-            )
-        axes.axvline(0, color="0.6", linewidth=0.8)
-        axes.set_yticks(range(len(labels)), labels, fontsize=8)
-        axes.set_xlabel("points of test accuracy more than random search", fontsize=9)
+    over = _over([found for _, found in known])
+    ways = sorted({way for way, _ in over}, key=lambda way: over[way, PRICES[-1]].mean)
+    figure = Figure(figsize=(3.4 * len(known) + 2.6, 1.6 + _ROW * len(ways)), dpi=150, layout="constrained")
+    panels = figure.subplots(1, len(known), sharey=True, squeeze=False)[0]
+    for axes, (table, found) in zip(panels, known, strict=True):
+        _draw_gains(axes, found, ways)
         axes.set_title(f"{table.spec.method} on {table.spec.benchmark}", fontsize=10)
-        axes.grid(axis="x", alpha=0.3)
-    if figure.axes:
-        lines = figure.axes[0].get_legend_handles_labels()
-        figure.legend(*lines, fontsize=8, loc="outside upper center", ncols=len(PRICES))
-    figure.supxlabel(f"95 % intervals; confirmed: the {CANDIDATES} best trials {ROUNDS} times each", fontsize=8)
+    panels[0].set_yticks(range(len(ways)), ways, fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, loc="outside upper center", ncols=len(PRICES))
+    about = f"95 % intervals; confirmed: the {CANDIDATES} best trials {ROUNDS} times each"
+    figure.supxlabel(f"points of test accuracy more than random search\n{about}", fontsize=9)
     return figure
 
 
-def _last_gain(found: Sequence[Outcome], label: str) -> float:
-    return next(each.gain.mean for each in reversed(found) if each.label == label)
+def _draw_gains(axes: Axes, found: Sequence[Outcome], ways: Sequence[str]) -> None:
+    for number, (colour, price) in enumerate(zip(_COLOURS, PRICES, strict=True)):
+        gains = {each.label: each.gain for each in found if each.price == price}
+        axes.errorbar(
+            [gains[way].mean for way in ways],
+            [place + 0.22 * (number - 1) for place in range(len(ways))],
+            xerr=[gains[way].high - gains[way].mean for way in ways],
+            fmt="o",
+            markersize=4,
+            color=colour,
+            label=f"for the price of {price} trials",
+        )
+    axes.axvline(0, color="0.6", linewidth=0.8)
+    axes.set_ylim(-0.8, len(ways) - 0.2)
+    axes.grid(axis="x", alpha=0.3)
