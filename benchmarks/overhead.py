@@ -27,7 +27,7 @@ CAMPAIGN = """
 campaign: overhead
 benchmarks: [digits]
 methods: [ita-lora, iel-ia3, finetune, joint]
-search: {trials: 12, store_size: 1}
+search: {trials: 12, confirm: 0, store_size: 1}
 train: {seeds: [0, 1, 2], store_size: 1}
 """
 
@@ -85,6 +85,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
             "digits",
             "ita-lora",
             trials=trials,
+            confirm=0,
             concurrent=slots,
             name="overhead",
             store_size=1,

@@ -17,7 +17,8 @@ search: {{algorithm: grid, trials: 3}}
 train: {{seeds: [0, 1]}}
 cells: [{{method: joint, search: null}}]
 """
-_SEARCH = ("search", "digits", "finetune", "--algorithm", "random", "--trials", "12", "--concurrent", "2")
+_LENGTH = ("--trials", "12", "--confirm", "0")
+_SEARCH = ("search", "digits", "finetune", "--algorithm", "random", *_LENGTH, "--concurrent", "2")
 _SEEDS = "0 1 2 3 4 5 6 7"
 Tables = dict[str, list[TrialSummary]]  # by the names of runs, without that of what is run
 
