@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import isclose
+from statistics import fmean
 from typing import Any
 
 from search_spaces.bounds import ROUNDS, SEED
@@ -129,7 +131,9 @@ class Confirmation:
             return f"spared after {self.race.spared[candidate]}"
         if self.verdict is None:
             return "in play"
-        return "chosen" if self.verdict.chosen == candidate else "behind"
+        if self.verdict.chosen == candidate:
+            return "chosen"
+        return "equal" if isclose(fmean(self.race.values[candidate]), self.verdict.mean, abs_tol=1e-9) else "behind"
 
     def _plain(self, candidate: int) -> dict[str, Any]:
         values = list(self.race.values.get(candidate, ()))

@@ -7,14 +7,17 @@ import math
 import statistics
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from search_spaces.bounds import SEED
 from tausearch.choosing import best_of_run, load_best
 from tausearch.cluster import at_once
+from tausearch.confirming import race, verdict
 from tausearch.runs import (
     Confirm,
+    Confirmation,
     ConfirmationSpec,
     Record,
     RunDirectory,
@@ -39,6 +42,13 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def records(directory: RunDirectory) -> tuple[list[TrialSummary], list[TrialSummary]]:
     return Record(directory.record).trials(), Record(directory.confirmation.record).trials()
+
+
+def test_who_is_as_good_as_the_chosen_one_is_not_behind() -> None:
+    known = {(0, 0): 87.79, (0, 1): 89.06, (6, 0): 89.06, (6, 1): 87.79, (3, 0): 87.77, (3, 1): 88.39, (4, 0): None}
+    standing = race([0, 3, 6, 4], 2, known)
+    found = Confirmation(mock.Mock(), standing, verdict(standing), ())
+    assert [found.state_of(each) for each in (0, 3, 6, 4)] == ["chosen", "behind", "equal", "out"]
 
 
 def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chosen(tmp_path: Path) -> None:
