@@ -236,7 +236,8 @@ def test_rehearsal_keeps_pixels_labels_and_logits(make: Make) -> None:
         assert torch.equal(kept.pixels, first)
         x = task.unaugmented.prepare(first, None)
         assert torch.equal(kept.logits, method.predict(x)) and kept.logits.shape == (2, task.classes.stop)
-        assert (row["train/loss"] == without.run_next_task()["train/loss"]) == (task.index == 1)
+        alike = row["train/loss"] == pytest.approx(without.run_next_task()["train/loss"], rel=1e-5)
+        assert alike == (task.index == 1)  # to rounding: a head of other rows is another product of matrices
     state = sequence.method.state()
     assert len(state.constant) == 9 and not any(name.startswith("kept") for name in state.tensors)
 
