@@ -40,23 +40,31 @@ def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
 
 def _over(known: Sequence[Sequence[Outcome]]) -> dict[tuple[str, int], Estimate]:
     """Return the mean gain over tables, by way to choose and price."""
-    gains = [{(each.label, each.price): each.gain for each in found} for found in known]
+    gains = [_gains(found) for found in known]
     return {key: Estimate.over([each[key] for each in gains]) for key in gains[0]}
+
+
+def _gains(found: Sequence[Outcome]) -> dict[tuple[str, int], Estimate]:
+    return {(each.label, each.price): each.gain for each in found}
+
+
+def _best_first(gains: Mapping[tuple[str, int], Estimate]) -> list[str]:
+    """Return the ways to choose, that with the largest gain at the highest price first."""
+    last = max(price for _, price in gains)
+    return sorted(dict.fromkeys(way for way, _ in gains), key=lambda way: -gains[way, last].mean)
 
 
 def as_text(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
     """Return what a table says as Markdown: what it is, and a row per way to choose, the best at the top."""
     cells = {(each.label, each.price): f"{each.accuracy.mean:.2f}, {_gain(each.gain)}" for each in found}
-    gains = {(each.label, each.price): each.gain for each in found}
-    return f"{_about(table, found)}\n\n{_table(cells, gains)}"
+    return f"{_about(table, found)}\n\n{_table(cells, _gains(found))}"
 
 
 def _table(cells: Mapping[tuple[str, int], str], gains: Mapping[tuple[str, int], Estimate]) -> str:
     """Return a table of ways to choose and prices, the best at the highest price at the top."""
     prices = sorted({price for _, price in cells})
-    ways = sorted(dict.fromkeys(way for way, _ in cells), key=lambda way: -gains[way, prices[-1]].mean)
     header = ("way to choose", *(f"price {price}" for price in prices))
-    return as_table(header, [(way, *(cells[way, price] for price in prices)) for way in ways])
+    return as_table(header, [(way, *(cells[way, price] for price in prices)) for way in _best_first(gains)])
 
 
 def _about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
@@ -79,12 +87,11 @@ def _gain(gain: Estimate) -> str:
 
 def draw(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figure:
     """Draw the gain over random search with its interval, a panel per table, a line per way to choose."""
-    over = _over([found for _, found in known])
-    ways = sorted({way for way, _ in over}, key=lambda way: over[way, PRICES[-1]].mean)
+    ways = _best_first(_over([found for _, found in known]))[::-1]  # the axis goes upwards
     figure = Figure(figsize=(3.4 * len(known) + 2.6, 1.6 + _ROW * len(ways)), dpi=150, layout="constrained")
     panels = figure.subplots(1, len(known), sharey=True, squeeze=False)[0]
     for axes, (table, found) in zip(panels, known, strict=True):
-        _draw_gains(axes, found, ways)
+        _draw_gains(axes, _gains(found), ways)
         axes.set_title(f"{table.spec.method} on {table.spec.benchmark}", fontsize=10)
     panels[0].set_yticks(range(len(ways)), ways, fontsize=8)
     figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, loc="outside upper center", ncols=len(PRICES))
@@ -93,13 +100,13 @@ def draw(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figur
     return figure
 
 
-def _draw_gains(axes: Axes, found: Sequence[Outcome], ways: Sequence[str]) -> None:
+def _draw_gains(axes: Axes, gains: Mapping[tuple[str, int], Estimate], ways: Sequence[str]) -> None:
     for number, (colour, price) in enumerate(zip(_COLOURS, PRICES, strict=True)):
-        gains = {each.label: each.gain for each in found if each.price == price}
+        shown = [gains[way, price] for way in ways]
         axes.errorbar(
-            [gains[way].mean for way in ways],
+            [each.mean for each in shown],
             [place + 0.22 * (number - 1) for place in range(len(ways))],
-            xerr=[gains[way].high - gains[way].mean for way in ways],
+            xerr=[each.high - each.mean for each in shown],
             fmt="o",
             markersize=4,
             color=colour,

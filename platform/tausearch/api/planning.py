@@ -177,12 +177,11 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
 
 
-def require_continuable(spec: RunSpec, name: str) -> None:
-    """Make sure that a specification that was read is one that can be driven: an edited or foreign one is not.
+def require_continuable(spec: RunSpec) -> None:
+    """Make sure that a specification that was read is one that can be driven: an edited one is not.
 
     Args:
         spec: What was read.
-        name: Name of the run directory.
 
     Raises:
         InputError: If it names a method or hyperparameter that there is not.
@@ -191,7 +190,7 @@ def require_continuable(spec: RunSpec, name: str) -> None:
     try:
         entry.parse({**spec.fixed, **spec.start})
     except InputError as error:
-        raise InputError(f"run {name!r}: run.yaml: {error}") from error
+        raise InputError(f"run {spec.name!r}: run.yaml: {error}") from error
 
 
 def _given(

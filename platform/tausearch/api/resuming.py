@@ -82,7 +82,7 @@ def extend(request: ResumeRequest) -> SearchResult:
 def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
     """Read what was asked for, and make sure that the record is of it before anything starts."""
     spec = read_spec(directory)
-    require_continuable(spec, directory.name)
+    require_continuable(spec)
     say_unreadable(*(_set_aside(directory) if without_damaged else ()))
     read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
     return spec

@@ -54,6 +54,10 @@ class Race:
         """Whether nothing is left to run."""
         return not self.wanted
 
+    def mean(self, candidate: int) -> float:
+        """Return what a candidate has reached on average, rounded so that a tie is one."""
+        return round(statistics.fmean(self.values[candidate]), 9)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -121,7 +125,7 @@ def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
     """
     if not race.over or not race.in_play:
         return None
-    means = {each: round(statistics.fmean(race.values[each]), 9) for each in race.in_play}  # so that a tie is one
+    means = {each: race.mean(each) for each in race.in_play}
     chosen = max(race.in_play, key=lambda each: (means[each], -race.candidates.index(each)))
     own = race.values[chosen]
     error = math.sqrt(_at_least(statistics.variance(own), resolution) / len(own)) if len(own) > 1 else None

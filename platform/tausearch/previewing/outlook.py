@@ -9,10 +9,10 @@ from typing import Any
 from rich.filesize import decimal
 
 from search_spaces import Scalar
-from tausearch.choosing import STARTUP_TRIALS, grid_size, points_ahead
+from tausearch.choosing import STARTUP_TRIALS, USUAL_CONFIRM, grid_size, points_ahead
 from tausearch.cluster import slots_of
 from tausearch.previewing.measured import Taken, taken_by_others
-from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, read_trials
+from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, confirmations_of, read_trials
 from tausearch.screen import brief, clock, counted, spread
 from trainables.data.few import steps_of
 
@@ -52,8 +52,7 @@ class Preview:
     @property
     def confirmations(self) -> int:
         """Number of runs, at most, in which the best trials are confirmed afterwards."""
-        asked = self.spec.confirm
-        return 0 if asked is None else min(asked.best, self.spec.trials) * asked.runs
+        return confirmations_of(self.spec)
 
     @property
     def seconds(self) -> float | None:
@@ -139,7 +138,8 @@ class Preview:
             what = f"the best {asked.best} again, {asked.runs} times each"
             yield f"confirmation: {what}: up to {counted(self.confirmations, 'run')}, {tasks} tasks more"
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1:
-            yield "choice: by one split this small, so partly luck; --confirm 3 runs the best again on others"
+            again = f"--confirm {USUAL_CONFIRM.best} runs the best again on others"
+            yield f"choice: by one split this small, so partly luck; {again}"
 
     def _origin(self) -> str:
         spec, known = self.spec, len(self.points)

@@ -81,8 +81,6 @@ from .trials import (
 )
 
 __all__ = [
-    "MetricSummary",
-    "correlation_interval",
     "ALGORITHMS",
     "Algorithm",
     "CampaignDirectory",
@@ -100,6 +98,7 @@ __all__ = [
     "ExperimentProtocol",
     "Importance",
     "KnownPoint",
+    "MetricSummary",
     "Plan",
     "Record",
     "Resources",
@@ -114,8 +113,8 @@ __all__ = [
     "Score",
     "Status",
     "Storage",
-    "Summary",
     "StorageError",
+    "Summary",
     "TrialSummary",
     "TrialTable",
     "all_statuses",
@@ -125,6 +124,7 @@ __all__ = [
     "chosen_trial",
     "confirmation_of",
     "confirmations_of",
+    "correlation_interval",
     "created",
     "differences",
     "driver_lock",

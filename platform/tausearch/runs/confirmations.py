@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isclose
-from statistics import fmean
 from typing import Any
 
 from search_spaces.bounds import ROUNDS, SEED
@@ -133,7 +131,7 @@ class Confirmation:
             return "in play"
         if self.verdict.chosen == candidate:
             return "chosen"
-        return "equal" if isclose(fmean(self.race.values[candidate]), self.verdict.mean, abs_tol=1e-9) else "behind"
+        return "equal" if self.race.mean(candidate) == self.race.mean(self.verdict.chosen) else "behind"
 
     def _plain(self, candidate: int) -> dict[str, Any]:
         values = list(self.race.values.get(candidate, ()))
