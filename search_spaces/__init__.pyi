@@ -1,5 +1,5 @@
 from . import bounds
-from .reading import METHODS_WITH_SPACE, load_space, paper_benchmarks, paper_points
+from .reading import METHODS_WITH_SPACE, far_off, load_space, paper_benchmarks, paper_points
 from .schema import Choices, Dimension, Range, ResolvedSpace, SpaceFile
 from .values import Scalar, SpaceError, parse_assignments
 
@@ -13,6 +13,7 @@ __all__ = [
     "SpaceError",
     "SpaceFile",
     "bounds",
+    "far_off",
     "load_space",
     "paper_benchmarks",
     "paper_points",

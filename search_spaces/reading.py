@@ -37,6 +37,19 @@ def paper_points(method: str) -> dict[str, dict[str, Scalar]]:
     return {benchmark: {**file.fixed_values(benchmark), **point} for benchmark, point in file.paper.items()}
 
 
+def far_off(method: str, values: Mapping[str, Scalar]) -> dict[str, Range]:
+    """Return which numbers lie outside the range that a method's own file has for them, with that range.
+
+    0, which turns a term off, is not far off.
+    """
+    ranges = {name: each for name, each in _own_file(method).space.items() if isinstance(each, Range)}
+    return {
+        name: ranges[name]
+        for name, value in values.items()
+        if name in ranges and is_number(value) and value and not ranges[name].low <= value <= ranges[name].high
+    }
+
+
 def load_space(
     method: str,
     benchmark: str,

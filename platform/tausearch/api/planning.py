@@ -19,7 +19,6 @@ from tausearch.choosing import (
     known_points,
     one_of,
     require_runs,
-    running_method,
     scheduler_named,
     space_of,
     usual_confirm,
@@ -41,7 +40,7 @@ from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
 from trainables.errors import InputError
-from trainables.methods import MethodEntry, Setting
+from trainables.methods import MethodEntry, Setting, get_method
 
 DEFAULT_TRIALS = 12
 
@@ -60,7 +59,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         InputError: If something in the request is wrong.
         SpaceError: If the search space is.
     """
-    entry = running_method(request.method)  # first: who names a method that does not run need not fetch a dataset
+    entry = get_method(request.method)  # first: who misspells a method need not fetch a dataset
     if request.gpus_per_trial == "auto" and request.address is None:
         require_gpu("--gpus-per-trial auto")
     opened = opening(_text_of(request), request.data_root)
@@ -110,13 +109,13 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
         request: Of which method, benchmark with its options, backbone, space and fixed values count.
 
     Raises:
-        InputError: If one of them is wrong, or the method does not run yet and the space depends on the images.
+        InputError: If one of them is wrong.
         SpaceError: If the space is wrong.
     """
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
     if ref.path is None:
         return space_of(request.method, ref.name, file, request.set or {})
-    entry, opened = running_method(request.method), open_benchmark(str(ref), None)
+    entry, opened = get_method(request.method), open_benchmark(str(ref), None)
     return _space(request, entry, opened, entry.setting(opened.source.spec, _backbone(request, opened)))
 
 
@@ -149,7 +148,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
     best, seeds = request.best, different_numbers("--seeds", request.seeds)
     orders = None if request.class_orders is None else different_numbers("--class-orders", request.class_orders)
-    entry = running_method(best.method)
+    entry = get_method(best.method)
     opened = opening(request.benchmark or best.benchmark, request.data_root)
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
@@ -186,7 +185,7 @@ def require_continuable(spec: RunSpec) -> None:
     Raises:
         InputError: If it names a method or hyperparameter that there is not.
     """
-    entry = running_method(spec.method)
+    entry = get_method(spec.method)
     try:
         entry.parse({**spec.fixed, **spec.start})
     except InputError as error:

@@ -13,7 +13,7 @@ from .dashboard import dashboard_of
 from .grid import grid_size
 from .keeping import BestListener, write_best
 from .sources import ConfirmationSource, FixedSource, OptunaSource, TrialSource, points_ahead
-from .spaces import defaults, require_runs, running_method, space_of
+from .spaces import defaults, require_runs, space_of
 from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
 from .study_mirror import StudyMirror
 from .warm_start import known_points, warm_start_lines
@@ -45,7 +45,6 @@ __all__ = [
     "one_of",
     "points_ahead",
     "require_runs",
-    "running_method",
     "scheduler_named",
     "space_of",
     "start_of",

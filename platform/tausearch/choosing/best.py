@@ -16,7 +16,6 @@ from search_spaces.schema import Strict, first_fault
 from search_spaces.text_files import TextFileError, shown
 from search_spaces.values import ScalarField
 from search_spaces.yaml_text import read_yaml, yaml_of
-from tausearch.choosing.spaces import running_method
 from tausearch.runs import (
     Confirmation,
     Constraint,
@@ -215,9 +214,9 @@ def best_of_all(
         The best file of that search.
 
     Raises:
-        InputError: If the method does not run, or no search of them has a finished trial.
+        InputError: If there is no such method, or no search of them has a finished trial.
     """
-    running_method(method)
+    get_method(method)
     statuses, faults = all_statuses(storage)
     for fault in faults:
         left_out(fault)
@@ -276,7 +275,7 @@ def _completed(best: BestFile) -> BestFile:
         InputError: If it names something unknown, or leaves a hyperparameter to whatever the default is today.
     """
     reference(best.benchmark)
-    entry = running_method(best.method)
+    entry = get_method(best.method)
     hyperparameters = {**entry.usual, **best.hyperparameters}
     entry.parse(hyperparameters)
     missing = [each.name for each in fields(entry.config) if each.name not in hyperparameters]

@@ -1,4 +1,4 @@
-"""The space of a method on a benchmark, checked against what the method can take; and which methods run."""
+"""The space of a method on a benchmark, checked against what the method can take."""
 
 from __future__ import annotations
 
@@ -7,27 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from search_spaces import METHODS_WITH_SPACE, Range, ResolvedSpace, Scalar, load_space
+from search_spaces import Range, ResolvedSpace, Scalar, load_space
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
-from trainables.methods import METHODS, MethodEntry, Setting, get_method
-
-
-def running_method(name: str) -> MethodEntry:
-    """Look a method up by name.
-
-    Returns:
-        The method's entry in the registry.
-
-    Raises:
-        InputError: If there is no method of that name, or it has a search space but does not run yet.
-    """
-    if name in METHODS_WITH_SPACE and name not in METHODS:
-        raise InputError(
-            f"method {name!r} does not run yet: there are its search space (tausearch spaces {name}) and the paper's"
-            f" results; methods that run: {', '.join(METHODS)}"
-        )
-    return get_method(name)
+from trainables.methods import MethodEntry, Setting, get_method
 
 
 def space_of(
@@ -37,7 +20,7 @@ def space_of(
     overrides: Mapping[str, Scalar],
     suited: Mapping[str, Scalar] | None = None,
 ) -> ResolvedSpace:
-    """Return exactly what a search uses; a method that does not run yet has a space all the same.
+    """Return exactly what a search uses.
 
     Args:
         method: Name of the method.
@@ -50,21 +33,21 @@ def space_of(
         The space, every value of which the method understands.
 
     Raises:
-        InputError: If the method cannot take a value; names file or option, key, value and what is allowed.
+        InputError: If there is no such method, or it cannot take a value; names file or option, key, value and what
+            is allowed.
     """
-    entry = METHODS.get(method)
-    known = None if entry is None else [each.name for each in fields(entry.config)]
+    entry = get_method(method)
+    known = [each.name for each in fields(entry.config)]
     space = load_space(
         method, benchmark, file=file, overrides=overrides, known=known, benchmarks=BENCHMARKS, suited=suited
     )
-    if entry is not None:
-        own = load_space(method, benchmark, known=known)
-        for name, value in overrides.items():
-            _attempt(f"--set {name}={value}", entry, {**own.fixed, **own.start, name: value})
-        try:
-            require_space_fits(entry, space)
-        except InputError as error:
-            raise InputError(f"{file or f'{method}.yaml'}: {error}") from error
+    own = load_space(method, benchmark, known=known)
+    for name, value in overrides.items():
+        _attempt(f"--set {name}={value}", entry, {**own.fixed, **own.start, name: value})
+    try:
+        require_space_fits(entry, space)
+    except InputError as error:
+        raise InputError(f"{file or f'{method}.yaml'}: {error}") from error
     return space
 
 
@@ -106,8 +89,6 @@ def _attempt(where: str, entry: MethodEntry, hyperparameters: Mapping[str, Scala
 
 
 def defaults(space: ResolvedSpace) -> dict[str, Any]:
-    """Return the hyperparameters of a method that runs which the space leaves alone, with their defaults."""
-    if space.method not in METHODS:
-        return {}
+    """Return the method's hyperparameters which the space leaves alone, with their defaults."""
     named = {*space.space, *space.fixed}
-    return {each.name: each.default for each in fields(METHODS[space.method].config) if each.name not in named}
+    return {each.name: each.default for each in fields(get_method(space.method).config) if each.name not in named}

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.filesize import decimal
 
-from search_spaces import Scalar
+from search_spaces import Scalar, far_off
 from tausearch.choosing import STARTUP_TRIALS, USUAL_CONFIRM, grid_size, points_ahead
 from tausearch.cluster import slots_of
 from tausearch.previewing.measured import Taken, taken_by_others
@@ -87,6 +87,8 @@ class Preview:
         if self.spec.fixed:
             label = "fixed" if self.spec.purpose == "search" else "hyperparameters"
             yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
+            for name, usual in far_off(self.spec.method, self.spec.fixed).items():
+                yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if self.spec.purpose == "search":
             yield from self._choice()
         yield f"estimate: {self._estimate()}"

@@ -10,25 +10,24 @@ from rich.table import Table
 from search_spaces import Choices, Dimension, Range, ResolvedSpace
 from tausearch.choosing import defaults
 from tausearch.screen import console, number, tool
-from trainables.methods import METHODS
+from trainables.methods import get_method
 
 
 def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
-    """Return the plain form of a space, whether its method runs, and what else can be set."""
-    return {**space.as_dict(), "defaults": defaults(space), "runs": space.method in METHODS}
+    """Return the plain form of a space, and what else can be set."""
+    return {**space.as_dict(), "defaults": defaults(space)}
 
 
 def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
-    """Print one line per method: whether it runs, and what is searched."""
+    """Print one line per method: what is searched."""
     out = console()
     table = Table(title=f"search spaces on {spaces[0].benchmark}", title_justify="left")
-    for column in ("method", "runs", "searched", "the paper chose"):
-        table.add_column(column, no_wrap=column in ("method", "runs"))
+    for column in ("method", "searched", "the paper chose"):
+        table.add_column(column, no_wrap=column == "method")
     for space in spaces:
-        runs = space.method in METHODS
         searched = ", ".join(f"{name} {_extent(dimension)}" for name, dimension in space.space.items())
         paper = ", ".join(f"{name} {number(value)}" for name, value in space.paper.items())
-        table.add_row(space.method, "yes" if runs else "not yet", searched, paper, style="" if runs else "dim")
+        table.add_row(space.method, searched, paper)
     out.print(table)
     out.print(f"All of one: {tool()} spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
 
@@ -47,11 +46,9 @@ def show_space(space: ResolvedSpace) -> None:
     for name, value in space.fixed.items():
         table.add_row(name, "fixed", "", number(value), number(space.paper.get(name)))
     for name, value in defaults(space).items():
-        table.add_row(name, "default", _choices(METHODS[space.method].config, name), number(value), "", style="dim")
+        table.add_row(name, "default", _choices(get_method(space.method).config, name), number(value), "", style="dim")
     out.print(table)
     out.print("values of another benchmark, or of your own images: --benchmark NAME", style="dim", soft_wrap=True)
-    if space.method not in METHODS:
-        out.print(f"{space.method} does not run yet: search and train refuse it", style="yellow", soft_wrap=True)
 
 
 def _choices(config: type, name: str) -> str:

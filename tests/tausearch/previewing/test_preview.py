@@ -57,6 +57,12 @@ def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: RunSpec, t
     assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
 
+def test_what_lies_far_from_where_a_search_looks_is_said(spec: RunSpec, tmp_path: Path) -> None:
+    said = str(previewed(spec, tmp_path, fixed={"lr": 3.0, "alpha": 0.0, "alpha_cls": 2, "lr_pre": 9.0}))
+    assert "\nunusual: lr=3; a search looks at a number from 3e-05 to 0.02\n" in said
+    assert said.count("unusual") == 1  # 0 turns a term off, the end of a range is in it, and lr_pre is not searched
+
+
 @pytest.mark.parametrize("slots", [1, 3])
 def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slots: int) -> None:
     """Played with so many at a time, the trials that are not drawn at random are those that the preview counts."""
