@@ -101,12 +101,18 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
             with _not_waiting_for_the_hub():
                 model = timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:  # the hub's client raises many kinds; each means "no weights"
-            first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise NotFetchedError(
-                f"backbone {name!r}: its weights cannot be fetched ({first_line}); give a local file with --weights, or"
-                f" take the embedded --backbone {EMBEDDED}, which reads small grey images"
+                f"backbone {name!r}: its weights cannot be fetched ({_why(error)}); give a local file with --weights,"
+                f" or take the embedded --backbone {EMBEDDED}, which reads small grey images"
             ) from error
     return model
+
+
+def _why(error: Exception) -> str:
+    """Say in one line why nothing was fetched."""
+    if isinstance(error, huggingface_hub.errors.LocalEntryNotFoundError):
+        return "the hub does not answer, and no earlier download lies here"
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @contextmanager

@@ -254,3 +254,14 @@ def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
             with pytest.raises(NotFetchedError, match="no weights"):
                 Backbone("vit_tiny_patch16_224").load()
     assert asked == [offline] and not huggingface_hub.constants.HF_HUB_OFFLINE
+
+
+def test_where_no_hub_answers_and_nothing_was_fetched_before_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_answers", lambda address: False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(
+        NotFetchedError, match=r"\(the hub does not answer, and no earlier download lies here\); give a"
+    ):
+        Backbone("vit_tiny_patch16_224.augreg_in21k").load()
