@@ -43,11 +43,7 @@ def far_off(method: str, values: Mapping[str, Scalar]) -> dict[str, Range]:
     0, which turns a term off, is not far off.
     """
     ranges = {name: each for name, each in _own_file(method).space.items() if isinstance(each, Range)}
-    return {
-        name: ranges[name]
-        for name, value in values.items()
-        if name in ranges and is_number(value) and value and not ranges[name].low <= value <= ranges[name].high
-    }
+    return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
 
 
 def load_space(
