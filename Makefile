@@ -6,10 +6,9 @@ STORAGE ?= ./tausearch-runs
 RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
 
-# Tests that start no Ray share the cores; each takes one. Those that do wait half of the time, so two files run at a time.
-WITH_RAY = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+# Those that start no Ray share the cores; each takes one. Those that do wait half of the time, so two run at a time.
 FAST_TESTS = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m "not slow and not system"
-SYSTEM_TESTS = $(WITH_RAY) -m "system and not slow"
+SYSTEM_TESTS = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "system and not slow"
 
 .PHONY: setup demo results test test-slow coverage mutants lint check bench clean
 
@@ -37,7 +36,7 @@ test: setup
 	$(SYSTEM_TESTS)
 
 test-slow: setup
-	$(WITH_RAY) -m slow --durations 12
+	$(BIN)/python -m pytest -m slow --durations 12
 
 # Lines that the tests of `make test` reach, in the command lines and Ray workers that they start, too.
 coverage: setup
