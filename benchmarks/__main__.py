@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, scale, sharing, stages, vit_b16
+from benchmarks import arithmetic, fisher, growth, overhead, processors, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
 from benchmarks.choosing import measuring
@@ -31,6 +31,7 @@ BENCHMARKS = {
     "stages": stages.run,
     "arithmetic": arithmetic.run,
     "growth": growth.run,
+    "processors": processors.run,
     "choosing": measuring.run,
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
@@ -10,7 +12,8 @@ from torch import Tensor
 
 from tests.support.tiny_vit import make_tiny_vit
 
-torch.set_num_threads(1)  # threads of tiny products cost more than they bring, and far more on a busy machine
+# Threads of tiny products cost more than they bring, and far more on a busy machine.
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
 
 # The same examples in every run and on every machine, however slow: a red test is red for whoever runs it next.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)

@@ -263,22 +263,6 @@ def test_fingerprint_depends_on_what_training_sees() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "purpose", "fingerprint"),
-    [
-        ("digits", "search", "3bd7d9c9515bda3cbbf03e042dd4eaf9f26a6326542ad416eb279a5bc886af2a"),
-        ("digits", "final", "c9c47535a3f5a2b5eb59a8a1262d3e64f1e0736bcb0deb6b57c499041a70f494"),
-        ("glyphs", "search", "6aa11d58425e554106b0bc70029bc4c5c2983ceabc9b630aaf0448be0bd447a0"),
-        ("glyphs", "final", "93e3a7b212f41efe774f44979dcf1c8b9f5f266383b89579a93dee1922d55555"),
-        ("letters", "search", "5d1efaa1b1512464ac5f85cb1bf2f9faec8474a1978dd7e3648d699b055e7562"),
-        ("letters", "final", "76927b8f9a45d8eab3acd6e923c2cec1c8d63559fe85a6d6f1ccc4c4fcebbb34"),
-    ],
-)
-def test_fingerprints_are_pinned(name: str, purpose: Any, fingerprint: str) -> None:
-    """Keys of pre-consolidation stores hold them: another value would have every store computed anew."""
-    assert build_benchmark(get_source(name), purpose).fingerprint == fingerprint
-
-
 class TestPaperTransforms:
     """What backbones of 224 pixels read."""
 

@@ -17,13 +17,6 @@ def images(part: str) -> torch.Tensor:
     return letters.load(part)[0]  # type: ignore[arg-type]
 
 
-def test_it_is_the_same_every_time_and_touches_no_global_generator() -> None:
-    state = torch.get_rng_state()
-    for part in ("train", "test"):
-        assert torch.equal(images(part), images(part))
-    assert torch.equal(state, torch.get_rng_state())
-
-
 def test_the_backbone_has_seen_none_of_its_letters() -> None:
     assert len(set(letters.CLASS_NAMES)) == 20
     assert not set(letters.CLASS_NAMES) & set(characters.PRETRAINING)
@@ -39,14 +32,6 @@ def test_its_splits_are_large_enough_to_choose_by() -> None:
 def test_no_image_of_the_test_part_is_in_the_training_part() -> None:
     known = {image.numpy().tobytes() for image in images("train")}
     assert len(known) == 4000 and not known & {image.numpy().tobytes() for image in images("test")}
-
-
-def test_only_the_test_part_shows_the_held_out_faces(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    render = drawing.render
-    monkeypatch.setattr(letters, "render", lambda text, faces: asked.append(faces) or render(text, faces))
-    images("train"), images("test")
-    assert asked == [drawing.TRAIN_FACES, drawing.HELD_OUT_FACES]
 
 
 def test_turn_is_the_largest_angle() -> None:

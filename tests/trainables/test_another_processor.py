@@ -1,0 +1,28 @@
+"""A trial goes on where another kind of processor left it, and uses what that one put into the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from benchmarks.processors import SETTINGS, printed_under
+from tests.support.methods.first_task import sequence_in
+from trainables.metrics import STORE_FOUND
+from trainables.process import threads
+from trainables.state import read_state
+
+
+def test_a_trial_moves_and_finds_the_cache(tmp_path: Path) -> None:
+    printed_under(SETTINGS[0], "tests.support.methods.first_task", str(tmp_path))
+    with threads(1):
+        moved, anew, apart = sequence_in(tmp_path), sequence_in(tmp_path), sequence_in(tmp_path / "own")
+        moved.load_state(read_state(tmp_path / "state", None))
+        assert anew.run_next_task()[STORE_FOUND] == 1 and apart.run_next_task()[STORE_FOUND] == 0
+        for sequence in (moved, apart):
+            while not sequence.finished:
+                sequence.run_next_task()
+    assert moved.tasks_done == 3
+    for name, tensor in moved.state().tensors.items():  # 1e-6 of the largest number was measured
+        other = apart.state().tensors[name].double()
+        assert (tensor.double() - other).abs().max() <= 1e-3 * other.abs().max(), name

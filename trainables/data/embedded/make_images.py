@@ -1,0 +1,69 @@
+"""Draw the images of `glyphs` and `letters` once more, for the record of how they came about.
+
+Run `python -m trainables.data.embedded.make_images FOLDER` and compare. The files that ship were written by it, with
+torch 2.15 and Pillow's FreeType. Other versions of FreeType may draw other outlines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trainables.data.embedded import glyphs, letters
+from trainables.data.embedded.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
+from trainables.data.embedded.sheets import write_sheet
+from trainables.data.parts import Part
+from trainables.randomness import make_generator
+
+PARTS: tuple[Part, ...] = ("train", "test")
+FACES = {"train": TRAIN_FACES, "test": HELD_OUT_FACES}
+_SEED = 0  # fixed: the images are part of the benchmark
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How the images of a benchmark are drawn.
+
+    Attributes:
+        characters: The characters, each a class.
+        per_class: Images of a class in each part.
+        turn: The largest angle by which an image is rotated, either way, in radians.
+    """
+
+    characters: str
+    per_class: dict[Part, int]
+    turn: float
+
+
+DRAWINGS = {
+    "glyphs": Drawing("".join(glyphs.CLASS_NAMES), {"train": 40, "test": 20}, math.pi / 15),
+    # A tenth of the training images validates in a search: 400.
+    "letters": Drawing("".join(letters.CLASS_NAMES), {"train": 200, "test": 100}, math.pi / 3),
+}
+
+
+def draw_part(benchmark: str, part: Part) -> Tensor:
+    """Draw one part of a benchmark: uint8 images `(n, 1, 32, 32)`, class after class."""
+    drawing = DRAWINGS[benchmark]
+    labels = torch.arange(len(drawing.characters)).repeat_interleave(drawing.per_class[part])
+    rendered = render(drawing.characters, FACES[part])
+    return draw(rendered, labels, make_generator(_SEED, benchmark, part), drawing.turn)
+
+
+def main() -> None:
+    """Read the command line and draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="an existing folder for the four PNG files")
+    folder = parser.parse_args().folder
+    for benchmark, drawing in DRAWINGS.items():
+        for part in PARTS:
+            write_sheet(benchmark, part, draw_part(benchmark, part), len(drawing.characters), folder)
+
+
+if __name__ == "__main__":
+    main()
