@@ -7,8 +7,10 @@ RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
 
 # Those that start no Ray share the cores; each takes one. Those that do wait half of the time, so two run at a time.
-FAST_TESTS = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 -m "not slow and not system"
-SYSTEM_TESTS = $(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "system and not slow"
+PYTEST = $(BIN)/python -m pytest --durations 15
+FAST_TESTS = $(PYTEST) --numprocesses auto --maxprocesses 4 -m "not slow and not system"
+SYSTEM_TESTS = $(PYTEST) --numprocesses 2 --dist loadfile -m "system and not slow"
+SLOW_TESTS = $(PYTEST) --numprocesses 2 --dist loadfile -m slow
 
 .PHONY: setup demo results test test-slow coverage mutants lint check bench clean
 
@@ -36,7 +38,7 @@ test: setup
 	$(SYSTEM_TESTS)
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow --durations 12
+	$(SLOW_TESTS)
 
 # Lines that the tests of `make test` reach, in the command lines and Ray workers that they start, too.
 coverage: setup

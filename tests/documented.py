@@ -16,10 +16,10 @@ from tausearch.api import SearchRequest, plan_search
 from tausearch.choosing import BestFile, start_of
 from tausearch.runs import Plan, Record
 from tausearch.runs.creating import create
-from tests.support.final_runs import make_final_run
 from tests.support.imports import ROOT
 from tests.support.layouts import parquet
-from tests.support.trials import make_trial
+from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from tausearch.cli.main import _join_seeds, _repeat_sources, app
 from tests.documented import PLACEHOLDERS, Command, commands, prepare
-from tests.support.command_line import run
+from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES
 
 STARTS = ("search", "train")  # run with --dry-run, which checks everything that they would
@@ -36,7 +35,7 @@ def parsed(words: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     Raises:
         Exception: Typer's, if it does not take them.
     """
-    command: Any = typer.main.get_command(app)
+    command: Any = get_command(app)
     rest = _repeat_sources(_join_seeds(_join_seeds(list(words)), "--class-orders"))
     context, names = command.make_context("tausearch", rest), []
     while hasattr(command, "commands") and (left := [*context._protected_args, *context.args]):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.imports import ROOT, SOURCES, circle, imports
+from tests.support.imports import ROOT, SOURCES, circle, import_nodes, imports
 
 FLOORS = [
     {"cli"},
@@ -36,6 +36,7 @@ TOP = {
 def faults(root: Path) -> list[str]:
     """What is wrong with the imports of the rooms in a folder, one line each."""
     found = []
+    doors = {room: public(root, room) for room in FLOOR}
     for path in sorted(root.glob("*/*.py")):
         room, arrows = path.parent.name, _arrows(path)
         for other, module, name in arrows:
@@ -44,9 +45,9 @@ def faults(root: Path) -> list[str]:
                 found.append(f"{where}: not downwards")
             if other != room and module != f"tausearch.{other}":
                 found.append(f"{where}: past the door of {other}")
-            if other != room and name is not None and name not in public(root, other):
+            if other != room and name is not None and name not in doors[other]:
                 found.append(f"{where}: not public")
-            if other == room and module == f"tausearch.{other}" and name in public(root, other):
+            if other == room and module == f"tausearch.{other}" and name in doors[other]:
                 found.append(f"{where}: through its own door")
     for room in sorted(FLOOR):
         if way := circle(_inside(root / room)):
@@ -84,7 +85,7 @@ def public(root: Path, room: str) -> dict[str, str]:
     stub = root / room / "__init__.pyi"
     if not stub.exists():  # cli, which nobody imports from inside
         return {}
-    nodes = [node for node in ast.parse(stub.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+    nodes = [node for node in import_nodes(stub.read_text(encoding="utf-8")) if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module or "" for node in nodes for alias in node.names}
 
 

@@ -20,8 +20,8 @@ from benchmarks.soak.plan import Kind, plan_round
 from benchmarks.soak.results import RoundResult, by_kind, by_phase, by_target, keep, read_rounds, summary
 from benchmarks.soak.rounds import Round
 from benchmarks.soak.work import Tables, Work
-from tests.support.searches import run
-from tests.support.services import TrackingServer
+from tests.support.drivers.searches import run
+from tests.support.drivers.services import TrackingServer
 
 _ROOT = Path(__file__).parents[2]
 _ROUNDS = Path(__file__).with_name("rounds.jsonl")

@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 
 from benchmarks.soak.work import Work
 from tausearch.runs import TrialSummary, read_spec
-from tests.support.searches import study_trials
+from tests.support.drivers.searches import study_trials
 
 _PATIENCE = 120.0  # seconds in which the processes of a driver that was killed notice it
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Kind = Literal["search", "final run", "campaign"]
+Kind = Literal["search", "final run", "campaign", "early-stopping search"]
 Target = Literal["driver", "all processes", "worker", "raylet", "tracking server"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -53,7 +53,7 @@ class RoundPlan:
 
 
 def plan_round(seed: int, number: int) -> RoundPlan:
-    """Return what is done in a round; the kinds take turns, so that a campaign is every third."""
+    """Return what is done in a round; the kinds take turns, so that a campaign is every fourth."""
     dice = random.Random(f"{seed}/{number}")
     shares = sorted(dice.uniform(0.02, 1.0) for _ in range(_STRIKES))
     targets: list[Target] = []

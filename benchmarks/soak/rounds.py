@@ -18,8 +18,8 @@ from benchmarks.soak.plan import ENDS_THE_DRIVER, RoundPlan, Strike
 from benchmarks.soak.results import PHASES, Kill, RoundResult
 from benchmarks.soak.striking import Striker
 from benchmarks.soak.work import Tables, Work, cost, different, tasks_in
-from tests.support.searches import kill_tree, run, started
-from tests.support.services import TrackingServer
+from tests.support.drivers.searches import kill_tree, run, started
+from tests.support.drivers.services import TrackingServer
 
 _LONGEST = 900.0  # seconds that the rest of a run may take
 _MOST_ERRORS = 3  # drivers that end with an error before a round is given up

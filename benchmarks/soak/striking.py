@@ -15,8 +15,8 @@ from benchmarks.soak.leftovers import family
 from benchmarks.soak.plan import Strike
 from benchmarks.soak.results import PHASES
 from benchmarks.soak.work import Work
-from tests.support.searches import kill_tree, train_workers
-from tests.support.services import TrackingServer
+from tests.support.drivers.searches import kill_tree, train_workers
+from tests.support.drivers.services import TrackingServer
 
 _LONGEST = 600.0  # seconds that anything may take to come to its moment
 _OUTAGE = 5.0  # seconds for which a tracking server is away

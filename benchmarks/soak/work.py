@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.soak.plan import Kind
 from tausearch.runs import Storage, TrialSummary, is_driven
-from tests.support.searches import trials_of, without_time
+from tests.support.drivers.searches import trials_of, without_time
 
 _TABLE = """campaign: {name}
 benchmarks: [digits]
@@ -19,6 +19,8 @@ cells: [{{method: joint, search: null}}]
 """
 _LENGTH = ("--trials", "12", "--confirm", "0")
 _SEARCH = ("search", "digits", "finetune", "--algorithm", "random", *_LENGTH, "--concurrent", "2")
+# One at a time, or which trials the sampler and the median know would depend on the kills.
+_STOPPING = ("search", "digits", "finetune", "--scheduler", "median", *_LENGTH, "--concurrent", "1")
 _SEEDS = "0 1 2 3 4 5 6 7"
 Tables = dict[str, list[TrialSummary]]  # by the names of runs, without that of what is run
 
@@ -50,8 +52,9 @@ class Work:
         if self.kind == "campaign":
             (self.folder / f"{self.name}.yaml").write_text(_TABLE.format(name=self.name), encoding="utf-8")
             return ("campaign", "run", f"{self.name}.yaml", *self.tracking)
-        if self.kind == "search":
-            return (*_SEARCH, "--name", self.name, *self.tracking)
+        if self.kind != "final run":
+            search = _SEARCH if self.kind == "search" else _STOPPING
+            return (*search, "--name", self.name, *self.tracking)
         best = self.storage.run("calm-search").best_file
         return ("train", str(best), "--seeds", _SEEDS, "--name", self.name, *self.tracking)
 

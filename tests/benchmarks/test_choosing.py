@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from unittest import mock
 
@@ -17,7 +19,7 @@ from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, repla
 from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files, write_table
 from benchmarks.results.page import replaced
 from tausearch.runs import KnownPoint, RunSpec, TrialSummary
-from tests.support.trials import FIXED, make_trial, search_spec
+from tests.support.runs.trials import FIXED, make_trial, search_spec
 
 STEPS = 5
 KNOWN = 2  # the start, and one point that the paper chose
@@ -112,7 +114,7 @@ class TestMaking:
     def test_a_run_is_a_trial_of_the_product(self, tmp_path: Path) -> None:
         wanted = Wanted("digits", "finetune", 1, (0,), (0,), tmp_path)
         config = next(_left(wanted, _spec(wanted)))
-        run = _run(config)
+        run = _run(replace(config, benchmark="digits?epochs=1"))
         assert run.status == "complete" and len(run.rows) == 5
         assert run.value == run.rows[-1]["val/final_accuracy"] and not any("test/" in name for name in run.rows[-1])
 
@@ -187,13 +189,14 @@ def test_an_interval_is_that_of_the_mean_over_tables() -> None:
     assert settled == [False, True]
 
 
-@pytest.mark.timeout(300)
 def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without noise whoever tries more finds better; the baseline gains nothing over itself."""
     searched = (Search("random"), Search("random", "asha", warm=True))
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHED", searched)
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHES", {"random": 4})
     monkeypatch.setattr("benchmarks.choosing.measuring.cores", lambda: 1)
+    fork = {"spawn": get_context("fork")}  # which has imported everything
+    monkeypatch.setattr("benchmarks.choosing.measuring.get_context", fork.__getitem__)
     found = outcomes(table(), resamples=6, prices=(8, 10, 12))
     by_name = {(each.label, each.price): each for each in found}
     assert len(by_name) == 12 and all(each.searches == 24 for each in found)

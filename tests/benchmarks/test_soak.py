@@ -15,7 +15,7 @@ from benchmarks.soak.leftovers import held_locks, temporary_files
 from benchmarks.soak.plan import KINDS, TARGETS, plan_round
 from benchmarks.soak.results import PHASES, Kill, RoundResult, by_kind, by_phase, by_target, keep, read_rounds, summary
 from benchmarks.soak.work import Cost, cost, different
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 KILL = Kill("driver", PHASES[2], tasks=7, lost=0, repeated=1, most=1)
 ROUND = RoundResult(3, 0, "search", "abc1234", "2026-11-22", 60.0, (KILL, replace(KILL, phase=PHASES[0], repeated=0)))

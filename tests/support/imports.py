@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +31,18 @@ class Import:
 
 def imports(path: Path) -> Iterator[Import]:
     """All imports of a file, wherever in it: in functions and for type checking, too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_nodes(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             yield from (Import(alias.name, None) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}: relative import"
             yield from (Import(node.module or "", alias.name) for alias in node.names)
+
+
+@functools.cache  # several tests ask for the same files, some for copies of them
+def import_nodes(text: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """All import statements of a source text."""
+    return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def files(package: str) -> list[Path]:

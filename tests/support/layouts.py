@@ -8,7 +8,7 @@ import pickle
 import tarfile
 import zipfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ TRAIN, TEST = 4, 2  # images of a class
 EACH = TRAIN + TEST
 
 
-@lru_cache
+@cache
 def drawn(classes: int) -> np.ndarray:
     """`EACH` grey images of every class: uint8 `(classes * EACH, 32, 32)`, a character a class."""
     rendered = render((BENCHMARK + PRETRAINING)[:classes], TRAIN_FACES[:1])
@@ -41,6 +41,7 @@ def pixels(classes: int, label: int, number: int) -> np.ndarray:
     return np.stack([wide, 255 - wide, np.full_like(wide, 40 * number)], axis=2)
 
 
+@cache
 def encoded(classes: int, label: int, number: int, form: str = "PNG") -> bytes:
     target = io.BytesIO()
     Image.fromarray(pixels(classes, label, number)).save(target, form)
@@ -88,6 +89,10 @@ def rows(classes: int, numbers: range, name: Callable[[int, int], str]) -> list[
     ]
 
 
+def as_yaml(content: dict[str, list]) -> str:
+    return yaml.dump(content, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper))
+
+
 def imagenet_r(root: Path, archive: str | None = None) -> None:
     wnids = [f"n{(label * 7919) % 10007:08d}" for label in range(200)]  # labels are not in the order of the names
     images = {
@@ -100,7 +105,7 @@ def imagenet_r(root: Path, archive: str | None = None) -> None:
         chosen = [(label, number) for number in numbers for label in range(200)]
         paths = [f"data/imagenet-r/{wnids[label]}/art_{number}.jpg" for label, number in chosen]
         split = {"data": paths, "targets": [label for label, _ in chosen]}
-        (root / f"imagenet-r_{part}.yaml").write_text(yaml.safe_dump(split))
+        (root / f"imagenet-r_{part}.yaml").write_text(as_yaml(split))
 
 
 def cifar100(root: Path, archive: str | None = None) -> None:
@@ -207,7 +212,7 @@ def resisc45_split(root: Path, archive: str | None = None) -> None:
         chosen = [(label, number) for number in numbers for label in range(45)]
         paths = [f"NWPU-RESISC45/land_{label:02d}/land_{label:02d}_{number:03d}.jpg" for label, number in chosen]
         split = {"data": paths, "targets": [label for label, _ in chosen]}
-        (root / f"resisc45_{part}.yaml").write_text(yaml.safe_dump(split))
+        (root / f"resisc45_{part}.yaml").write_text(as_yaml(split))
 
 
 def resisc45_parquet(root: Path) -> None:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 from ray.cluster_utils import Cluster
+
+from tests.support.drivers.searches import run_here
+
+
+@pytest.fixture
+def call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The command line in this process and the test's own folder: for a command that nobody kills."""
+    return partial(run_here, cwd=tmp_path, capture=capfd)
 
 
 @pytest.fixture(scope="module")

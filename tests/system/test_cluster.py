@@ -6,41 +6,51 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-import ray
 import timm
 from ray.cluster_utils import Cluster
 
-from tausearch.runs import Record, Storage, TrialSummary
-from tests.support.searches import train_workers
-from tests.support.services import wait_until
+from tausearch.campaigning import CampaignRequest, plan_campaign, run_campaign
+from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
+from tests.support.drivers.searches import train_workers
+from tests.support.drivers.services import wait_until
+from tests.support.drivers.slow_trials import SlowTrial
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).parents[2]
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
+TABLE = """
+campaign: nodes
+benchmarks: [digits]
+methods: [ita-lora, ita-ia3]
+search: {algorithm: grid, trials: 4}
+train: {seeds: [0, 1]}
+cells: [{method: ita-ia3, search: null}]
+"""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """One node with one CPU; tests add more and take them away."""
     cluster = Cluster(initialize_head=True, head_node_args=NODE)
-    ray.init(cluster.address, log_to_driver=False)
     try:
         yield cluster
     finally:
-        ray.shutdown()
         cluster.shutdown()
 
 
-def alive() -> int:
-    return sum(node["Alive"] for node in ray.nodes())
+def alive(cluster: Cluster) -> int:
+    return sum(node["Alive"] for node in cluster.global_state.node_table())
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -55,29 +65,15 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait(120)
 
 
-def command(cluster: Cluster, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tausearch", *arguments, "--address", cluster.address]
-
-
-def refused(cluster: Cluster, folder: Path, *arguments: str) -> list[str]:
-    """Start a search that must end with exit code 2 before anything starts; returns what it says."""
-    search = command(cluster, "search", "digits", "finetune", "--trials", "2", "--name", "s", *arguments)
-    done = subprocess.run(search, cwd=folder, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 2, done.stdout + done.stderr
-    root = folder / "tausearch-runs"
-    assert not (root / "s").exists() and not (root / "mlflow.db").exists()
-    return done.stderr.strip().splitlines()
-
-
 @contextmanager
 def other_machine(cluster: Cluster, setup: str, **environment: str) -> Iterator[None]:
-    """A raylet in a mount namespace of its own, in which `setup` has changed what there is on the disk."""
+    """A raylet with two CPUs in a mount namespace of its own, in which `setup` has changed what is on the disk."""
     allowed = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
     if allowed.returncode:
         pytest.skip(f"a second machine is a mount namespace here, which is not permitted: {allowed.stderr.decode()}")
-    start = f"{Path(sys.executable).with_name('ray')} start --block --address={cluster.address} --num-cpus=1"
+    start = f"{Path(sys.executable).with_name('ray')} start --block --address={cluster.address} --num-cpus=2"
     memory = f"--object-store-memory={NODE['object_store_memory']}"
-    before = alive()
+    before = alive(cluster)
     process = subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", f"{setup} && exec {start} {memory}"],
         stdout=subprocess.PIPE,
@@ -86,92 +82,84 @@ def other_machine(cluster: Cluster, setup: str, **environment: str) -> Iterator[
         start_new_session=True,
     )
     try:
-        wait_until(lambda: process.poll() is not None or alive() > before, 240, "the second node")
+        wait_until(lambda: process.poll() is not None or alive(cluster) > before, 240, "the second node")
         assert process.poll() is None, process.communicate()
         yield
     finally:
         end(process)
-        wait_until(lambda: alive() == before, 240, "Ray to notice that the node is gone")
+        wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the node is gone")
 
 
-def test_a_node_that_does_not_see_the_storage_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    storage = tmp_path / "tausearch-runs"
-    storage.mkdir()
-    with other_machine(cluster, f"mount -t tmpfs none '{storage}'"):
-        (line,) = refused(cluster, tmp_path)
-    assert line.startswith("tausearch: node ")
-    assert f"does not see the run directory {storage / 's'} (No such file or directory)" in line
-
-
-def test_a_node_with_another_version_or_without_a_package_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    # What `pip install --target` would leave there: the package and its metadata, before all others on the path.
-    site = tmp_path / "site"
+def another_version(site: Path) -> str:
+    """What `pip install --target` would leave there: the package and its metadata, before all others on the path."""
     for package in (ROOT / "platform" / "tausearch", ROOT / "trainables", ROOT / "search_spaces"):
         shutil.copytree(package, site / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     (site / "tausearch-0.0.9.dist-info").mkdir()
     (site / "tausearch-0.0.9.dist-info" / "METADATA").write_text("Name: tausearch\nVersion: 0.0.9\n")
-    with (
-        other_machine(cluster, "true", PYTHONPATH=str(site)),
-        other_machine(cluster, f"mount -t tmpfs none '{Path(timm.__file__).parent}'"),
-    ):
-        lines = refused(cluster, tmp_path)
-    assert len(lines) == 2
-    assert any(f"has tausearch 0.0.9, this machine has {version('tausearch')}" in line for line in lines)
-    assert any("cannot import trainables.backbones.loading (ModuleNotFoundError" in line for line in lines)
+    return str(site)
 
 
-def test_nodes_that_are_too_small_are_refused_and_those_without_cpus_are_not_asked(
-    cluster: Cluster, tmp_path: Path
+def test_nodes_that_cannot_run_a_trial_are_refused_and_those_without_cpus_are_not_asked(
+    call: Callable[..., str], cluster: Cluster, tmp_path: Path
 ) -> None:
-    small, idle = cluster.add_node(**NODE), cluster.add_node(**NODE | {"num_cpus": 0})
+    storage = tmp_path / "tausearch-runs"
+    storage.mkdir()
+    search = ["search", "digits", "finetune", "--trials", "2", "--cpus-per-trial", "2", "--name", "s"]
+    idle = cluster.add_node(**NODE | {"num_cpus": 0})
     try:
-        lines = refused(cluster, tmp_path, "--cpus-per-trial", "2")
+        with (
+            other_machine(cluster, f"mount -t tmpfs none '{storage}'"),
+            other_machine(cluster, "true", PYTHONPATH=another_version(tmp_path / "site")),
+            other_machine(cluster, f"mount -t tmpfs none '{Path(timm.__file__).parent}'"),
+        ):
+            said = call(*search, "--address", cluster.address, code=2)
     finally:
-        cluster.remove_node(small)
         cluster.remove_node(idle)
-    assert len(lines) == 2 and all("has 1 CPU, a trial needs 2" in line for line in lines)
+    assert not (storage / "s").exists() and not (storage / "mlflow.db").exists()
+    lines = said.strip().splitlines()
+    assert said.startswith("tausearch: node ") and len(lines) == 4
+    for why in (
+        "has 1 CPU, a trial needs 2",
+        f"does not see the run directory {storage / 's'} (No such file or directory)",
+        f"has tausearch 0.0.9, this machine has {version('tausearch')}",
+        "cannot import trainables.backbones.loading (ModuleNotFoundError",
+    ):
+        assert sum(why in line for line in lines) == 1, (why, lines)
+
+
+def raylet(node: Any) -> int:
+    return int(node.all_processes["raylet"][0].process.pid)
+
+
+def lose_a_node_and_let_one_join(cluster: Cluster, lost: Any, root: Path, driver: Future[Any]) -> Tables:
+    """kill -9 a node with a trial on it, and wait until a trial runs on one that joins; returns the tables between."""
+
+    def in_the_middle() -> bool:
+        assert not driver.done(), driver.result()
+        trials = list(chain.from_iterable(tables(root, "nodes").values()))
+        under_way = sum(trial.status == "running" and trial.tasks_done >= 2 for trial in trials)
+        return under_way >= 2 and bool(train_workers(raylet(lost)))
+
+    wait_until(in_the_middle, 400, "two trials in the middle, one on the node that will be lost")
+    cluster.remove_node(lost, allow_graceful=False)
+    before = tables(root, "nodes")
+    joined = cluster.add_node(**NODE)
+    wait_until(lambda: driver.done() or bool(train_workers(raylet(joined))), 300, "a trial on the node that joined")
+    assert not driver.done(), driver.result()
+    return before
 
 
 def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(cluster: Cluster, tmp_path: Path) -> None:
-    count = 3
-    lost = cluster.add_node(**NODE)
-    record = Record(Storage(tmp_path / "tausearch-runs").run("s").record)
-    # Trials much longer than the start of a process, or Tune gives one that waits for a process to one that is free.
-    # As many at a time as the cluster has CPUs for, now with the one node and now with the other.
-    long = ("glyphs", "ita-ia3", "--no-store", "--trials", str(count), "--algorithm", "random")
-    search = command(cluster, "search", *long)
-    with open(tmp_path / "out", "w") as out:
-        process = subprocess.Popen([*search, "--name", "s"], cwd=tmp_path, stdout=out, stderr=out)
-
-    def lives() -> bool:
-        assert process.poll() is None, (tmp_path / "out").read_text()
-        return True
-
-    def running(tasks: int) -> int:
-        return sum(trial.status == "running" and trial.tasks_done >= tasks for trial in record.trials())
-
-    raylet = lost.all_processes["raylet"][0].process.pid
-    wait_until(
-        lambda: lives() and running(2) >= 2 and bool(train_workers(raylet)), 250, "two trials in the middle, one there"
-    )
-    cluster.remove_node(lost, allow_graceful=False)  # kill -9
-    before = record.trials()
-    joined = cluster.add_node(**NODE)
-    try:
-        raylet = joined.all_processes["raylet"][0].process.pid
-        wait_until(lambda: lives() and bool(train_workers(raylet)), 300, "a trial on the node that joined")
-        assert process.wait(500) == 0, (tmp_path / "out").read_text()
-    finally:
-        process.kill()
-        cluster.remove_node(joined)
-    trials = record.trials()
-    assert [(trial.number, trial.status) for trial in trials] == [(number, "complete") for number in range(count)]
-    for trial in trials:
-        assert [row["task"] for row in trial.rows] == list(range(1, 11))
-    repeated = [_repeated(earlier, trials[earlier.number]) for earlier in before]
-    assert max(repeated) <= 1, repeated
-
-
-def _repeated(earlier: TrialSummary, later: TrialSummary) -> int:
-    """How many tasks were run again: even a task that comes to the same numbers takes another time."""
-    return sum(row != later.rows[number] for number, row in enumerate(earlier.rows))
+    root = tmp_path / "tausearch-runs"
+    (tmp_path / "nodes.yaml").write_text(TABLE)
+    request = CampaignRequest(tmp_path / "nodes.yaml", storage=root, address=cluster.address)
+    lost = [cluster.add_node(**NODE) for _ in range(2)][1]
+    with ThreadPoolExecutor(1) as pool:
+        driver = pool.submit(run_campaign, plan_campaign(request), SlowTrial)
+        before = lose_a_node_and_let_one_join(cluster, lost, root, driver)
+        driver.result()
+    after = tables(root, "nodes")
+    assert {trial.status for table in after.values() for trial in table} == {"complete"}
+    assert all([row["task"] for row in trial.rows] == [1, 2, 3, 4, 5] for table in after.values() for trial in table)
+    assert_no_run_loses_anything(before, after)
+    assert_all_is_there(root, "nodes", cells=2)

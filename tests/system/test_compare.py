@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from tausearch.runs import Storage, read_spec
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def tausearch(*arguments: str, cwd: Path) -> str:
-    command = [sys.executable, "-m", "tausearch", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True).stdout
-
-
-def test_final_runs_here_and_there(tmp_path: Path) -> None:
+def test_final_runs_here_and_there(call: Callable[..., str], tmp_path: Path) -> None:
     storage = Storage(tmp_path / "tausearch-runs")
-    tausearch("search", "digits", "finetune", "--trials", "1", "--name", "s", "--json", cwd=tmp_path)
+    call("search", "digits", "finetune", "--trials", "1", "--name", "s", "--json")
     best = str(storage.run("s").best_file)
-    out = tausearch("train", best, "--benchmark", "glyphs", "--seeds", "0", "--name", "there", cwd=tmp_path)
+    out = call("train", best, "--benchmark", "glyphs", "--seeds", "0", "--name", "there")
     assert "tuned on      digits (search s), judged on glyphs" in out
     results = json.loads(storage.run("there").results_file.read_text())
     assert (results["benchmark"], results["tuned_on"], results["source"]) == ("glyphs", "digits", "s")
@@ -39,7 +33,7 @@ def test_final_runs_here_and_there(tmp_path: Path) -> None:
     make_final_run(storage, "here", [50.0], benchmark="digits", method="finetune", protocol=here)
     make_final_run(storage, "back", [40.0], benchmark="digits", tuned_on="glyphs", method="finetune", protocol=here)
     make_final_run(storage, "own", [30.0], benchmark="glyphs", method="finetune", protocol=there)
-    (matrix,) = json.loads(tausearch("compare", "--transfer", "--json", cwd=tmp_path))["matrices"]
+    (matrix,) = json.loads(call("compare", "--transfer", "--json"))["matrices"]
     cells = {(cell["tuned_on"], cell["judged_on"]): cell for cell in matrix["cells"]}
     assert {pair: cell["run"] for pair, cell in cells.items()} == {
         ("digits", "digits"): "here",
@@ -50,9 +44,6 @@ def test_final_runs_here_and_there(tmp_path: Path) -> None:
     judged_there = results["summary"]["test/final_accuracy"]["mean"]
     assert cells["digits", "glyphs"]["loss"] == pytest.approx(30.0 - judged_there)
 
-    rows = json.loads(tausearch("compare", "digits", "--json", cwd=tmp_path))["rows"]
+    rows = json.loads(call("compare", "digits", "--json"))["rows"]
     assert [row["departures"][0] for row in rows] == ["the paper has no digits"] * 2
-    assert (
-        "the paper has no digits" in tausearch("compare", cwd=tmp_path)
-        and storage.comparison_figure.stat().st_size > 5000
-    )
+    assert "the paper has no digits" in call("compare") and storage.comparison_figure.stat().st_size > 5000

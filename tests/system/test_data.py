@@ -6,14 +6,15 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, read_spec
+from tests.support.drivers.searches import tausearch
 from tests.support.layouts import encoded, put, resisc45_split
-from tests.support.searches import tausearch
 from trainables.metrics import repeatable
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -42,10 +43,10 @@ def test_a_published_benchmark_prepared_searched_and_trained(tmp_path: Path) -> 
     assert "test/final_accuracy" in tausearch("train", str(best), *arguments, cwd=tmp_path)
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_a_folder(call: Callable[..., str], tmp_path: Path) -> None:
     put(tmp_path / "My Things", {f"{c}/{n}.png": encoded(10, c, n % 6) for c in range(6) for n in range(8)})
     arguments = ("--tasks", "3", "--class-order", "1", *FAST)
-    found = json.loads(tausearch("search", "folder:My Things", "finetune", *arguments, "--json", cwd=tmp_path))
+    found = json.loads(call("search", "folder:My Things", "finetune", *arguments, "--json"))
     name = "folder-My-Things-tasks-3-class_order-1-epochs-1-finetune-1"
     assert found["name"] == name and [trial["status"] for trial in found["trials"]] == ["complete"]
     best = load_best(tmp_path / "tausearch-runs" / name / "best.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,7 @@ from optuna.trial import TrialState
 
 from tausearch.choosing import load_best
 from tausearch.runs import Storage
-from tests.support.searches import (
+from tests.support.drivers.searches import (
     assert_mlflow_has_each_task_once,
     nested_runs,
     run,
@@ -21,7 +22,7 @@ from tests.support.searches import (
     train_workers,
     trials_of,
 )
-from tests.support.services import wait_until
+from tests.support.drivers.services import wait_until
 
 
 @pytest.mark.slow
@@ -60,42 +61,29 @@ def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) 
 
 @pytest.mark.system
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("method", "dimension", "fixed", "tasks_done", "what"),
-    [
-        (
-            "finetune",
-            "lr: {low: 0.0001, high: 1.0e+30, log: true, grid: [1.0e+30, 0.0001]}",
-            [],
-            0,
-            "loss is not finite",
-        ),
-        (
-            "ita-fft",
-            "alpha: {low: 1, high: 1.0e+9, log: true, grid: [1.0e+9, 400]}",
-            ["lr=0.0003", "alpha_cls=0.1", "alpha_cls_prior=0.01"],
-            1,  # the Fisher of two classes is small
-            r"regularised loss of \d+ \(guessing has 0.69\)",
-        ),
-    ],
-)
-def test_a_configuration_that_diverges(
-    tmp_path: Path, method: str, dimension: str, fixed: list[str], tasks_done: int, what: str
-) -> None:
+def test_configurations_that_diverge(call: Callable[..., str], tmp_path: Path) -> None:
     root, space = tmp_path / "tausearch-runs", tmp_path / "space.yaml"
-    space.write_text(f"space:\n  {dimension}\n")
-    settings = [argument for setting in fixed for argument in ("--set", setting)]
-    search = ["search", "digits", method, "--algorithm", "grid", "--space", str(space), *settings, "--name", "s"]
-    printed = run(*search, cwd=tmp_path)
-    diverged, complete = trials_of(root, "s")
-    assert (diverged.status, diverged.tasks_done, diverged.value) == ("diverged", tasks_done, None)
-    assert re.fullmatch(rf"{what} at task {tasks_done + 1}, step \d+", diverged.error or "")
+    dimensions = {
+        "alpha": "{low: 1, high: 1.0e+9, log: true, grid: [1.0e+9, 400]}",
+        "lr": "{low: 0.0001, high: 1.0e+30, log: true, grid: [1.0e+30, 0.0003]}",
+    }
+    space.write_text("space:\n" + "".join(f"  {name}: {values}\n" for name, values in dimensions.items()))
+    fixed = ("--epochs", "1", "--set", "alpha_cls=0.1", "--set", "alpha_cls_prior=0.01", "--space", str(space))
+    search = ("search", "digits", "ita-fft", "--algorithm", "grid", *fixed, "--concurrent", "1", "--name", "s")
+    printed = call(*search)
+    *diverged, complete = trials_of(root, "s")
+    # The learning rate shows at once. The Fisher of two classes is small, so alpha shows at the second task.
+    at_once, later = "loss is not finite at task 1", r"regularised loss of \d+ \(guessing has 0.69\) at task 2"
+    shown = call("status", "s")
+    for trial, (tasks_done, what) in zip(diverged, [(0, at_once), (1, later), (0, at_once)], strict=True):
+        assert (trial.status, trial.tasks_done, trial.value) == ("diverged", tasks_done, None)
+        assert re.fullmatch(rf"{what}, step \d+", trial.error or "")
+        said = f"trial {trial.number} diverged: {trial.error}"
+        assert f"{said}\n" in printed and f"{said}\n" in shown and f"[{trial.number + 1}/4] {said}" in printed
     assert complete.status == "complete" and complete.tasks_done == 5
-    assert f"[1/2] trial 0 diverged: {diverged.error}" in printed
-    said = f"trial 0 diverged: {diverged.error}\n"
-    shown = run("status", "s", cwd=tmp_path)
-    assert said in printed and said in shown and "s: finished; 1 complete, 1 diverged" in shown
-    assert load_best(Storage(root).run("s").best_file).selection.trial == 1
-    assert [trial.state for trial in study_trials(root, "s")] == [TrialState.PRUNED, TrialState.COMPLETE]
-    assert_mlflow_has_each_task_once(root, "s", [diverged, complete])
-    assert nested_runs(root, "s")[0].data.tags["error"] == diverged.error
+    assert "s: finished; 1 complete, 3 diverged" in shown
+    assert load_best(Storage(root).run("s").best_file).selection.trial == 3
+    assert [trial.state for trial in study_trials(root, "s")] == [TrialState.PRUNED] * 3 + [TrialState.COMPLETE]
+    assert_mlflow_has_each_task_once(root, "s", [*diverged, complete])
+    errors = [run.data.tags.get("error") for run in nested_runs(root, "s")]
+    assert errors == [*(trial.error for trial in diverged), None]

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import Record, RunDirectory
-from tests.support.searches import SEARCH, TRIALS, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+TRIALS = 4  # storage is looked at every two seconds, by when it must not have ended
+SEARCH = ["search", "digits", "finetune", "--epochs", "1", "--trials", str(TRIALS), "--concurrent", "1"]
 
 
 def mount(*arguments: str) -> None:
@@ -43,14 +45,14 @@ def search_until(storage: Path, disturb: Callable[[], None]) -> tuple[int, str]:
     return process.returncode, errors.strip().splitlines()[-1]
 
 
-def assert_resumes(storage: Path, tmp_path: Path) -> None:
-    run("resume", "hurt", "--storage", str(storage), cwd=tmp_path)
+def assert_resumes(storage: Path, call: Callable[..., str]) -> None:
+    call("resume", "hurt", "--storage", str(storage))
     trials = Record(RunDirectory(storage / "hurt").record).trials()
     assert [trial.status for trial in trials] == ["complete"] * TRIALS
     assert [[row["task"] for row in trial.rows] for trial in trials] == [[1, 2, 3, 4, 5]] * TRIALS
 
 
-def test_a_full_disk(mount_point: Path, tmp_path: Path) -> None:
+def test_a_full_disk(call: Callable[..., str], mount_point: Path) -> None:
     mount("-t", "tmpfs", "-o", "size=200m", "tmpfs", str(mount_point))
     filler = mount_point / "filler"
 
@@ -70,16 +72,18 @@ def test_a_full_disk(mount_point: Path, tmp_path: Path) -> None:
     )
     assert "MB free, needs" in message or "No space left" in message
     filler.unlink()
-    assert_resumes(mount_point, tmp_path)
+    assert_resumes(mount_point, call)
 
 
-def test_storage_that_goes_away(mount_point: Path, tmp_path: Path) -> None:
+def test_storage_that_goes_away(call: Callable[..., str], mount_point: Path, tmp_path: Path) -> None:
     real = tmp_path / "real"
     real.mkdir()
     mount("--bind", str(real), str(mount_point))
-    code, message = search_until(
-        mount_point, lambda: subprocess.run(["umount", "--lazy", str(mount_point)], check=True) and None
-    )
+
+    def unmount() -> None:
+        subprocess.run(["umount", "--lazy", str(mount_point)], check=True)
+
+    code, message = search_until(mount_point, unmount)
     assert code == 1 and message.startswith("tausearch: storage") and "is gone" in message
     mount("--bind", str(real), str(mount_point))
-    assert_resumes(mount_point, tmp_path)
+    assert_resumes(mount_point, call)

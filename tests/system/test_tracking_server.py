@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -14,29 +12,17 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import Record, Storage, TrialSummary, read_spec
-from tests.support.services import postgresql, tracking_server, wait_until
+from tests.support.drivers.searches import started
+from tests.support.drivers.services import postgresql, tracking_server, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 TIMEOUT = 5.0  # seconds, of a request to the tracking server
+LONG, SHORT = ["--trials", "8"], ["--trials", "2", "--epochs", "1"]  # LONG takes longer than two outages
 
 
-def start_search(folder: Path, uri: str, name: str, trials: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tausearch", "search", "digits", "finetune", "--trials", str(trials)]
-    return subprocess.Popen(
-        [*command, "--name", name, "--concurrent", "1", "--tracking-uri", uri],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def sync(folder: Path, *arguments: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "tausearch", "sync", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def search(size: list[str], uri: str) -> list[str]:
+    return ["search", "digits", "finetune", *size, "--concurrent", "1", "--name", "s", "--tracking-uri", uri]
 
 
 def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:
@@ -44,7 +30,7 @@ def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("digits").experiment_id
+    (experiment,) = [each.experiment_id for each in client.search_experiments() if each.name.startswith("digits")]
     parents = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
     assert len(parents) == 1 and parents[0].info.status == "FINISHED"
     assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} >= {"best.yaml", "run.yaml"}
@@ -81,48 +67,48 @@ def outage(record: Record, stop: Callable[[], None], back: Callable[[], None]) -
     assert max(later - earlier for earlier, later in pairwise(arrivals)) < TIMEOUT, arrivals
 
 
-def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(tmp_path: Path) -> None:
-    directory = Storage(tmp_path / "tausearch-runs").run("s")
-    record = Record(directory.record)
+def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(
+    call: Callable[..., str], tmp_path: Path
+) -> None:
+    record, out = Record(Storage(tmp_path / "tausearch-runs").run("s").record), tmp_path / "out.txt"
     with tracking_server(tmp_path) as server:
-        process = start_search(tmp_path, server.uri, "s", trials=8)
-        wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 400, "four tasks")
-        outage(record, lambda: server.signal(signal.SIGSTOP), lambda: server.signal(signal.SIGCONT))
-        outage(record, lambda: server.signal(signal.SIGKILL), server.start)
-        out, _ = process.communicate(timeout=900)
-        assert process.returncode == 0 and "does not have all of it" not in out, out
+        with started(*search(LONG, server.uri), cwd=tmp_path, out=out) as process:
+            wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 400, "four tasks")
+            outage(record, lambda: server.signal(signal.SIGSTOP), lambda: server.signal(signal.SIGCONT))
+            outage(record, lambda: server.signal(signal.SIGKILL), server.start)
+            assert process.wait(900) == 0 and "does not have all of it" not in out.read_text(), out.read_text()
         trials = record.trials()
         assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 8
         assert_once(server.uri, "s", trials)
-        assert "0 of them new" in sync(tmp_path, "s")  # there, because the run knows where it was tracked
+        assert "0 of them new" in call("sync", "s")  # there, because the run knows where it was tracked
         assert_once(server.uri, "s", trials)
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    assert "8 trials, 40 tasks in MLflow, 40 of them new" in sync(tmp_path, "s", "--tracking-uri", elsewhere)
+    said = call("sync", "s", "--tracking-uri", elsewhere)
+    assert "8 trials, 40 tasks in MLflow, 40 of them new" in said
     assert_once(elsewhere, "s", trials)
-    assert "0 of them new" in sync(tmp_path, "s")  # it is tracked there from now on
+    assert "0 of them new" in call("sync", "s")  # it is tracked there from now on
     assert_once(elsewhere, "s", trials)
 
 
-def test_sync_writes_what_a_server_that_stays_away_lacks(tmp_path: Path) -> None:
-    record = Record(Storage(tmp_path / "tausearch-runs").run("s").record)
+def test_sync_writes_what_a_server_that_stays_away_lacks(call: Callable[..., str], tmp_path: Path) -> None:
+    record, out = Record(Storage(tmp_path / "tausearch-runs").run("s").record), tmp_path / "out.txt"
     with tracking_server(tmp_path) as server:
-        process = start_search(tmp_path, server.uri, "s", trials=2)
-        wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 400, "four tasks")
-        server.signal(signal.SIGKILL)
-        out, _ = process.communicate(timeout=900)
-        assert (
-            process.returncode == 0 and "does not have all of it (no server answers there)" in out and "sync s" in out
-        ), out
-        assert "run 's': MLflow at" in sync(tmp_path, "s", code=2)
+        with started(*search(SHORT, server.uri), cwd=tmp_path, out=out) as process:
+            wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 400, "four tasks")
+            server.signal(signal.SIGKILL)
+            assert process.wait(900) == 0, out.read_text()
+        said = out.read_text()
+        assert "does not have all of it (no server answers there)" in said and "sync s" in said, said
+        assert "run 's': MLflow at" in call("sync", "s", code=2)
         server.start()
-        (synced,) = json.loads(sync(tmp_path, "--json"))  # and nothing else on stdout
+        (synced,) = json.loads(call("sync", "--json"))  # and nothing else on stdout
         assert (synced["trials"], synced["tasks"]) == (2, 10)
         assert_once(server.uri, "s", record.trials())
 
 
-def test_a_search_tracked_in_postgresql(tmp_path: Path) -> None:
+def test_a_search_tracked_in_postgresql(call: Callable[..., str], tmp_path: Path) -> None:
     with postgresql() as store, tracking_server(tmp_path, store) as server:
-        out, _ = start_search(tmp_path, server.uri, "s", trials=2).communicate(timeout=900)
+        out = call(*search(SHORT, server.uri))
         assert "does not have all of it" not in out, out
         directory = Storage(tmp_path / "tausearch-runs").run("s")
         assert_once(server.uri, "s", Record(directory.record).trials())

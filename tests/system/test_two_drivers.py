@@ -1,22 +1,22 @@
-"""Two drivers at once: in one storage root on one Ray cluster, and on one and the same search."""
+"""Drivers at once: two searches in one storage root on one Ray cluster, and another driver of one of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tausearch.runs import Storage, is_driven
-from tests.support.searches import (
+from tests.support.drivers.searches import (
     assert_mlflow_has_each_task_once,
-    run,
     started,
     study_trials,
     trials_of,
     without_time,
 )
-from tests.support.services import wait_until
+from tests.support.drivers.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -29,53 +29,46 @@ TRIALS = 2
 
 
 def arguments(name: str, storage: Path) -> list[str]:
-    options = ["--algorithm", "grid", "--trials", str(TRIALS), "--name", name, "--storage", str(storage)]
-    return ["search", "digits", *SEARCHES[name], *options]
+    size = ["--epochs", "1", "--algorithm", "grid", "--trials", str(TRIALS), "--concurrent", "1"]
+    return ["search", "digits", *SEARCHES[name], *size, "--name", name, "--storage", str(storage)]
 
 
-def test_two_searches_in_one_storage_root_on_one_cluster(address: str, tmp_path: Path) -> None:
-    together, alone = tmp_path / "together", tmp_path / "alone"
+def assert_a_second_driver_is_refused(call: Callable[..., str], root: Path, name: str, place: list[str]) -> None:
+    spec = (root / name / "run.yaml").read_bytes()
+    for second in (["resume", name], ["extend", name, "--trials", "6"]):
+        refused = call(*second, "--storage", str(root), *place, code=2)
+        assert refused == f"tausearch: run '{name}' is being driven by another process\n"
+    assert (root / name / "run.yaml").read_bytes() == spec
+
+
+def test_two_searches_in_one_storage_root_on_one_cluster_and_a_third_driver_is_refused(
+    call: Callable[..., str], address: str, tmp_path: Path
+) -> None:
+    together, alone, place = tmp_path / "together", tmp_path / "alone", ["--address", address]
     together.mkdir()  # empty: both drivers make the tracking store and the pre-consolidation store
     outs = {name: tmp_path / f"{name}.txt" for name in SEARCHES}
     with ExitStack() as stack:
         processes = {
-            name: stack.enter_context(
-                started(*arguments(name, together), "--address", address, cwd=tmp_path, out=outs[name])
-            )
+            name: stack.enter_context(started(*arguments(name, together), *place, cwd=tmp_path, out=outs[name]))
             for name in SEARCHES
         }
+
+        def under_way() -> bool:
+            assert processes["lora"].poll() is None, outs["lora"].read_text()
+            return is_driven(Storage(together).run("lora"))
+
+        wait_until(under_way, 400, "the driver whose search is asked for again")
+        assert_a_second_driver_is_refused(call, together, "lora", place)
+        assert processes["lora"].poll() is None, "it ended before the others were refused"
         for name, process in processes.items():
             assert process.wait(900) == 0, outs[name].read_text()
     for name in SEARCHES:
-        run(*arguments(name, alone), "--address", address, cwd=tmp_path)
+        call(*arguments(name, alone), *place)
         trials = trials_of(together, name)
         assert [trial.status for trial in trials] == ["complete"] * TRIALS
+        assert [[row["task"] for row in trial.rows] for trial in trials] == [[1, 2, 3, 4, 5]] * TRIALS
         assert without_time(trials) == without_time(trials_of(alone, name))
         assert len(study_trials(together, name)) == TRIALS
         assert_mlflow_has_each_task_once(together, name, trials)
     entries = [{file.name for file in Storage(root).store.iterdir()} for root in (together, alone)]
     assert entries[0] == entries[1] and entries[0]
-
-
-def test_a_second_driver_of_a_search_is_refused_and_disturbs_nothing(address: str, tmp_path: Path) -> None:
-    root, out = tmp_path / "runs", tmp_path / "out.txt"
-    search = ["search", "digits", "finetune", "--algorithm", "grid", "--concurrent", "1", "--name", "s"]
-    place = ["--storage", str(root), "--address", address]
-    with started(*search, *place, cwd=tmp_path, out=out) as process:
-
-        def under_way() -> bool:
-            assert process.poll() is None, out.read_text()
-            return is_driven(Storage(root).run("s"))
-
-        wait_until(under_way, 400, "the first driver")
-        spec = (root / "s" / "run.yaml").read_bytes()
-        for second in (["resume", "s"], ["extend", "s", "--trials", "7"]):
-            refused = run(*second, *place, cwd=tmp_path, code=2)
-            assert refused == "tausearch: run 's' is being driven by another process\n"
-        assert process.poll() is None, "it ended before the others were refused"
-        assert (root / "s" / "run.yaml").read_bytes() == spec
-        assert process.wait(400) == 0, out.read_text()
-    trials = trials_of(root, "s")
-    assert [trial.status for trial in trials] == ["complete"] * 6
-    assert [[row["task"] for row in trial.rows] for trial in trials] == [[1, 2, 3, 4, 5]] * 6
-    assert_mlflow_has_each_task_once(root, "s", trials)

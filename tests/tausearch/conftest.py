@@ -1,13 +1,49 @@
-"""What tests of the platform share: the specification of a search."""
+"""What tests of the platform share: the specification of a search, and finished runs that are built once."""
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
 from tausearch.runs import RunSpec
-from tests.support.trials import search_spec
+from tests.support.runs.built_runs import BuiltRuns
+from tests.support.runs.trials import search_spec
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _built_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Give finished runs a folder, the same one for all workers of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    BuiltRuns.folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "built-runs"
 
 
 @pytest.fixture
 def spec() -> RunSpec:
     return search_spec()
+
+
+@pytest.fixture
+def no_insight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs end without importances and figures, which take most of the time."""
+    monkeypatch.setattr("tausearch.api.concluding._insight", lambda *_: ({}, []))
+    monkeypatch.setattr("tausearch.api.concluding._draw_final", lambda *_: [])
+
+
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let intervals of importances come from 3 resamples of the trials; 100 take most of the time of a report."""
+    monkeypatch.setattr("tausearch.runs.insight._RESAMPLES", 3)
+
+
+@pytest.fixture(scope="session")
+def packed_plotly() -> str:
+    from tausearch.reporting.page import _packed_plotly  # plotly, which few tests need
+
+    return _packed_plotly()
+
+
+@pytest.fixture
+def quick_report(few_resamples: None, packed_plotly: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all pages take the same plotly.js, packed once."""
+    monkeypatch.setattr("tausearch.reporting.page._packed_plotly", lambda: packed_plotly)

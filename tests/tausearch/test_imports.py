@@ -1,45 +1,53 @@
-"""What is only shown is shown at once: importing torch and Ray takes seconds."""
+"""What is only shown is shown at once: importing torch and Ray takes seconds. An interpreter answers several questions.
+
+What is imported stays so: a question whose answer may hold more comes after those that it would spoil.
+"""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 from tausearch.runs import Record, RunSpec, Storage
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
+from tests.tausearch.reporting.runs import make_search
+
+COMMAND = """
+sys.argv[1:] = {words}
+try:
+    from tausearch.cli import main
+    main()
+except SystemExit as end:
+    assert not end.code
+"""
 
 
-def test_help_needs_neither_torch_nor_ray() -> None:
-    assert not {"torch", "ray"} & imported_by("--help")
-
-
-def test_status_needs_neither_torch_nor_ray(tmp_path: Path, spec: RunSpec) -> None:
-    storage = Storage(tmp_path)
+def test_what_only_shows_needs_neither_torch_nor_ray(tmp_path: Path, spec: RunSpec) -> None:
+    storage, at = Storage(tmp_path), ["--storage", str(tmp_path)]
+    make_search(storage)
     directory = storage.run(spec.name)
     directory.path.mkdir()
     spec.save(directory)
     Record(directory.record).write(make_trial(0, value=70.0))
-    assert not {"torch", "ray", "optuna", "scipy"} & imported_by("status", spec.name, "--storage", str(tmp_path))
+    commands = (["--help"], ["status", spec.name, *at], ["report", "the-search", *at])
+    shown, status, report = imported_after(*(COMMAND.format(words=words) for words in commands))
+    assert not {"torch", "ray"} & shown
+    assert not {"torch", "ray", "optuna", "scipy"} & status
+    assert {"plotly", "optuna"} <= report and not {"torch", "ray", "mlflow"} & report
 
 
-def test_a_trial_needs_no_peft() -> None:
-    assert not {"peft", "sklearn", "optuna", "mlflow"} & imported_after("import trainables.trial")
+def test_a_trial_needs_no_peft_and_who_starts_a_search_on_an_embedded_benchmark_builds_no_network() -> None:
+    search = "import tausearch; tausearch.search; from trainables.backbones import Backbone as B; B().digest, B().input"
+    trial, searching = imported_after("import trainables.trial", search)
+    assert not {"peft", "sklearn", "optuna", "mlflow"} & trial
+    assert not {"timm", "torchvision", "torch._dynamo", "matplotlib", "mlflow"} & searching
 
 
-def test_who_starts_a_search_on_an_embedded_benchmark_builds_no_network() -> None:
-    code = "import tausearch; tausearch.search; from trainables.backbones import Backbone as B; B().digest, B().input"
-    assert not {"timm", "torchvision", "torch._dynamo", "matplotlib", "mlflow"} & imported_after(code)
-
-
-def imported_by(*arguments: str) -> set[str]:
-    """Modules that a command has imported when it ends."""
-    run = "from tausearch.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code"
-    return imported_after(run, *arguments)
-
-
-def imported_after(code: str, *arguments: str) -> set[str]:
-    """Modules that a process has imported when it has run `code`."""
-    command = [sys.executable, "-c", f"{code}\nimport sys; print('|'.join(sys.modules))", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return set(done.stdout.splitlines()[-1].split("|"))
+def imported_after(*steps: str) -> list[set[str]]:
+    """Modules that a fresh process has imported after each of some steps."""
+    shown = "\nprint(json.dumps(list(sys.modules)), file=answers)\n"
+    code = f"import io, json, sys; answers = io.StringIO()\n{shown.join((*steps, ''))}print(answers.getvalue())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return [set(json.loads(line)) for line in done.stdout.splitlines()[-len(steps) - 1 : -1]]

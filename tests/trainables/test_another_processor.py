@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from benchmarks.processors import SETTINGS, printed_under
 from tests.support.methods.first_task import sequence_in
 from trainables.metrics import STORE_FOUND

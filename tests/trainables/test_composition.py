@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from tests.support.garbage import old_objects_frozen
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.composition import (
     VECTOR_FILE,
@@ -225,7 +226,8 @@ class TestComposed:
                 yield vector
                 del vector
 
-        composed(vectors.theta_0, reading(), [0.25, 0.25, 0.0, -0.25])
+        with old_objects_frozen():
+            composed(vectors.theta_0, reading(), [0.25, 0.25, 0.0, -0.25])
         assert most == 0 and len(living) == 4  # none of the earlier ones lives while the next is read
 
     def test_each_vector_has_a_weight(self, vectors: TaskVectors, three: list[SavedVector]) -> None:

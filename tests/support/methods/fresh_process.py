@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
-import torch
-
-from tests.support.methods.linear_probe import LINEAR_PROBE
 from tests.support.methods.small_digits import run, small_digits
 from trainables.backbones import Backbone
-from trainables.methods import register
 from trainables.sequence import IncrementalSequence
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    register(LINEAR_PROBE)
     rows = {
         method: run(IncrementalSequence(small_digits(), method, hyperparameters, backbone=Backbone()))
         for method, hyperparameters in json.load(sys.stdin).items()

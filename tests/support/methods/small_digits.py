@@ -15,6 +15,7 @@ from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 
 
+@cache
 def few_digits(part: str) -> tuple[Tensor, Tensor]:
     """Twelve training images and four test images of each of six digits."""
     images, labels = get_source("digits").load(part)  # type: ignore[arg-type]
@@ -32,6 +33,14 @@ SOURCE = dataclasses.replace(
     load=few_digits,
     transforms=lambda reads: (RandomShift(1), Normalise()),
 )
+
+
+ITA = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.003}
+IEL = {"beta": 10.0, "beta_cls": 0.1, "beta_cls_prior": 0.01, "lr": 0.003}
+COMPOSABLE = {  # hyperparameters with which the methods of the paper learn it
+    **{"ita-fft": {**ITA, "lr": 0.001}, "ita-lora": ITA, "ita-ia3": ITA},
+    **{"iel-fft": {**IEL, "lr": 0.001}, "iel-lora": IEL, "iel-ia3": IEL},
+}
 
 
 @cache

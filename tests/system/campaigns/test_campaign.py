@@ -17,7 +17,7 @@ from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign
 from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, driver_lock, read_spec, read_status
 from tausearch.tracking import TABLE_TAG
-from tests.support.searches import assert_mlflow_has_each_task_once, run, tausearch, trials_of
+from tests.support.drivers.searches import assert_mlflow_has_each_task_once, run, tausearch, trials_of
 from trainables.errors import InputError
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

@@ -1,125 +1,71 @@
-"""Kill a campaign's driver at random moments, and a node under it: the same command again, and nothing is lost."""
+"""Kill a campaign's driver among its searches and among its final runs: the same command again, nothing is lost."""
 
 from __future__ import annotations
 
-import random
-import subprocess
-import time
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
-from ray.cluster_utils import Cluster
 
-from tausearch.campaigning import read_standing
-from tausearch.runs import Storage, TrialSummary, is_driven
-from tests.support.searches import (
-    assert_mlflow_has_each_task_once,
-    kill_tree,
-    run,
-    started,
-    train_workers,
-    trials_of,
-    without_time,
-)
-from tests.support.services import wait_until
+from tausearch.runs import Storage, is_driven
+from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
+from tests.support.drivers.kills import one_ended_and_one_runs
+from tests.support.drivers.searches import kill_tree, started, without_time
+from tests.support.drivers.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TABLE = """
 campaign: {name}
-benchmarks: [{benchmark}]
+benchmarks: ["digits?epochs=1"]
 methods: [finetune, ita-ia3]
-search: {{algorithm: grid, trials: 3}}
+search: {{algorithm: grid, trials: 2}}
 train: {{seeds: [0, 1]}}
 cells: [{{method: joint, search: null}}]
 """
-METHODS = ("finetune", "ita-ia3", "joint")
-KILLS = 6
-Tables = dict[str, list[TrialSummary]]  # by the names of runs, without that of the campaign
+CELLS = 3
 
 
-def tables(root: Path, campaign: str) -> Tables:
-    """All trials of a campaign's runs, as far as they have come."""
-    found = {directory.name: trials_of(root, directory.name) for directory in Storage(root).runs()}
-    return {name.removeprefix(f"{campaign}-"): trials for name, trials in found.items() if name.startswith(campaign)}
-
-
-def tasks(root: Path, campaign: str) -> int:
-    return sum(trial.tasks_done for trials in tables(root, campaign).values() for trial in trials)
-
-
-def written(folder: Path, name: str, benchmark: str = "digits") -> list[str]:
+def written(folder: Path, name: str) -> list[str]:
     """The command that makes a table, whose file is written."""
-    (folder / f"{name}.yaml").write_text(TABLE.format(name=name, benchmark=benchmark))
+    (folder / f"{name}.yaml").write_text(TABLE.format(name=name))
     return ["campaign", "run", f"{name}.yaml"]
 
 
-def assert_nothing_runs_again(earlier: Tables, later: Tables, what: str) -> None:
-    """A trial that has ended stays as it is, its times included; one that ran repeats its last task at most."""
-    for name, trials in earlier.items():
-        for trial in trials:
-            same = next(other for other in later[name] if other.number == trial.number)
-            assert trial.status == "running" or same == trial, f"{what}: {name} {trial.number}"
-            assert sum(row not in same.rows for row in trial.rows) <= 1, f"{what}: {name} {trial.number}"
+def among_searches(found: Tables) -> bool:
+    return one_ended_and_one_runs(list(chain.from_iterable(found.values())))
 
 
-def assert_all_is_there(root: Path, campaign: str) -> None:
-    standing = read_standing(Storage(root), Storage(root).campaign(campaign))
-    assert [each.state for each in standing.cells] == ["done"] * len(METHODS)
-    names = [each for cell in standing.cells for each in (cell.cell.search, cell.cell.final) if each is not None]
-    for name in names:
-        assert_mlflow_has_each_task_once(root, name, trials_of(root, name), chosen=int(not name.endswith("-final")))
+def among_final_runs(found: Tables) -> bool:
+    """Whether a final run whose configuration a search has chosen is under way."""
+    return any(trial.rows for name, table in found.items() for trial in table if name.endswith("ita-ia3-final"))
 
 
-def test_killed_at_six_random_moments(tmp_path: Path) -> None:
-    root, dice = tmp_path / "tausearch-runs", random.Random(0)
-    run(*written(tmp_path, "calm"), cwd=tmp_path)
-    calm = tables(root, "calm")
-    command, total = written(tmp_path, "killed"), tasks(root, "calm")
-    after: list[Tables] = []
-    for number in range(KILLS):
-        wanted = dice.randint(total * number // KILLS, total * (number + 1) // KILLS)
-        with started(*command, cwd=tmp_path, out=tmp_path / f"{number}.txt") as process:
+def killed(command: list[str], folder: Path, moment: Callable[[Tables], bool]) -> Tables:
+    root = folder / "tausearch-runs"
+    with started(*command, cwd=folder, out=folder / "out.txt") as process:
 
-            def reached(process: subprocess.Popen[bytes] = process, wanted: int = wanted) -> bool:
-                assert process.poll() is None, "it ended by itself"
-                return is_driven(Storage(root).campaign("killed")) and tasks(root, "killed") >= min(wanted, total - 1)
+        def reached() -> bool:
+            assert process.poll() is None, "it ended by itself"
+            return is_driven(Storage(root).campaign("killed")) and moment(tables(root, "killed"))
 
-            wait_until(reached, 500, f"task {wanted}")
-            time.sleep(dice.uniform(0, 0.5))
-            if process.poll() is None:
-                kill_tree(process.pid)
-        after.append(tables(root, "killed"))
-    said = run(*command, cwd=tmp_path)
-    assert "3/3 cells done" in said
+        wait_until(reached, 500, moment.__name__)
+        kill_tree(process.pid)
+    return tables(root, "killed")
+
+
+def test_killed_among_its_searches_and_among_its_final_runs(call: Callable[..., str], tmp_path: Path) -> None:
+    root = tmp_path / "tausearch-runs"
+    call(*written(tmp_path, "calm"))
+    command = written(tmp_path, "killed")
+    after = [killed(command, tmp_path, moment) for moment in (among_searches, among_final_runs)]
+    assert "3/3 cells done" in call(*command)
     last = tables(root, "killed")
-    for number, each in enumerate(after):
-        assert_nothing_runs_again(each, last, f"kill {number}")
+    for each in after:
+        assert_no_run_loses_anything(each, last)
     assert {name: without_time(trials) for name, trials in last.items()} == {
-        name: without_time(trials) for name, trials in calm.items()
+        name: without_time(trials) for name, trials in tables(root, "calm").items()
     }
-    assert_all_is_there(root, "killed")
+    assert_all_is_there(root, "killed", CELLS)
     assert not list(Storage(root).campaign("killed").ray.glob("attempt-*/*/checkpoint_*"))
-
-
-def test_a_lost_node_of_three_costs_a_task_at_most(tmp_path: Path) -> None:
-    root, node = tmp_path / "tausearch-runs", {"num_cpus": 1, "object_store_memory": 100 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    try:
-        lost = [cluster.add_node(**node), cluster.add_node(**node)][1]
-        command = [*written(tmp_path, "nodes"), "--address", cluster.address]
-        with started(*command, cwd=tmp_path, out=tmp_path / "out.txt") as process:
-            raylet = lost.all_processes["raylet"][0].process.pid
-
-            def in_the_middle() -> bool:
-                assert process.poll() is None, (tmp_path / "out.txt").read_text()
-                return tasks(root, "nodes") >= 4 and bool(train_workers(raylet))
-
-            wait_until(in_the_middle, 400, "a trial on the node that will be lost")
-            cluster.remove_node(lost, allow_graceful=False)
-            before = tables(root, "nodes")
-            assert process.wait(600) == 0, (tmp_path / "out.txt").read_text()
-    finally:
-        cluster.shutdown()
-    assert_nothing_runs_again(before, tables(root, "nodes"), "the node")
-    assert_all_is_there(root, "nodes")

@@ -1,35 +1,36 @@
-"""Searches that confirm, through the command line: one to its end, and one whose driver is killed as it confirms."""
+"""A search that confirms, through the command line: undisturbed, and with a driver that is killed as it confirms."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
 from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, TrialSummary
-from tests.support.searches import kill_tree, run, started, trials_of, without_time
-from tests.support.services import wait_until
+from tests.support.drivers.kills import assert_nothing_runs_again, one_ended_and_one_runs
+from tests.support.drivers.searches import kill_tree, started, trials_of, without_time
+from tests.support.drivers.services import wait_until
 
-SEARCH = ["search", "digits", "finetune", "--tasks", "2", "--epochs", "1", "--algorithm", "grid", "--trials", "3"]
-CONFIRM = ["--confirm", "2", "--confirm-runs", "2"]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+SHORT = ["search", "digits", "finetune", "--tasks", "2", "--epochs", "1", "--algorithm", "grid"]
+SEARCH = [*SHORT, "--trials", "3", "--confirm", "2", "--confirm-runs", "2", "--concurrent", "1"]
 
 
 def confirmations(root: Path, name: str) -> list[TrialSummary]:
     return Record(Storage(root).run(name).confirmation.record).trials()
 
 
-@pytest.mark.slow
-def test_a_search_confirms_and_its_choice_is_trained(tmp_path: Path) -> None:
-    root = tmp_path / "tausearch-runs"
-    shown = run(*SEARCH, *CONFIRM, "--name", "s", cwd=tmp_path)
-    assert "confirmation of trial 0, seed 1 complete" in shown
-    assert len(trials_of(root, "s")) == 3 and len(confirmations(root, "s")) == 4
-    selection = load_best(Storage(root).run("s").best_file).selection
+def assert_confirmed(root: Path, name: str, status: dict[str, Any]) -> None:
+    """Best file, status and MLflow of a search that has confirmed two of three trials with two runs each."""
+    assert len(trials_of(root, name)) == 3 and len(confirmations(root, name)) == 4
+    selection = load_best(Storage(root).run(name).best_file).selection
     assert selection is not None and selection.confirmation is not None and selection.confirmation.seeds == (1, 2)
-    status = json.loads(run("status", "s", "--json", cwd=tmp_path))
     assert status["state"] == "finished" and status["confirmation"]["verdict"]["chosen"] == selection.trial
     client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
     (experiment,) = [each for each in client.search_experiments() if each.name.startswith("digits")]
@@ -37,22 +38,20 @@ def test_a_search_confirms_and_its_choice_is_trained(tmp_path: Path) -> None:
     assert sorted(map(str, roles)) == ["None", *["confirmation"] * 4, *["trial"] * 3]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_killed_as_it_confirms_and_resumed_it_has_what_it_would_have_had(tmp_path: Path) -> None:
+def test_killed_as_it_confirms_and_resumed_it_has_what_it_would_have_had(
+    call: Callable[..., str], tmp_path: Path
+) -> None:
     root = tmp_path / "tausearch-runs"
-    run(*SEARCH, *CONFIRM, "--name", "calm", cwd=tmp_path)
-    with started(*SEARCH, *CONFIRM, "--name", "killed", cwd=tmp_path, out=tmp_path / "out.txt") as driver:
-        wait_until(lambda: any(each.tasks_done for each in confirmations(root, "killed")), 600, "a fresh run")
+    assert "confirmation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
+    assert_confirmed(root, "calm", json.loads(call("status", "calm", "--json")))
+    with started(*SEARCH, "--name", "killed", cwd=tmp_path, out=tmp_path / "out.txt") as driver:
+        wait_until(lambda: one_ended_and_one_runs(confirmations(root, "killed")), 600, "the second fresh run")
         kill_tree(driver.pid)
     before = confirmations(root, "killed")
     assert any(each.status == "running" for each in before)
-    run("resume", "killed", cwd=tmp_path)
+    call("resume", "killed")
     after = confirmations(root, "killed")
-    for each in before:
-        same = next(other for other in after if other.number == each.number)
-        assert each.status == "running" or same == each
-        assert sum(row not in same.rows for row in each.rows) <= 1
+    assert_nothing_runs_again(before, after)
     assert without_time(after) == without_time(confirmations(root, "calm"))
     assert without_time(trials_of(root, "killed")) == without_time(trials_of(root, "calm"))
     chosen = [load_best(Storage(root).run(name).best_file) for name in ("calm", "killed")]

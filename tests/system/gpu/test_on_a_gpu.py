@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tausearch.runs import Storage, TrialSummary, read_spec
-from tests.support.searches import (
+from tests.support.drivers.searches import (
     assert_mlflow_has_each_task_once,
     kill_tree,
     run,
@@ -20,7 +20,7 @@ from tests.support.searches import (
     train_workers,
     trials_of,
 )
-from tests.support.services import wait_until
+from tests.support.drivers.services import wait_until
 from trainables.device import fence
 from trainables.metrics import PEAK_GPU_BYTES, repeatable
 

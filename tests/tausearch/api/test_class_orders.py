@@ -17,7 +17,7 @@ from tausearch.paper import paper_results
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creating import create
 from tausearch.showing import show_final
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
 
 

@@ -10,7 +10,7 @@ import pytest
 from tausearch.api import resume, sync_run, training
 from tausearch.driving import Job
 from tausearch.runs import Record, RunResult, Storage, read_spec
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
 
 

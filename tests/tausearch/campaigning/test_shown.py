@@ -10,7 +10,7 @@ import pytest
 from tausearch.runs import Record, Storage
 from tausearch.runs.creating import create
 from tests.support.command_line import run
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigning.test_planning import planned
 
 

@@ -11,7 +11,7 @@ import yaml
 from tausearch.choosing import load_best, space_of, start_of
 from tausearch.choosing.best import choose
 from tausearch.runs import RunSpec
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
 

@@ -14,7 +14,7 @@ from tausearch.choosing import SearchStudy, StudyMirror
 from tausearch.runs import Storage
 from tausearch.runs.creating import create
 from tests.support.command_line import run
-from tests.support.trials import make_trial, search_spec
+from tests.support.runs.trials import make_trial, search_spec
 
 
 @pytest.fixture

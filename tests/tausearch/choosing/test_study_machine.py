@@ -19,7 +19,7 @@ from tausearch.choosing import OptunaSource
 from tausearch.choosing.grid import grid_points
 from tausearch.choosing.study import FIRST_STOP, MEDIAN_OF, WORST
 from tausearch.runs import TrialSummary
-from tests.support.trials import FIXED, search_spec
+from tests.support.runs.trials import FIXED, search_spec
 from trainables.metrics import VALIDATION
 
 TRIALS, STEPS = 6, 8

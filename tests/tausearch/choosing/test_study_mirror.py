@@ -12,7 +12,7 @@ from optuna.trial import TrialState
 
 from tausearch.choosing import OptunaSource, StudyMirror
 from tausearch.runs import RunSpec, TrialSummary
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 
 def mirror(spec: RunSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:

@@ -15,7 +15,7 @@ from tausearch.choosing.grid import grid_points
 from tausearch.choosing.sources import points_ahead
 from tausearch.runs import KnownPoint, Record, RunSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creating import create
-from tests.support.trials import FIXED, make_trial
+from tests.support.runs.trials import FIXED, make_trial
 from trainables.errors import InputError
 
 POINTS = ({"alpha": 3.0, "lr": 0.05}, {"alpha": 0.2, "lr": 0.002})

@@ -14,8 +14,8 @@ from PIL import Image
 from tausearch.runs import Record, Storage
 from tests.search_spaces.test_yaml_text import BOMB
 from tests.support.command_line import run
-from tests.support.damage import damaged
-from tests.support.trials import make_trial, search_spec
+from tests.support.runs.damage import damaged
+from tests.support.runs.trials import make_trial, search_spec
 from tests.tausearch.choosing.test_damaged_files import BEST, OWN_SPACE
 
 SEARCH, TRAIN = ["search", "digits", "ita-lora"], ["train", "best.yaml"]

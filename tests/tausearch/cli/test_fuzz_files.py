@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tausearch.api import compose
+from tausearch.comparison import Comparison
+from tausearch.comparison.figure import draw
+from tausearch.paper import PaperResults
 from tausearch.runs import open_storage
 from tests.support.command_line import run
-from tests.support.composable_runs import make_composable_run
-from tests.support.damage import damaged, damaged_json
 from tests.support.layouts import EACH, parquet, rows
+from tests.support.runs.composable_runs import make_composable_run
+from tests.support.runs.damage import damaged, damaged_json
 from tests.tausearch.cli.test_fuzz import TABLE, listing
 
 FOLDERS = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -29,8 +32,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a final run, what was exported of it, data in Parquet, a campaign's file and an image."""
     folder = tmp_path_factory.mktemp("whole")
     storage = open_storage(folder / "runs", write=True)
-    make_composable_run(storage, "final", seeds=[0])
-    compose(["final"], export=folder / "exported", storage=storage.root)
+    make_composable_run(storage, "final")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tausearch.api.composing.try_to_record", lambda *_: None)  # MLflow takes seconds to start
+        compose(["final"], seeds=[0], export=folder / "exported", storage=storage.root)
     (folder / "data").mkdir()
     parquet(folder / "data" / "all.parquet", rows(4, range(EACH), lambda label, n: f"{label}/{n}.png"), list("abcd"))
     (folder / "table.yaml").write_text(TABLE)
@@ -43,6 +48,20 @@ def folder(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     copy = shutil.copytree(whole, tmp_path / "copy")
     monkeypatch.chdir(copy)
     return copy
+
+
+@pytest.fixture(autouse=True)
+def _each_picture_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no comparison twice: a picture takes longer than all the rest of a command."""
+    drawn: set[str] = set()
+
+    def draw_once(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> None:
+        numbers = repr(comparisons)
+        if numbers not in drawn:
+            draw(comparisons, paper, path)
+        drawn.add(numbers)
+
+    monkeypatch.setattr("tausearch.comparison.command.draw", draw_once)
 
 
 @pytest.fixture

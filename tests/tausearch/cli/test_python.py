@@ -18,7 +18,7 @@ from tausearch.api import SearchResult
 from tausearch.cli.main import app
 from tausearch.runs import Record, RunSpec, Storage, open_storage
 from tausearch.runs.creating import create
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 GROUPS = {name: command.commands for name, command in COMMANDS.items() if hasattr(command, "commands")}

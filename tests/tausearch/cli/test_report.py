@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,8 @@ import pytest
 from tausearch.runs import Storage
 from tests.support.command_line import run
 from tests.tausearch.reporting.runs import make_final, make_search
+
+pytestmark = pytest.mark.usefixtures("quick_report")
 
 
 def test_the_report_lies_in_the_runs_folder(
@@ -58,13 +58,3 @@ def test_what_is_wrong_is_one_line(
     make_search(Storage(tmp_path))
     code, out, err = run([*words, "--storage", str(tmp_path)], capsys, monkeypatch)
     assert code == 2 and out == "" and err.count("\n") == 1 and message in err
-
-
-def test_the_report_of_a_search_needs_neither_torch_nor_ray_nor_mlflow(tmp_path: Path) -> None:
-    make_search(Storage(tmp_path))
-    code = "from tausearch.cli import main\ntry: main()\nexcept SystemExit as end: assert not end.code"
-    command = [sys.executable, "-c", f"{code}\nimport sys; print('|'.join(sys.modules))"]
-    words = ["report", "the-search", "--storage", str(tmp_path)]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, check=True)
-    imported = set(done.stdout.splitlines()[-1].split("|"))
-    assert {"plotly", "optuna"} <= imported and not {"torch", "ray", "mlflow"} & imported

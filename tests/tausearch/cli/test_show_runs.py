@@ -11,7 +11,7 @@ from tausearch.choosing.best import choose
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_status
 from tausearch.runs.creating import create
 from tausearch.showing import show_search, show_status
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 
 def shown(spec: RunSpec, trials: list[TrialSummary], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:

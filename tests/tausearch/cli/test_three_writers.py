@@ -30,7 +30,7 @@ search: {trials: 12, confirm: 0, algorithm: random}
 train: {seeds: [0, 1, 2, 3, 4, 5, 6, 7]}
 cells: [{method: joint, search: null}]
 """
-TASKS_A_LOOK = 12
+TASKS_A_LOOK = 3  # that the writers may do while one command reads
 Look = dict[str, Any]
 
 
@@ -116,29 +116,35 @@ def assert_no_step_back(before: Look, now: Look) -> None:
         assert then["state"] != "finished" or now[name]["state"] == "finished"
 
 
+@pytest.mark.usefixtures("no_insight")
 def test_whoever_looks_sees_no_error_and_no_step_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tausearch.comparison.figure.save", lambda _, path: path)  # a picture of what has been read
     storage, all_jobs = jobs(tmp_path)
     at = ["--storage", str(storage.root)]
-
-    def asked(*command: str, hint: str = "") -> str:
-        code, out, err = run([*command, *at], capsys, monkeypatch)
-        assert code == 0 and (not err or (hint and err.startswith(hint))), (command, err)
-        return out
-
     looks: list[Look] = [{}]
     cells: list[list[int]] = [[0] * 3]
     compared = [0]
     with writing(all_jobs) as (processes, pace):
+
+        def more_is_written() -> None:
+            for _ in range(TASKS_A_LOOK):
+                pace.release()
+
+        def asked(*command: str, hint: str = "") -> str:
+            more_is_written()
+            code, out, err = run([*command, *at], capsys, monkeypatch)
+            assert code == 0 and (not err or (hint and err.startswith(hint))), (command, err)
+            return out
+
         last = False
         while not last:
             last = not any(process.is_alive() for process in processes)  # and one look more
-            for _ in range(TASKS_A_LOOK):
-                pace.release()
             looks.append({each["name"]: each for each in json.loads(asked("status", "--json"))})
             assert_no_step_back(*looks[-2:])
-            for _ in range(10):  # what a command reads, without its start
+            for _ in range(3):  # what a command reads, without its start
+                more_is_written()
                 assert all_statuses(storage)[1] == []
             asked("status", all_jobs[len(looks) % 3].spec.name)
             standing = json.loads(asked("campaign", "status", "t", "--json"))

@@ -12,7 +12,7 @@ import pytest
 from tausearch.comparison.ablating import as_ablation_text, show_ablations
 from tausearch.comparison.runs import read_final_runs
 from tausearch.runs import Storage, open_storage
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tausearch.comparison.figure import draw
 from tausearch.comparison.terminal import show_sheets
 from tausearch.paper import paper_results
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
 
 DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
@@ -147,6 +147,12 @@ def several(storage: Storage) -> Storage:
     return storage
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the picture, which takes longer than all the rest; `test_json` has it drawn of the same runs."""
+    monkeypatch.setattr("tausearch.comparison.command.draw", lambda *_: None)
+
+
 def printed(storage: Storage, form: Form, capsys: pytest.CaptureFixture[str], *benchmarks: str) -> str:
     show_comparison(storage, benchmarks, form, None)
     out, err = capsys.readouterr()
@@ -167,6 +173,7 @@ def test_json(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(alone) == 16 and all(row["comparable"] is None and row["paper"] for row in alone)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     table = list(csv.DictReader(io.StringIO(printed(several, "csv", capsys))))
     (row,) = (row for row in table if row["ours_run"] == "none")
@@ -175,6 +182,7 @@ def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(table) == 16 + 4 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_markdown(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(several, "markdown", capsys, "cifar100").splitlines()
     assert "| ita-lora | 90.00 ± 1.00 (3) | 89.96 ± 0.20 | +0.04 | yes (2.04) | 3.00 | 3.22 | lora |" in lines
@@ -182,6 +190,7 @@ def test_markdown(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     assert {line.count("|") for line in tables} == {9, 7}  # eight columns, and six of what is not comparable
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_accuracy_on_all_classes_stands_beside_the_mean_over_tasks(
     storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +210,7 @@ def test_accuracy_on_all_classes_stands_beside_the_mean_over_tasks(
     assert ours["older"]["pooled_accuracy"] is None and ours["older"]["accuracy"] == 85.0
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_latex(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(several, "latex", capsys)
     assert r"ita-lora & 90.00 $\pm$ 1.00 (3) & 89.96 $\pm$ 0.20 & +0.04 & yes (2.04) & 3.00 & 3.22 & lora \\" in out

@@ -15,7 +15,7 @@ from tausearch.composing import COEFFICIENTS, EditedSeed, EditResult
 from tausearch.paper import paper_results
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 
 
 @pytest.fixture

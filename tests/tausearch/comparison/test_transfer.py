@@ -13,7 +13,7 @@ import pytest
 from tausearch.comparison import TransferMatrix, read_final_runs, transfer
 from tausearch.comparison.command import show_transfer
 from tausearch.runs import Storage, open_storage
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
 
 

@@ -16,7 +16,7 @@ from tausearch import compose, edit
 from tausearch.composing import COEFFICIENTS, CompositionResult, read_compositions, read_edit
 from tausearch.runs import Record, RunDirectory, Storage, open_storage
 from tests.support.command_line import run
-from tests.support.composable_runs import make_composable_run, small_benchmark
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, ComposedNetwork, VectorPool, read_vector, vector_folders
 from trainables.errors import InputError
@@ -26,10 +26,10 @@ from trainables.evaluation import accuracies
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    for name, method in (("ita", "ita-lora"), ("iel", "iel-lora"), ("full", "iel-fft"), ("ia3", "ita-ia3")):
+    methods = {"ita": "ita-lora", "iel": "iel-lora", "full": "iel-fft", "ia3": "ita-ia3", "plain": "finetune"}
+    for name, method in methods.items():
         make_composable_run(storage, name, method)
-    make_composable_run(storage, "plain", "finetune", seeds=[0])
-    make_composable_run(storage, "half", seeds=[0, 1], failed=[1])
+    make_composable_run(storage, "half", failed=[1])
     return storage
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from tausearch import compose
 from tausearch.composing import FORMS, read_about
 from tausearch.runs import RunDirectory, Storage, open_storage
-from tests.support.composable_runs import make_composable_run, small_benchmark
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, read_vector, vector_folders
 from trainables.composition.checkpoints import write_timm_folder

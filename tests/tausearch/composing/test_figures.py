@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
 from tausearch import draw
+from tausearch.figures import save
 from tausearch.runs import Record, Storage, open_storage, read_spec
 from tests.support.command_line import run
-from tests.support.composable_runs import make_composable_run, small_benchmark
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, vector_folders
 from trainables.errors import InputError
@@ -25,15 +27,28 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    for name, method in (("ita", "ita-lora"), ("iel", "iel-fft"), ("plain", "finetune")):
-        make_composable_run(storage, name, method, seeds=[0, 1])
+    for name, method in (("ita", "ita-lora"), ("full", "iel-fft"), ("plain", "finetune")):
+        make_composable_run(storage, name, method)
     return storage
 
 
 @pytest.fixture(scope="module")
-def drawn(made: Storage) -> dict[str, list[dict[str, str]]]:
+def titles() -> dict[str, str]:
+    """Name of each figure to its title, once all are `drawn`."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def drawn(made: Storage, titles: dict[str, str]) -> dict[str, list[dict[str, str]]]:
     """Name of each figure to its numbers."""
-    found = draw(["ita", "iel", "plain"], storage=made.root)
+
+    def save_with_title(figure: Figure, path: Path) -> Path:
+        titles[path.stem] = figure.get_suptitle()
+        return save(figure, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tausearch.figures.save", save_with_title)
+        found = draw(["ita", "full", "plain"], storage=made.root)
     assert found.left_out == (
         "run 'plain': its method 'finetune' leaves no task vectors; ita-fft, ita-lora, ita-ia3, iel-fft, iel-lora,"
         " iel-ia3, tmc do",
@@ -63,12 +78,12 @@ def mean_loss(weights: list[float], pool: VectorPool, head: tuple[Tensor, Tensor
 
 
 def test_there_is_every_figure(drawn: dict[str, list[dict[str, str]]]) -> None:
-    assert set(drawn) == {"time", "risk", "theorem1", "cosines-ita", "cosines-iel", "alignment"}
+    assert set(drawn) == {"time", "risk", "theorem1", "cosines-ita", "cosines-full", "alignment"}
 
 
 def test_risk_against_its_bound(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
-    assert [(row["run"], row["seed"]) for row in drawn["risk"]] == [(n, s) for n in ("ita", "iel") for s in "01"]
-    row, pool = drawn["risk"][3], pool_of(made, "iel", 1)
+    assert [(row["run"], row["seed"]) for row in drawn["risk"]] == [(n, s) for n in ("ita", "full") for s in "01"]
+    row, pool = drawn["risk"][3], pool_of(made, "full", 1)
     assert float(row["composed"]) == pytest.approx(mean_loss([1 / 3] * 3, pool, pool.head()), rel=1e-5)
     alone = [mean_loss([float(s == t) for s in range(3)], pool, pool.head()) for t in range(3)]
     assert float(row["individuals"]) == pytest.approx(sum(alone) / 3, rel=1e-5)
@@ -88,10 +103,10 @@ def test_alignment_and_cosines(drawn: dict[str, list[dict[str, str]]], made: Sto
             for vector in pool_of(made, name, 1)
         ]
 
-    ita, iel = flat("ita"), flat("iel")
+    ita, full = flat("ita"), flat("full")
     found = {int(row["task"]): float(row["cosine"]) for row in drawn["alignment"] if row["seed"] == "1"}
-    wanted = [F.cosine_similarity(sum(ita), sum(iel), dim=0)]  # type: ignore[arg-type]
-    wanted += [F.cosine_similarity(a, b, dim=0) for a, b in zip(ita, iel, strict=True)]
+    wanted = [F.cosine_similarity(sum(ita), sum(full), dim=0)]  # type: ignore[arg-type]
+    wanted += [F.cosine_similarity(a, b, dim=0) for a, b in zip(ita, full, strict=True)]
     assert found == pytest.approx({task: float(value) for task, value in enumerate(wanted)}, abs=1e-5)
     (one,) = [r for r in drawn["cosines-ita"] if (r["seed"], r["task"], r["other"]) == ("1", "1", "3")]
     assert float(one["cosine"]) == pytest.approx(float(F.cosine_similarity(ita[0], ita[2], dim=0)), abs=1e-5)
@@ -102,9 +117,9 @@ def test_time_is_that_of_the_record(drawn: dict[str, list[dict[str, str]]], made
     (row,) = [
         r
         for r in drawn["time"]
-        if (r["run"], r["seed"], r["task"], r["stage"]) == ("iel", "1", "2", "preconsolidation")
+        if (r["run"], r["seed"], r["task"], r["stage"]) == ("full", "1", "2", "preconsolidation")
     ]
-    trial = Record(made.run("iel").record).trials()[1]
+    trial = Record(made.run("full").record).trials()[1]
     assert float(row["seconds"]) == trial.rows[1]["seconds/preconsolidation"] > 0 and row["method"] == "iel-fft"
 
 
@@ -119,12 +134,9 @@ def test_bad_input(
     assert Record(made.run("plain").record).trials()
 
 
-def test_every_figure_says_what_it_is_of(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    titles: dict[str, str] = {}
-    monkeypatch.setattr(
-        "tausearch.figures.save", lambda figure, path: titles.update({path.stem: figure.get_suptitle()}) or path
-    )
-    draw(["ita", "iel", "plain"], output=tmp_path / "figures", storage=made.root)
+def test_every_figure_says_what_it_is_of(
+    drawn: dict[str, list[dict[str, str]]], titles: dict[str, str], made: Storage
+) -> None:
     where = f"on {read_spec(made.run('ita')).benchmark}"
     both = f"ita-lora {where}; iel-fft {where}"
     assert titles["time"] == f"time per task: {both}; finetune {where}"
@@ -135,6 +147,6 @@ def test_every_figure_says_what_it_is_of(made: Storage, tmp_path: Path, monkeypa
         "risk",
         "theorem1",
         "cosines-ita",
-        "cosines-iel",
+        "cosines-full",
         "alignment",
     }

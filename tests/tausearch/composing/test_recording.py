@@ -12,7 +12,7 @@ from tausearch import compose, edit
 from tausearch.api import export_adapters, sync_run
 from tausearch.choosing import BestFile
 from tausearch.runs import Storage, open_storage
-from tests.support.composable_runs import SMALL, make_composable_run
+from tests.support.runs.composable_runs import SMALL, make_composable_run
 from trainables.errors import InputError
 
 pytestmark = pytest.mark.system

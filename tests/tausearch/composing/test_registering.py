@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from tausearch import compose, load_model
 from tausearch.api.syncing import sync_run
 from tausearch.runs import open_storage, read_spec
-from tests.support.composable_runs import make_composable_run
+from tests.support.runs.composable_runs import make_composable_run
 from trainables.errors import InputError
 
 pytestmark = pytest.mark.system

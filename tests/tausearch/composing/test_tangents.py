@@ -9,7 +9,7 @@ import pytest
 
 from tausearch import compose, draw, edit
 from tausearch.runs import Record, Storage, open_storage
-from tests.support.composable_runs import make_composable_run
+from tests.support.runs.composable_runs import make_composable_run
 from trainables.errors import InputError
 
 
@@ -73,8 +73,9 @@ def test_what_has_no_meaning_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_figures_have_what_there_is_of_it(made: Storage, tmp_path: Path) -> None:
-    drawn = draw(["tmc", "full"], output=tmp_path, seeds=[0], storage=made.root)
+def test_figures_have_what_there_is_of_it(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.figures.save", lambda figure, path: path)  # test_figures.py saves each of them
+    drawn = draw(["tmc", "full"], output=tmp_path / "figures", seeds=[0], storage=made.root)
     assert drawn.pictures.keys() == {"time", "risk", "theorem1", "cosines-tmc", "cosines-full"}
-    with (tmp_path / "theorem1.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "figures" / "theorem1.csv").open(encoding="utf-8", newline="") as file:
         assert {row["run"] for row in csv.DictReader(file)} == {"full"}

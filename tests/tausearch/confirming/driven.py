@@ -1,4 +1,4 @@
-"""A search with confirmation driven by hand: trials by a formula, one task at a time, killed wherever a test likes."""
+"""A search with confirmation driven by hand: trials by a formula, one task at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def noisy(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
 
 def confirmed_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunDirectory]:
     """A search that has been made and asks for confirmation."""
-    from tests.support.trials import search_spec
+    from tests.support.runs.trials import search_spec
 
     asked = {"algorithm": "grid", "trials": 5, "confirm": Confirm(best=3, runs=2), **changes}
     storage = Storage(root)
@@ -38,9 +38,20 @@ def confirmed_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunD
 
 
 def drive(
-    spec: RunSpec, storage: Storage, directory: RunDirectory, outcome: Outcome = noisy, kill_after: float = math.inf
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    outcome: Outcome = noisy,
+    before_task: Callable[[int], object] = lambda ran: None,
 ) -> list[tuple[str, int, int]]:
     """Run what is left of it, two trials at a time, as the driver does but for Tune and MLflow.
+
+    Args:
+        spec: The search.
+        storage: Where it lies.
+        directory: Its run directory.
+        outcome: What its trials come to.
+        before_task: Called before every task with the number of tasks that ran.
 
     Returns:
         The name of the run, the number of the trial and the task, for every task that ran.
@@ -59,8 +70,7 @@ def drive(
             run, number, hyperparameters = found
             _tell(run, run.summary(number, run.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
         for each in list(running):
-            if len(ran) >= kill_after:
-                return ran
+            before_task(len(ran))
             run, number, hyperparameters = each
             summary = _next_task(run, number, hyperparameters, outcome)
             ran.append((run.spec.name, number, summary.tasks_done))

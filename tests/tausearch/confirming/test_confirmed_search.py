@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import statistics
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from tausearch.runs import (
     Record,
     RunDirectory,
     RunSpec,
+    Storage,
     TrialSummary,
     ranked,
     read_spec,
@@ -29,15 +31,11 @@ from tausearch.runs import (
     set_aside_orphans,
 )
 from tausearch.showing import show_status, show_statuses
-from tests.support.trials import search_spec
-from tests.tausearch.confirming.driven import confirmed_search, drive, noisy
+from tests.support.runs.trials import search_spec
+from tests.tausearch.confirming.driven import Outcome, confirmed_search, drive, noisy
 from trainables.errors import InputError
 
-
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here looks at them, and they took six sevenths of the time."""
-    monkeypatch.setattr("tausearch.figures.draw_search", lambda *_: [])
+pytestmark = pytest.mark.usefixtures("no_insight")
 
 
 def records(directory: RunDirectory) -> tuple[list[TrialSummary], list[TrialSummary]]:
@@ -91,24 +89,30 @@ def test_the_value_that_made_it_a_candidate_is_not_used_again(tmp_path: Path) ->
     assert best_of_run(storage, spec.name).selection.trial == 1  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("best", "runs"), [(3, 2), (2, 4)])
-def test_killed_at_any_moment_nothing_is_lost_or_runs_again(best: int, runs: int, tmp_path: Path) -> None:
-    asked = {"confirm": Confirm(best=best, runs=runs), "trials": 3, "steps": 2}
-    whole = confirmed_search(tmp_path / "whole", **asked)
-    total = drive(*whole)
-    expected, chosen = records(whole[2]), whole[2].best_file.read_text()
-    for moment in range(len(total)):
-        killed = confirmed_search(tmp_path / str(moment), **asked)
-        before = drive(*killed, kill_after=moment)
-        after = drive(*killed)
-        assert sorted(before + after) == sorted(total)
-        assert records(killed[2]) == expected
-        assert killed[2].best_file.read_text() == chosen
-
-
 def _clear(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """One that is far ahead, and then nobody who could be told apart."""
     return 95.0 if spec.start.items() <= hyperparameters.items() else noisy(spec, number, hyperparameters) - 20
+
+
+@pytest.mark.parametrize(("best", "outcome", "confirmed", "first"), [(2, noisy, 6, 0), (3, _clear, 7, 2 * 3)])
+def test_killed_at_any_moment_nothing_is_lost_or_runs_again(
+    best: int, outcome: Outcome, confirmed: int, first: int, tmp_path: Path
+) -> None:
+    asked = {"confirm": Confirm(best=best, runs=3), "trials": 3, "steps": 2}
+    spec, storage, directory = confirmed_search(tmp_path / "whole", **asked)
+
+    def keep(ran: int) -> None:
+        shutil.copytree(storage.root, tmp_path / str(ran))  # what a kill leaves behind
+
+    total = drive(spec, storage, directory, outcome, keep)
+    assert len(total) == 2 * (3 + confirmed)  # of 9 runs of three candidates, 2 are spared
+    expected, chosen = records(directory), directory.best_file.read_text()
+    for moment in range(first, len(total)):  # before a confirmation both cases are the same
+        left = Storage(tmp_path / str(moment))
+        after = drive(spec, left, left.run(spec.name), outcome)
+        assert sorted(total[:moment] + after) == sorted(total)
+        assert records(left.run(spec.name)) == expected
+        assert left.run(spec.name).best_file.read_text() == chosen
 
 
 def test_who_cannot_win_any_more_is_spared_and_the_status_says_so(

@@ -11,7 +11,7 @@ from tausearch.api import sync_run
 from tausearch.runs import Conclusion, ConfirmationSpec, Record, TrialTable, read_status
 from tausearch.tracking import Tracker
 from tausearch.tracking.mlflow_run import PARENT_TAG
-from tests.support.trials import make_trial, tell
+from tests.support.runs.trials import make_trial, tell
 from tests.tausearch.confirming.driven import confirmed_search, drive
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds

@@ -16,15 +16,17 @@ Table = np.ndarray  # (candidates, rounds), percent
 
 
 def run(table: Table, resolution: float = 0.0, order: np.random.Generator | None = None) -> tuple[Race, set]:
-    """Run a whole race on a table of what would come of every run; returns it, and the runs that it took."""
+    """Run a whole race on a table of what would come of every run; returns it, and the runs that it took.
+
+    All that is wanted runs at once, or one run at a time in an order that is drawn.
+    """
     known: dict[tuple[int, int], float | None] = {}
     while True:
         standing = race(range(len(table)), table.shape[1], known, resolution)
         if standing.over:
             return standing, set(known)
-        wanted = list(standing.wanted)
-        number, k = wanted[0 if order is None else int(order.integers(len(wanted)))]
-        known[number, k] = None if np.isnan(table[number, k]) else float(table[number, k])
+        wanted = standing.wanted if order is None else [tuple(order.choice(standing.wanted).tolist())]
+        known |= {cell: None if np.isnan(table[cell]) else float(table[cell]) for cell in wanted}
 
 
 def tables(

@@ -10,7 +10,7 @@ from tausearch.choosing import FixedSource
 from tausearch.driving import Fleet, OpenRun
 from tausearch.driving import fleet as fleet_module
 from tausearch.runs import Resources
-from tests.support.trials import job_of, search_spec
+from tests.support.runs.trials import job_of, search_spec
 
 
 def run_of(name: str, trials: int, **changes: object) -> OpenRun:

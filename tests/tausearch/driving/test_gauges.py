@@ -9,7 +9,7 @@ import pytest
 from tausearch.driving import gauges
 from tausearch.driving.gauges import Gauges
 from tausearch.runs import TrialTable
-from tests.support.trials import make_trial, search_spec, tell
+from tests.support.runs.trials import make_trial, search_spec, tell
 from trainables.metrics import STORE_FOUND
 
 

@@ -9,7 +9,7 @@ import pytest
 from tausearch.choosing import FixedSource
 from tausearch.driving.driver import _headline
 from tausearch.runs import RunSpec
-from tests.support.trials import job_of
+from tests.support.runs.trials import job_of
 
 
 @pytest.mark.parametrize(

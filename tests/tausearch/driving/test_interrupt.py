@@ -13,7 +13,7 @@ import pytest
 
 from tausearch.driving import interrupt as interrupt_module
 from tausearch.driving.interrupt import interruptible
-from tests.support.services import wait_until
+from tests.support.drivers.services import wait_until
 
 
 def press(number: int = signal.SIGINT) -> None:

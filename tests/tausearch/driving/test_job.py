@@ -11,7 +11,7 @@ from tausearch.driving import Job
 from tausearch.driving.job import Epochs
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialTable
 from tausearch.runs.creating import create
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 from trainables.state import State, write_state
 
 

@@ -13,7 +13,7 @@ from tausearch.choosing import FixedSource
 from tausearch.driving import StorageWatch
 from tausearch.driving.observer import Observer
 from tausearch.runs import RunDirectory, TrialSummary
-from tests.support.trials import fleet_of, search_spec
+from tests.support.runs.trials import fleet_of, search_spec
 
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},

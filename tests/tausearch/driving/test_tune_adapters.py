@@ -14,7 +14,7 @@ from ray.tune.experiment import Trial
 
 from tausearch.choosing import FixedSource
 from tausearch.driving.tune_adapters import TuneScheduler, latest_error
-from tests.support.trials import fleet_of, search_spec
+from tests.support.runs.trials import fleet_of, search_spec
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tausearch.figures import Line, Panel, caption, draw_final, draw_panels
 from tausearch.figures.final import _mean, _over_tasks
 from tausearch.figures.search import _history
 from tausearch.runs import RunSpec, correlation_interval
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 
 @pytest.fixture

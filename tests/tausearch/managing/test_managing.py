@@ -11,15 +11,17 @@ import pytest
 from filelock import FileLock
 
 from search_spaces.text_files import LARGEST
-from tausearch.choosing import load_best, write_best
+from tausearch.choosing import load_best
 from tausearch.cli import main
 from tausearch.composing import read_about
 from tausearch.managing import delete_run, rename_run, size_of
-from tausearch.runs import Record, RunDirectory, RunSpec, Storage, read_spec, read_status, shown_benchmark
+from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.screen import counted
 from tests.support.command_line import run
-from tests.support.composable_runs import make_composable_run
-from tests.support.trials import make_trial, search_spec
+from tests.support.runs.built_runs import make_run
+from tests.support.runs.composable_runs import make_composable_run
+from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
 
 Patch = pytest.MonkeyPatch
@@ -28,13 +30,7 @@ Captured = pytest.CaptureFixture[str]
 
 def add_search(storage: Storage, name: str, *values: float) -> RunSpec:
     spec = search_spec().model_copy(update={"name": name, "id": name})
-    directory = storage.run(name)
-    directory.path.mkdir()
-    spec.save(directory)
-    trials = [make_trial(number, value=value) for number, value in enumerate(values)]
-    for trial in trials:
-        Record(directory.record).write(trial)
-    write_best(spec, directory, trials)
+    make_run(storage, spec, [make_trial(number, value=value) for number, value in enumerate(values)])
     return spec
 
 
@@ -44,7 +40,7 @@ def storage(tmp_path: Path) -> Storage:
     made.root.mkdir()
     add_search(made, "search", 50.0, 70.0)
     add_search(made, "other-search", 80.0)
-    make_composable_run(made, "final", seeds=[0, 1])
+    make_composable_run(made, "final")
     return made
 
 
@@ -239,8 +235,8 @@ class TestByName:
     def test_files_of_another_run_are_not_taken_for_its_own(
         self, storage: Storage, capsys: Captured, monkeypatch: Patch
     ) -> None:
-        other = make_composable_run(storage, "other-final", seeds=[0, 1])
-        own = storage.run("final")
+        make_final_run(storage, "other-final", [70.0, 72.0], benchmark="digits")
+        own, other = storage.run("final"), storage.run("other-final")
         own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}}))
         _, err = shown(storage, capsys, monkeypatch, "compare")
         assert "is that of run 'other-final'" in err and "`tausearch sync final`" in err

@@ -16,7 +16,7 @@ from tausearch.previewing import preview
 from tausearch.runs import Confirm, DataFacts, Record, Resources, RunSpec, Storage, open_storage
 from tausearch.runs.creating import create
 from tests.support.command_line import run
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 
 @pytest.fixture(autouse=True)

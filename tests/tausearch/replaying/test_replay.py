@@ -19,7 +19,7 @@ from tausearch.replaying.recorded import distance
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, open_storage
 from tausearch.runs.creating import create
 from tests.support.command_line import run
-from tests.support.trials import FIXED, make_trial
+from tests.support.runs.trials import FIXED, make_trial
 
 TASKS = 6
 AVERAGE, FINAL = "val/average_accuracy", "val/final_accuracy"

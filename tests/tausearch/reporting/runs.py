@@ -9,7 +9,7 @@ from tausearch.choosing import write_best
 from tausearch.composing import CompositionResult, EditedSeed, EditResult
 from tausearch.runs import Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
 from tausearch.runs.creating import create
-from tests.support.trials import FIXED, search_spec
+from tests.support.runs.trials import FIXED, search_spec
 
 FINISHED = 8  # trials of the search; then come two that were stopped, one that diverged, one that failed
 TASKS = 3

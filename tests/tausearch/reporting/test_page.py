@@ -16,7 +16,7 @@ from tausearch.comparison import compare, comparison_sheets, read_final_run
 from tausearch.paper import paper_results
 from tausearch.reporting import ReportCell, cell_of, write_report
 from tausearch.runs import RunDirectory, Storage, read_spec
-from tests.support.trials import FIXED
+from tests.support.runs.trials import FIXED
 from tests.tausearch.reporting.runs import add_compositions, finished, make_final, make_search, write
 from trainables.errors import InputError
 
@@ -71,9 +71,31 @@ class Page(HTMLParser):
         return "".join(self.texts)
 
 
+pytestmark = pytest.mark.usefixtures("quick_report")
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return Storage(tmp_path / "runs")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> ReportCell:
+    """A search and its final run with compositions, which no test changes."""
+    storage = Storage(tmp_path_factory.mktemp("done"))
+    found = cell(make_search(storage), make_final(storage))
+    add_compositions(found.final)
+    return found
+
+
+@pytest.fixture(scope="module")
+def file(done: ReportCell, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report("a report", [done], tmp_path_factory.mktemp("page") / "out" / "report.html")
+
+
+@pytest.fixture(scope="module")
+def page(file: Path) -> Page:
+    return Page(file)
 
 
 def report(cells: list[ReportCell], tmp_path: Path, **more: Any) -> Page:
@@ -84,14 +106,12 @@ def cell(search: RunDirectory | None, final: RunDirectory | None = None) -> Repo
     return ReportCell("digits", "ita-lora", search, final, "done")
 
 
-def test_a_search_and_its_final_run_stand_in_the_page(storage: Storage, tmp_path: Path) -> None:
-    search, final = make_search(storage), make_final(storage)
-    add_compositions(final)
-    page = report([cell(search, final)], tmp_path)
+def test_a_search_and_its_final_run_stand_in_the_page(page: Page, done: ReportCell) -> None:
+    assert done.search is not None
     titles = [name for name, had in page.tags if name == "b"]
     assert len(titles) == len(page.plots) == 1 + len(PLOTS)
     assert all(title in page.text for title in PLOTS)
-    assert search.best_file.read_text(encoding="utf-8") in page.text
+    assert done.search.best_file.read_text(encoding="utf-8") in page.text
     # Means over both seeds: 90, 80, 70 when learned, then 10 and 11 points less with every task.
     assert ["1", "90.00", "", ""] in page.rows and ["3", "69.00", "69.50", "70.00"] in page.rows
     assert ["forgotten", "21.00", "10.50", ""] in page.rows
@@ -103,8 +123,7 @@ def test_a_search_and_its_final_run_stand_in_the_page(storage: Storage, tmp_path
     assert ["lr_pre", "0.1", "fixed"] in page.rows
 
 
-def test_every_plot_has_a_text_and_every_table_headers(storage: Storage, tmp_path: Path) -> None:
-    page = report([cell(make_search(storage), make_final(storage))], tmp_path)
+def test_every_plot_has_a_text_and_every_table_headers(page: Page) -> None:
     pictures = [had for _, had in page.tags if had.get("role") == "img"]
     assert len(pictures) == len(page.plots) and all(len(had["aria-label"] or "") > 10 for had in pictures)
     assert page.count("table") == page.count("div", role="region", tabindex="0") > 3
@@ -112,19 +131,16 @@ def test_every_plot_has_a_text_and_every_table_headers(storage: Storage, tmp_pat
     assert page.count("html", lang="en") == 1
 
 
-def test_the_page_needs_no_network_and_is_small_enough(storage: Storage, tmp_path: Path) -> None:
-    file = write_report("t", [cell(make_search(storage), make_final(storage))], tmp_path / "report.html")
+def test_the_page_needs_no_network_and_is_small_enough(file: Path, page: Page) -> None:
     assert 1e6 < file.stat().st_size < 3e6  # plotly.js is in it once, packed
-    page = Page(file)
     asked = [had["href"] for _, had in page.tags if "href" in had and not (had["href"] or "").startswith("#")]
     assert asked == ["data:,"] and not [had for _, had in page.tags if "src" in had]  # an icon: browsers ask for one
     policy = next(had["content"] for _, had in page.tags if had.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and policy.startswith("default-src 'none'") and "http" not in policy
 
 
-def test_many_cells_have_a_table_that_leads_to_them(storage: Storage, tmp_path: Path) -> None:
-    cells = [cell(make_search(storage), make_final(storage)), ReportCell("glyphs", "iel-fft", None, None, "waiting")]
-    page = report(cells, tmp_path)
+def test_many_cells_have_a_table_that_leads_to_them(done: ReportCell, tmp_path: Path) -> None:
+    page = report([done, ReportCell("glyphs", "iel-fft", None, None, "waiting")], tmp_path)
     (first, second) = [row for row in page.rows if row[0] in ("ita-lora on digits", "iel-fft on glyphs")]
     assert first == ["ita-lora on digits", "done", "89.20", "69.50 ± 0.71", "15.00 ± 0.00"]
     assert second == ["iel-fft on glyphs", "waiting", "", "", ""]
@@ -186,15 +202,20 @@ def test_what_cannot_be_read_becomes_a_line(storage: Storage, tmp_path: Path) ->
     assert len(page.plots) == len(PLOTS)  # the search's are all there
 
 
+@pytest.fixture(scope="module")
+def tables(done: ReportCell, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many tables a final run has whose files are all sound."""
+    return report([cell(None, done.final)], tmp_path_factory.mktemp("sound")).count("table")
+
+
 @pytest.mark.parametrize("name", ["run.yaml", "results.json", "compositions/edit.json", "compositions/keep-1,3.json"])
-def test_each_file_of_a_final_run_may_be_damaged(name: str, storage: Storage, tmp_path: Path) -> None:
+def test_each_file_of_a_final_run_may_be_damaged(name: str, tables: int, storage: Storage, tmp_path: Path) -> None:
     final = make_final(storage)
     add_compositions(final)
-    whole = report([cell(None, final)], tmp_path)
     (final.path / name).write_text("{", encoding="utf-8")
     page = report([cell(None, final)], tmp_path)
     assert page.count("p", **{"class": "fault"}) == 1 and name in page.text
-    assert page.count("table") == (0 if name == "run.yaml" else whole.count("table") - 1)
+    assert page.count("table") == (0 if name == "run.yaml" else tables - 1)
 
 
 def test_a_run_that_is_gone_becomes_a_line(storage: Storage, tmp_path: Path) -> None:

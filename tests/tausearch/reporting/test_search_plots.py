@@ -16,12 +16,17 @@ from tausearch.figures import AccuracyAxis
 from tausearch.reporting.plots import Plot, make_plot, ticks
 from tausearch.reporting.search_plots import search_plots, slice_plots
 from tausearch.reporting.searched import Searched
-from tausearch.runs import RunDirectory, Storage, importances, read_spec, read_status
+from tausearch.runs import RunDirectory, RunStatus, Storage, importances, read_spec, read_status
 from tests.tausearch.reporting.runs import FINISHED, finished, make_search, write
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def plots_of(directory: RunDirectory) -> dict[str, Plot]:
-    searched = Searched.of(read_status(directory))
+    return plots_of_search(Searched.of(read_status(directory)))
+
+
+def plots_of_search(searched: Searched) -> dict[str, Plot]:
     return {plot.title: plot for plot in (*search_plots(searched), *slice_plots(searched))}
 
 
@@ -33,9 +38,19 @@ def numbers(values: Sequence[float | str]) -> list[float]:
     return [float(value) for value in values]
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> RunDirectory:
-    return make_search(Storage(tmp_path))
+@pytest.fixture(scope="module")
+def status(tmp_path_factory: pytest.TempPathFactory) -> RunStatus:
+    return read_status(make_search(Storage(tmp_path_factory.mktemp("runs"))))
+
+
+@pytest.fixture(scope="module")
+def searched(status: RunStatus) -> Searched:
+    return Searched.of(status)
+
+
+@pytest.fixture(scope="module")
+def plots(searched: Searched) -> dict[str, Plot]:
+    return plots_of_search(searched)
 
 
 def test_an_outlier_does_not_spoil_the_axis() -> None:
@@ -51,7 +66,8 @@ def test_an_outlier_does_not_spoil_the_axis() -> None:
     assert AccuracyAxis.of([]).range == AccuracyAxis.of([math.nan]).range == [0, 100]
 
 
-def test_the_history_has_every_trial_under_its_number(directory: RunDirectory) -> None:
+def test_the_history_has_every_trial_under_its_number(tmp_path: Path) -> None:
+    directory = make_search(Storage(tmp_path))
     (directory.record / "trial-00002.parquet").unlink()  # Optuna would count on without it
     plot = plots_of(directory)["History"]
     points, best, below, without = figure(plot)["data"]
@@ -67,8 +83,7 @@ def test_the_history_has_every_trial_under_its_number(directory: RunDirectory) -
     assert "7 finished trials, from 20.00 to 89.20 %; trial 5 is the best. 1 far below" in plot.text
 
 
-def test_the_pointer_shows_trial_and_hyperparameters(directory: RunDirectory) -> None:
-    plots, searched = plots_of(directory), Searched.of(read_status(directory))
+def test_the_pointer_shows_trial_and_hyperparameters(plots: dict[str, Plot], searched: Searched) -> None:
     assert searched.hover(searched.trials[5]) == "<b>trial 5</b>: 89.20 %, 0:10<br>alpha = 5.2<br>lr = 0.006"
     failed = "<b>trial 11</b>: failed at task 1, 0:03<br>alpha = 0.3<br>lr = 0.05<br>out of memory"
     assert searched.hover(searched.trials[11]) == failed
@@ -80,23 +95,24 @@ def test_the_pointer_shows_trial_and_hyperparameters(directory: RunDirectory) ->
     assert numbers(figure(plots["History"])["data"][-1]["hovertext"]) == [8, 9, 10, 11]
 
 
-def test_slices_have_the_value_of_every_trial_and_mark_the_outlier(directory: RunDirectory) -> None:
-    (trace,) = figure(plots_of(directory)["alpha"])["data"]
+def test_slices_have_the_value_of_every_trial_and_mark_the_outlier(plots: dict[str, Plot]) -> None:
+    (trace,) = figure(plots["alpha"])["data"]
     points = dict(zip(numbers(trace["x"]), numbers(trace["y"]), strict=True))
     assert points[5.2] == pytest.approx(finished(5).value)
-    low, high = figure(plots_of(directory)["alpha"])["layout"]["yaxis"]["range"]
+    low, high = figure(plots["alpha"])["layout"]["yaxis"]["range"]
     assert all(low < value < high for value in points.values())
     assert [trace["marker"]["symbol"][place] for place in (2, 3)] == ["circle", "triangle-down"]
 
 
-def test_lines_end_where_trials_ended(directory: RunDirectory) -> None:
-    traces = figure(plots_of(directory)["Task by task"])["data"]
+def test_lines_end_where_trials_ended(plots: dict[str, Plot]) -> None:
+    traces = figure(plots["Task by task"])["data"]
     assert [len(trace["x"]) for trace in traces] == [3] * FINISHED + [1] * 3
     wide = [trace["line"]["width"] for trace in traces]
     assert wide.index(max(wide)) == 5 and wide.count(max(wide)) == 1
 
 
-def test_importances_are_those_of_the_search_with_their_intervals(directory: RunDirectory) -> None:
+def test_importances_are_those_of_the_search_with_their_intervals(tmp_path: Path) -> None:
+    directory = make_search(Storage(tmp_path))
     plot = plots_of(directory)["Importances"]
     known = importances(Searched.of(read_status(directory)).study)
     (bars,) = figure(plot)["data"]
@@ -110,9 +126,9 @@ def test_importances_are_those_of_the_search_with_their_intervals(directory: Run
         assert f"{name} {known[name].text()}" in plot.text
 
 
-def test_trust_is_what_status_says(directory: RunDirectory) -> None:
-    (line,) = figure(plots_of(directory)["Early stopping's trust"])["data"]
-    known = read_status(directory).rank_correlations
+def test_trust_is_what_status_says(plots: dict[str, Plot], status: RunStatus) -> None:
+    (line,) = figure(plots["Early stopping's trust"])["data"]
+    known = status.rank_correlations
     assert line["x"] == list(known) and line["y"] == pytest.approx(list(known.values()), abs=1e-5)
 
 

@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from search_spaces.text_files import LARGEST
-from tausearch.api.concluding import conclude
 from tausearch.choosing.best import best_of_all
 from tausearch.runs import (
     Record,
@@ -32,28 +31,19 @@ from tausearch.runs import (
 )
 from tests.search_spaces.test_yaml_text import BOMB
 from tests.support.command_line import run
-from tests.support.trials import make_trial, search_spec
+from tests.support.runs.built_runs import make_run
+from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
 
 TRIALS = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1)]
 Change = Callable[[RunDirectory], Any]
 
 
-def write_run(storage: Storage, name: str) -> RunDirectory:
-    directory, spec = storage.run(name), search_spec().model_copy(update={"name": name})
-    directory.path.mkdir(parents=True)
-    spec.save(directory)
-    for trial in TRIALS:
-        Record(directory.record).write(trial)
-    conclude(spec, directory, TRIALS)
-    return directory
-
-
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     found = Storage(tmp_path / "runs")
     for name in ("damaged", "whole"):
-        write_run(found, name)
+        make_run(found, search_spec().model_copy(update={"name": name}), TRIALS)
     return found
 
 

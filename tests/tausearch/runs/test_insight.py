@@ -17,7 +17,7 @@ from tausearch.choosing import SearchStudy
 from tausearch.figures import draw_search
 from tausearch.figures.search import _few_ticks, _slices
 from tausearch.runs import RunSpec, TrialSummary, importances, pareto_front, rank_correlations
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION
 
 AVERAGE = "val/average_accuracy"
@@ -44,6 +44,7 @@ def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
     assert rank_correlations(trials[:3], 3, VALIDATION) == {}
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_importance_finds_what_mattered(spec: RunSpec) -> None:
     trials = search_of([90.0] * 12, [10.0 + 5 * n for n in range(12)])
     found = importances(SearchStudy(spec, trials).optuna)
@@ -79,6 +80,7 @@ def test_importances_order_what_is_known_and_say_how_sure_they_are() -> None:
         assert all(0 <= each.low <= each.share <= each.high <= 1 for each in found.values())
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_minimised_study_has_its_best_trials_at_the_other_end() -> None:
     upwards = random_study(60, seed=1)
     downwards = optuna.create_study(direction="minimize")
@@ -88,6 +90,7 @@ def test_a_minimised_study_has_its_best_trials_at_the_other_end() -> None:
     assert importances(downwards) == importances(upwards)
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> None:
     trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
     mattered = importances(SearchStudy(spec, trials).optuna)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import RunDirectory, driver_lock, is_driven
-from tests.support.services import wait_until
+from tests.support.drivers.services import wait_until
 from trainables.errors import InputError
 
 

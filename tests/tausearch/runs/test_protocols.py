@@ -10,7 +10,7 @@ import pytest
 from tausearch.runs import ProtocolChoice, Record, RunSpec, TrialSummary, open_storage, protocol_choices
 from tausearch.runs.creating import create
 from tests.support.command_line import run
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION
 
 ROWS = [  # after tasks 1 to 5

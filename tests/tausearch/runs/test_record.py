@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tausearch.runs import Record
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
 

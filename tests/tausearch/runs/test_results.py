@@ -9,7 +9,7 @@ import pytest
 
 from tausearch.runs import Record, TrialSummary, open_storage, read_scores
 from tausearch.runs.results import summarise
-from tests.support.final_runs import make_final_run
+from tests.support.runs.final_runs import make_final_run
 
 
 def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) -> None:

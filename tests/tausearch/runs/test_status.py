@@ -22,7 +22,7 @@ from tausearch.runs import (
     open_storage,
     read_status,
 )
-from tests.support.trials import FIXED, make_trial, tell
+from tests.support.runs.trials import FIXED, make_trial, tell
 from trainables.errors import InputError
 
 
@@ -38,11 +38,12 @@ def write_run(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> Ru
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
+def storage(tmp_path: Path, no_insight: None) -> Storage:
     return open_storage(tmp_path / "runs", write=True)
 
 
-def test_a_finished_search(storage: Storage, spec: RunSpec) -> None:
+def test_a_finished_search(tmp_path: Path, spec: RunSpec) -> None:
+    storage = Storage(tmp_path)
     trials = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1, status="pruned")]
     directory = write_run(storage, spec, [*trials, make_trial(3, tasks=0, status="failed")])
     found = read_status(directory).as_dict()

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tausearch.runs import Status, TrialTable, all_ended, at_rest, best_trial, ranked
-from tests.support.trials import make_trial
+from tests.support.runs.trials import make_trial
 
 STATUSES = get_args(Status)
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from tausearch.runs import RunSpec, TrialTable
 from tausearch.screen import ProgressDisplay, console, say_unreadable
 from tausearch.screen.text import SafeConsole
-from tests.support.trials import make_trial, tell
+from tests.support.runs.trials import make_trial, tell
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tausearch.api import SearchRequest, plan_search, sync_run
 from tausearch.runs import Record, Storage, read_spec
 from tausearch.tracking import checked_uri, reason, secrets
 from tests.support.command_line import run
-from tests.support.trials import make_trial, search_spec
+from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
 
 SECRET = "s3cr%40t"
@@ -72,6 +72,7 @@ def test_what_is_refused_does_not_show_it(uri: str) -> None:
         assert "s3cr" not in str(error.value)
 
 
+@pytest.mark.usefixtures("no_insight")
 def test_nothing_that_a_run_leaves_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,9 +17,9 @@ from tausearch.runs import Conclusion, Constraint, KnownPoint, RunSpec, TrialSum
 from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
+from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
-from tests.support.services import wait_until
-from tests.support.trials import make_trial, tell
+from tests.support.runs.trials import make_trial, tell
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from tests.support.garbage import old_objects_frozen
 from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.test_composition import KINDS, learn, origin
 from trainables.backbones import Backbone
@@ -111,8 +111,7 @@ def test_composing_holds_two_models_and_one_vector_however_many_there_are(
         for task in range(1, count + 1):
             write_vector(tmp_path / str(count), learn(vectors, task - 1))
         pool = Uncounted(tuple(tmp_path / str(count) / f"task_{task}" for task in range(1, count + 1)))
-        gc.collect()
-        with LiveBytes() as live:
+        with old_objects_frozen(), LiveBytes() as live:
             made = ComposedNetwork(Backbone(), CPU)
             head = (torch.zeros(6, 64), torch.zeros(6))
             for weights in ([1 / count] * count, [1.0] + [0.0] * (count - 1)):

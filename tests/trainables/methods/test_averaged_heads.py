@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.methods.small_digits import run, small_digits
-from trainables.backbones import Backbone
+from tests.support.methods.recorded import Recorded, shown
+from tests.support.methods.small_digits import run
 from trainables.composition import read_vector, vector_folders
-from trainables.data import ImageSet
 from trainables.heads import Head
 from trainables.methods.composable.averaged_heads import AveragedHeads
-from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
-from trainables.state import read_state, write_state
+from trainables.state import read_state
 
 STRENGTHS = {"cls": 0.1, "cls_prior": 0.01}
 METHODS = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
@@ -29,19 +29,7 @@ def hyperparameters(method: str, **more: Any) -> dict[str, Any]:
 
 
 Run = partial[IncrementalSequence]
-
-
-@pytest.fixture(scope="module")
-def make(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return partial(IncrementalSequence, small_digits(), backbone=Backbone(), store=tmp_path_factory.mktemp("store"))
-
-
-def averaged(make: Run, method: str, **more: Any) -> IncrementalSequence:
-    return make(method, hyperparameters(method, heads="averaged"), **more)
-
-
-def shown(images: ImageSet) -> torch.Tensor:
-    return next(images.batches(len(images), None, shuffle=False)).x
+Trials = Callable[[str, dict[str, Any]], Recorded]
 
 
 def test_logits_and_gradients_by_hand() -> None:
@@ -73,33 +61,36 @@ def test_logits_and_gradients_by_hand() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_learns_and_resumes_bit_for_bit(method: str, make: Run, tmp_path: Path) -> None:
-    unbroken, broken, resumed = (averaged(make, method) for _ in range(3))
-    expected = run(unbroken)
-    assert expected[-1]["test/final_accuracy"] >= 70  # chance is 17
-    broken.run_next_task()
-    broken.run_next_task()
-    (tmp_path / "checkpoint").mkdir()
-    write_state(tmp_path / "checkpoint", broken.state(), tmp_path / "kept")
-    resumed.load_state(read_state(tmp_path / "checkpoint", tmp_path / "kept"))
-    for file in (tmp_path / "checkpoint").iterdir():
+def test_learns_and_resumes_bit_for_bit(method: str, recorded: Trials, make: Run, tmp_path: Path) -> None:
+    given = hyperparameters(method, heads="averaged")
+    trial, resumed = recorded(method, given), make(method, given)
+    assert trial.rows[-1]["test/final_accuracy"] >= 70  # chance is 17
+    checkpoint = shutil.copytree(trial.folder / "2", tmp_path / "checkpoint")
+    resumed.load_state(read_state(checkpoint, trial.folder / "kept"))
+    for file in checkpoint.iterdir():
         file.write_bytes(bytes(file.stat().st_size))  # what the heads keep is their own
-    assert run(resumed) == expected[2:]
-    x = shown(unbroken.benchmark.evaluation[0])
-    assert torch.equal(resumed.method.predict(x), unbroken.method.predict(x))
+    assert run(resumed) == trial.rows[2:]
+    x = shown(resumed.benchmark.evaluation[0])
+    assert torch.equal(resumed.method.predict(x), trial.tasks[-1].logits)
 
 
-@pytest.mark.parametrize("formulation", ["paper", "official"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "formulation"),
+    [
+        *((method, "paper") for method in METHODS),
+        ("ita-fft", "official"),
+        ("ita-lora", "official"),
+        ("iel-ia3", "official"),
+    ],
+)
 def test_saved_heads_and_anchors_give_the_logits_that_were_evaluated(
-    method: str, formulation: str, make: Run, tmp_path: Path
+    method: str, formulation: str, recorded: Trials
 ) -> None:
-    given = hyperparameters(method, heads="averaged", formulation=formulation)
-    sequence = make(method, given, artifacts=tmp_path)
-    run(sequence)
-    learner: Any = sequence.method
-    x = shown(sequence.benchmark.evaluation[0])
-    saved = [read_vector(folder) for folder in vector_folders(tmp_path)]
+    more = {} if formulation == "paper" else {"formulation": formulation}
+    trial = recorded(method, hyperparameters(method, heads="averaged", **more))
+    learner: Any = trial.sequence.method
+    x = shown(trial.sequence.benchmark.evaluation[0])
+    saved = [read_vector(folder) for folder in vector_folders(trial.folder / "artifacts")]
     pairs = [(vector.anchor, vector.head) for vector in saved if vector.anchor is not None]
     assert len(pairs) == 3
     weight, bias = (torch.cat([a[i] + (h[i] - a[i]) / 3 for a, h in pairs]) for i in (0, 1))
@@ -111,21 +102,22 @@ def test_saved_heads_and_anchors_give_the_logits_that_were_evaluated(
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "iel-lora"])
-def test_with_one_task_both_ways_are_the_same(method: str, make: Run) -> None:
+def test_with_one_task_both_ways_are_the_same(method: str, recorded: Trials, make: Run) -> None:
     given = hyperparameters(method)
-    default, concatenated = make(method, given), make(method, {**given, "heads": "concatenated"})
-    first = [default.run_next_task(), concatenated.run_next_task(), averaged(make, method).run_next_task()]
-    rows = [repeatable(row) for row in first]
-    assert rows[0] == rows[1] == rows[2]
-    assert run(default) == run(concatenated)
-    assert set(default.state().tensors) == set(concatenated.state().tensors)
+    default, concatenated = make(method, given), recorded(method, {**given, "heads": "concatenated"})
+    averaged = recorded(method, {**given, "heads": "averaged"})
+    assert run(default) == concatenated.rows
+    assert concatenated.rows[0] == averaged.rows[0]
+    assert set(default.state().tensors) == set(concatenated.state(3).tensors)
     assert not any("anchors" in name for name in default.state().tensors)
 
 
-def test_training_sees_the_average_only_where_the_composed_model_is_trained(make: Run) -> None:
-    for method, same in (("ita-lora", True), ("iel-lora", False)):
-        losses = [
-            [row["train/loss"] for row in run(make(method, hyperparameters(method, heads=heads)))]
-            for heads in ("concatenated", "averaged")
-        ]
-        assert losses[0][0] == losses[1][0] and (losses[0] == losses[1]) == same
+@pytest.mark.parametrize(("method", "same"), [("ita-lora", True), ("iel-lora", False)])
+def test_training_sees_the_average_only_where_the_composed_model_is_trained(
+    method: str, same: bool, recorded: Trials
+) -> None:
+    losses = [
+        [row["train/loss"] for row in recorded(method, hyperparameters(method, heads=heads)).rows]
+        for heads in ("concatenated", "averaged")
+    ]
+    assert losses[0][0] == losses[1][0] and (losses[0] == losses[1]) == same

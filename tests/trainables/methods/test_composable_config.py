@@ -1,13 +1,27 @@
-"""Which hyperparameters of ITA and IEL reach pre-consolidation, and which suit one's own images."""
+"""What ITA and IEL alone have: formulations and ablations, task vectors that are saved, and their hyperparameters."""
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
+import pytest
+import torch
+
+from tests.support.methods.recorded import Recorded, shown
+from tests.support.methods.small_digits import COMPOSABLE, IEL, ITA, run
 from trainables.backbones import EMBEDDED, Backbone
-from trainables.data import get_source
+from trainables.composition import Origin, composed, read_vector, vector_folders
+from trainables.data import described, get_source
+from trainables.errors import DivergedError, InputError
 from trainables.methods import get_method
 from trainables.preconsolidation import PreconsolidationConfig
+from trainables.sequence import IncrementalSequence
+
+Run = partial[IncrementalSequence]
+Trials = Callable[[str, dict[str, Any]], Recorded]
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "iel-fft"])
@@ -31,3 +45,109 @@ def test_probing_of_own_images_is_the_papers_at_the_papers_width_and_takes_large
         assert entry.suited(large, 1000)["epochs_pre"] == 3
     ewc = get_method("ewc")
     assert ewc.suited(ewc.setting(spec, Backbone()), 8) == {}
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "iel-fft", "ita-ia3"])
+def test_official_formulation_and_ablations_differ(method: str, make: Run, recorded: Trials) -> None:
+    base = COMPOSABLE[method]
+    losses = {recorded(method, base).rows[1]["train/loss"]}
+    for setting in ({"formulation": "official"}, {"regularise": "head"}, {"regularise": "none"}):
+        sequence = make(method, {**base, **setting})
+        losses.add([sequence.run_next_task() for _ in range(2)][1]["train/loss"])
+    assert len(losses) == 4
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "ita-fft", "iel-ia3"])
+def test_no_regularisation_is_zero_strength(method: str, make: Run) -> None:
+    base = COMPOSABLE[method]
+    zero = {k: 0.0 for k in base if k != "lr"}
+    none, zeros = (run(make(method, {**base, **change})) for change in ({"regularise": "none"}, zero))
+    for row in zeros:
+        row.pop("train/euler_factor", None)  # only known where there is a regulariser
+    assert none == zeros
+
+
+def test_divergence_names_task_and_step(make: Run) -> None:
+    with pytest.raises(DivergedError, match=r"not finite at task \d, step \d+"):
+        run(make("ita-fft", {**ITA, "lr": 1e30}))
+
+
+@pytest.mark.parametrize(("method", "change"), [("ita-fft", {"alpha": 1e9, "lr": 3e-3}), ("ita-lora", {"alpha": 1e9})])
+def test_a_finite_penalty_that_blows_up_is_divergence(make: Run, method: str, change: dict[str, float]) -> None:
+    with pytest.raises(DivergedError, match=r"regularised loss of \d.* \(guessing has 0.69\) at task \d"):
+        run(make(method, {**COMPOSABLE[method], **change}))
+
+
+@pytest.mark.parametrize("method", COMPOSABLE)
+def test_saved_task_vectors_compose_to_the_model_that_was_evaluated(method: str, recorded: Trials) -> None:
+    trial = recorded(method, COMPOSABLE[method])
+    learner: Any = trial.sequence.method
+    theta_0, folders = learner.vectors.theta_0, vector_folders(trial.folder / "artifacts")
+    weights = composed(theta_0, map(read_vector, folders), [1 / 3] * 3)
+    for name, total in learner.composition.sums.items():
+        assert torch.equal(weights[name], theta_0[name] + 1 / 3 * total)
+    saved = [read_vector(folder) for folder in folders]
+    assert torch.equal(torch.cat([vector.head[0] for vector in saved]), learner.heads.weight)
+    assert torch.equal(torch.cat([vector.head[1] for vector in saved]), learner.heads.bias)
+    plain = Backbone().load()
+    plain.load_state_dict({**plain.state_dict(), **weights})
+    x = shown(trial.sequence.benchmark.evaluation[0])
+    with torch.inference_mode():
+        torch.testing.assert_close(learner.heads.logits(plain(x)), trial.tasks[-1].logits)
+
+
+@pytest.mark.parametrize("formulation", ["paper", "official"])
+def test_saved_task_vectors_say_where_they_come_from(formulation: str, recorded: Trials) -> None:
+    given = IEL if formulation == "paper" else {**IEL, "formulation": formulation}
+    trial = recorded("iel-ia3", given)
+    sequence = trial.sequence
+    assert sequence.preconsolidator is not None
+    for t, folder in enumerate(vector_folders(trial.folder / "artifacts"), start=1):
+        vector = read_vector(folder)
+        assert vector.parametrisation == "ia3"
+        assert vector.origin == Origin(
+            method="iel-ia3",
+            task=t,
+            classes=range(2 * t - 2, 2 * t),
+            backbone=EMBEDDED,
+            backbone_digest=Backbone().digest,
+            class_names=tuple("0123456789"[2 * t - 2 : 2 * t]),
+            transform=described(sequence.benchmark.evaluation[0].transform, 32),
+        )
+        rows = sequence.preconsolidator.task(t).head  # h0 as it was at task t, not as later tasks move it
+        assert vector.anchor is not None
+        assert all(torch.equal(a, b[2 * t - 2 : 2 * t]) for a, b in zip(vector.anchor, rows, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "message"),
+    [
+        ({**ITA, "alhpa": 1}, "unknown hyperparameter 'alhpa'; allowed: lr, "),
+        ({k: v for k, v in ITA.items() if k != "lr"}, "hyperparameter 'lr'"),
+        ({**ITA, "lr": 0}, "hyperparameter 'lr': .*greater than 0, got 0"),
+        ({**ITA, "alpha": float("nan")}, "hyperparameter 'alpha'"),
+        ({**ITA, "rank": 0}, "hyperparameter 'rank': .*got 0"),
+        ({**ITA, "formulation": "mine"}, "hyperparameter 'formulation': .*'paper' or 'official'"),
+    ],
+)
+def test_wrong_hyperparameters_are_named(hyperparameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_method("ita-lora").parse(hyperparameters)
+
+
+def test_the_line_about_an_unstable_trial() -> None:
+    (metric,) = get_method("ita-lora").metrics
+    rows = [{"task": float(t), metric.name: value} for t, value in ((1, 1.5), (2, 2.0), (3, 51.74))]
+    assert metric.warn(7, [*rows, {"task": 4.0}]) == (
+        "trial 7: strength * max Fisher reaches 51.7 (from task 2); decoupled steps are stable below 2"
+    )
+    assert metric.warn(7, rows[:1]) is None and metric.warn(7, [{"task": 1.0}]) is None
+    assert dataclasses.replace(metric, limit=None).warn(7, rows) is None
+
+
+def test_stability_of_decoupled_steps_is_reported(make: Run, caplog: pytest.LogCaptureFixture) -> None:
+    calm, wild = (make("ita-lora", {**ITA, "alpha": alpha}).run_next_task() for alpha in (1e-3, 2e2))
+    assert calm["train/euler_factor"] < 2 <= wild["train/euler_factor"]
+    assert "decoupled steps need < 2" in caplog.text
+    assert wild["train/euler_factor"] / calm["train/euler_factor"] == pytest.approx(2e5, rel=1e-4)
+    assert "train/euler_factor" not in make("ita-fft", COMPOSABLE["ita-fft"]).run_next_task()  # coupled

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -14,18 +13,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tausearch.cluster.pilot import run_to_peak
+from tests.support.methods.recorded import Recorded, shown
 from tests.support.methods.small_digits import SOURCE, run, small_digits
 from tests.support.methods.tiny_methods import ENTRIES, KEEPING, TARGET
 from trainables.backbones import Backbone
 from trainables.backbones.token_vit import TokenViT
-from trainables.data import Batch, build_benchmark
+from trainables.config import Precision
+from trainables.data import Batch, Task, build_benchmark
 from trainables.errors import DivergedError
 from trainables.methods import METHODS, Context, register
 from trainables.methods.training import BLOWN_UP, GUESSING_BINARY, fit, guessing_cross_entropy, guessing_square
 from trainables.sequence import IncrementalSequence
-from trainables.state import read_state, write_state
 
-Make = Callable[..., IncrementalSequence]
+Trials = Callable[[str], Recorded]
 LR = {
     **{"mean-token": 0.03, "prefix": 0.1, "prompt": 0.03, "tangent": 0.03, "moment": 0.1},
     **{"wide": 0.1, "grown": 0.1, "rehearsal": 0.1, "square": 0.003},
@@ -36,7 +36,7 @@ FLOORS = {  # the lowest of four seeds less 8
 }
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _registered() -> Iterator[None]:
     for entry in ENTRIES.values():
         register(entry)
@@ -45,13 +45,22 @@ def _registered() -> Iterator[None]:
         del METHODS[name]
 
 
-@pytest.fixture
-def make() -> Make:
-    def make(method: str, artifacts: Path | None = None, **options: Any) -> IncrementalSequence:
-        hyperparameters = {"lr": LR[method], **options}
-        return IncrementalSequence(small_digits(), method, hyperparameters, backbone=Backbone(), artifacts=artifacts)
+@pytest.fixture(scope="module")
+def trial(recorded: Callable[[str, dict[str, Any]], Recorded]) -> Trials:
+    """Returns the recorded trial of a method. No test may change it."""
+    return lambda method: recorded(method, {"lr": LR[method]})
 
-    return make
+
+def make(method: str, precision: Precision = "fp32", **options: Any) -> IncrementalSequence:
+    hyperparameters = {"lr": LR[method], **options}
+    return IncrementalSequence(small_digits(), method, hyperparameters, backbone=Backbone(), precision=precision)
+
+
+def after(tasks: int, trial: Recorded) -> IncrementalSequence:
+    """A new sequence that goes on after so many tasks of a recorded trial."""
+    sequence = make(trial.sequence.entry.name)
+    sequence.load_state(trial.state(tasks))
+    return sequence
 
 
 def images(sequence: IncrementalSequence) -> Tensor:
@@ -59,29 +68,20 @@ def images(sequence: IncrementalSequence) -> Tensor:
 
 
 @pytest.mark.parametrize("method", ENTRIES)
-def test_learns_and_resumes(method: str, make: Make, tmp_path: Path) -> None:
-    unbroken, broken, resumed = (make(method) for _ in range(3))
-    rows = run(unbroken)
-    assert rows[-1]["test/final_accuracy"] >= FLOORS[method]
-    broken.run_next_task()
-    write_state(tmp_path, broken.state(), tmp_path / "kept")
-    resumed.load_state(read_state(tmp_path, tmp_path / "kept"))
-    assert run(resumed) == rows[1:]
-    assert unbroken.method.predict(images(unbroken)).shape == (4, 6)
+def test_learns_and_resumes(method: str, trial: Trials) -> None:
+    unbroken = trial(method)
+    assert unbroken.rows[-1]["test/final_accuracy"] >= FLOORS[method]
+    assert run(after(1, unbroken)) == unbroken.rows[1:]
+    assert unbroken.tasks[-1].logits.shape == (8, 6)
 
 
 @pytest.mark.parametrize("method", ENTRIES)
-def test_bf16_stays_close(method: str) -> None:
-    losses = [
-        IncrementalSequence(
-            small_digits(), method, {"lr": LR[method]}, backbone=Backbone(), precision=precision
-        ).run_next_task()["train/loss"]
-        for precision in ("fp32", "bf16")
-    ]
-    assert losses[0] != losses[1] and losses[1] == pytest.approx(losses[0], abs=0.005)
+def test_bf16_stays_close(method: str, trial: Trials) -> None:
+    full, half = trial(method).rows[0]["train/loss"], make(method, "bf16").run_next_task()["train/loss"]
+    assert half != full and half == pytest.approx(full, abs=0.005)
 
 
-def test_all_tokens_are_read(make: Make) -> None:
+def test_all_tokens_are_read() -> None:
     method: Any = make("mean-token").method
     x = images(make("mean-token"))
     tokens = method.model.vit.vit.forward_features(x)
@@ -90,21 +90,17 @@ def test_all_tokens_are_read(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("method", "name"), [("prefix", "rows"), ("prompt", "prompt"), ("tangent", "tau")])
-def test_what_is_added_is_trained_and_nothing_else_of_the_network(method: str, name: str, make: Make) -> None:
-    sequence = make(method)
-    learner: Any = sequence.method
-    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
-    run(sequence)
-    moved = {name for name, value in learner.model.state_dict().items() if not torch.equal(value, before[name])}
-    assert moved == {name}
+def test_what_is_added_is_trained_and_nothing_else_of_the_network(method: str, name: str, trial: Trials) -> None:
+    untrained: Any = make(method).method
+    trained: Any = trial(method).sequence.method
+    before, found = untrained.model.state_dict(), trained.model.state_dict()
+    assert {each for each, value in found.items() if not torch.equal(value, before[each])} == {name}
 
 
-def test_prompts_are_read_and_seen_by_no_other_token(make: Make) -> None:
-    sequence = make("prompt")
+def test_prompts_are_read_and_seen_by_no_other_token(trial: Trials) -> None:
+    sequence = trial("prompt").sequence
     method: Any = sequence.method
-    model = method.model
-    sequence.run_next_task()
-    x = images(sequence)
+    model, x = method.model, images(sequence)
     with torch.inference_mode():
         tokens, own = model.tokens(x), model.vit.vit.forward_features(x)
         assert tokens.shape == (4, 19, 64)
@@ -114,11 +110,10 @@ def test_prompts_are_read_and_seen_by_no_other_token(make: Make) -> None:
         assert (seen[:, 0] - own[:, 0]).abs().max() > 0.01
 
 
-def test_a_linearised_network_is_its_own_derivative(make: Make) -> None:
-    sequence = make("tangent")
+def test_a_linearised_network_is_its_own_derivative(trial: Trials) -> None:
+    sequence = after(1, trial("tangent"))
     method: Any = sequence.method
     model = method.model
-    sequence.run_next_task()
     x, tau = images(sequence), model.tau.detach().clone()
     with torch.no_grad():
         read, weight, value = model(x), model.vit.blocks[0].norm1.weight, model.vit(x)
@@ -133,7 +128,7 @@ def test_a_linearised_network_is_its_own_derivative(make: Make) -> None:
     assert (read - value - along).norm() < 0.02 * along.norm()
 
 
-def test_fused_attention_has_no_forward_mode_where_plain_has(make: Make) -> None:
+def test_fused_attention_has_no_forward_mode_where_plain_has() -> None:
     sequence = make("tangent")
     method: Any = sequence.method
     model, x = method.model, images(sequence)
@@ -143,12 +138,12 @@ def test_fused_attention_has_no_forward_mode_where_plain_has(make: Make) -> None
         model(x)
 
 
-def second_moment(sequence: IncrementalSequence) -> Tensor:
+def second_moment(tasks: Iterable[Task]) -> Tensor:
     """Of what the last block's qkv reads of all training images, from the stages of an opened ViT."""
     vit, total = TokenViT(Backbone().load(tokens="all")), torch.zeros(64, 64)
     with torch.no_grad():
-        for task in sequence.tasks[: sequence.tasks_done]:
-            tokens = vit.embed(next(task.unaugmented.batches(len(task.unaugmented), None, shuffle=False)).x)
+        for task in tasks:
+            tokens = vit.embed(shown(task.unaugmented))
             for k in range(vit.depth - 1):
                 tokens = vit.block(k, tokens)
             read = vit.vit.blocks[vit.depth - 1].norm1(tokens).flatten(0, 1)
@@ -156,50 +151,42 @@ def second_moment(sequence: IncrementalSequence) -> Tensor:
     return total
 
 
-def test_the_second_moment_of_what_a_layer_reads_is_accumulated_over_tasks(make: Make) -> None:
-    sequence = make("moment")
-    rows = run(sequence)
+def test_the_second_moment_of_what_a_layer_reads_is_accumulated_over_tasks(trial: Trials) -> None:
+    sequence, rows = trial("moment").sequence, trial("moment").rows
     method: Any = sequence.method
-    torch.testing.assert_close(method.moment, second_moment(sequence), rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(method.moment, second_moment(sequence.tasks), rtol=1e-3, atol=1e-2)
     traces = [row["train/moment"] for row in rows]
     assert traces[0] == 0 < traces[1] < traces[2] < float(method.moment.trace())
 
 
-def test_its_file_is_written_after_every_task_where_artifacts_are_asked_for(make: Make, tmp_path: Path) -> None:
-    sequence = make("moment", artifacts=tmp_path)
-    for task in sequence.tasks:
-        sequence.run_next_task()
-        written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-        assert written == {f"task_{t}/moment.safetensors" for t in range(1, task.index + 1)}
-        saved = load_file(tmp_path / f"task_{task.index}" / "moment.safetensors")
-        torch.testing.assert_close(saved["moment"], second_moment(sequence), rtol=1e-3, atol=1e-2)
+def test_its_file_is_written_after_every_task_where_artifacts_are_asked_for(trial: Trials) -> None:
+    moment = trial("moment")
+    assert [task.artifacts for task in moment.tasks] == [1, 2, 3]
+    for done in (1, 2, 3):
+        saved = load_file(moment.folder / "artifacts" / f"task_{done}" / "moment.safetensors")
+        wanted = second_moment(moment.sequence.tasks[:done])
+        torch.testing.assert_close(saved["moment"], wanted, rtol=1e-3, atol=1e-2)
 
 
-@pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("method", ENTRIES)
-def test_artifacts_are_written_where_declared_and_asked_for(
-    method: str, asked: bool, make: Make, tmp_path: Path
-) -> None:
-    make(method, artifacts=tmp_path if asked else None).run_next_task()
-    assert any(tmp_path.iterdir()) == (asked and ENTRIES[method].capabilities.writes_artifacts)
+def test_artifacts_are_written_where_declared(method: str, trial: Trials) -> None:
+    assert (trial(method).tasks[0].artifacts > 0) == ENTRIES[method].capabilities.writes_artifacts
 
 
 @pytest.mark.parametrize(("method", "tasks"), [("moment", 2), ("wide", 1)])
-def test_a_pilot_runs_as_many_tasks_as_its_entry_declares(method: str, tasks: int, make: Make) -> None:
+def test_a_pilot_runs_as_many_tasks_as_its_entry_declares(method: str, tasks: int) -> None:
     sequence = make(method)
     run_to_peak(sequence)
     assert sequence.tasks_done == tasks
 
 
-def test_a_head_grows_with_the_classes_seen(make: Make) -> None:
-    sequence = make("grown")
-    method: Any = sequence.method
+def test_a_head_grows_with_the_classes_seen(trial: Trials) -> None:
     past = torch.empty(0, 64)
-    for task in sequence.tasks:
-        sequence.run_next_task()
-        assert method.head.weight.shape == (task.classes.stop, 64)
-        assert torch.equal(method.head.weight[: len(past)], past)
-        past = method.head.weight.detach().clone()
+    for task in trial("grown").sequence.tasks:
+        weight = trial("grown").state(task.index).tensors["method/head/weight"]
+        assert weight.shape == (task.classes.stop, 64)
+        assert torch.equal(weight[: len(past)], past)
+        past = weight
 
 
 def test_a_binary_cross_entropy_has_its_own_scale() -> None:
@@ -214,18 +201,17 @@ def test_a_binary_cross_entropy_has_its_own_scale() -> None:
     assert float(method.loss(task, batch).detach()) == pytest.approx(GUESSING_BINARY)
 
 
-def test_a_wide_head_trains_the_rows_of_the_current_task_alone(make: Make) -> None:
-    sequence = make("wide")
-    method: Any = sequence.method
-    for task in sequence.tasks:
-        before = method.head.weight.detach().clone()
-        sequence.run_next_task()
-        moved = (method.head.weight != before).any(1).nonzero().flatten().tolist()
-        assert moved == list(task.classes)
+def test_a_wide_head_trains_the_rows_of_the_current_task_alone(trial: Trials) -> None:
+    untrained: Any = make("wide").method
+    before = untrained.head.weight
+    for task in trial("wide").sequence.tasks:
+        weight = trial("wide").state(task.index).tensors["method/head/weight"]
+        assert (weight != before).any(1).nonzero().flatten().tolist() == list(task.classes)
+        before = weight
 
 
-def test_rehearsal_keeps_pixels_labels_and_logits(make: Make) -> None:
-    sequence, without = make("rehearsal"), make("wide")
+def test_rehearsal_keeps_pixels_labels_and_logits(trial: Trials) -> None:
+    sequence, without = make("rehearsal"), trial("wide").rows
     method: Any = sequence.method
     for task in sequence.tasks:
         row = sequence.run_next_task()
@@ -236,16 +222,15 @@ def test_rehearsal_keeps_pixels_labels_and_logits(make: Make) -> None:
         assert torch.equal(kept.pixels, first)
         x = task.unaugmented.prepare(first, None)
         assert torch.equal(kept.logits, method.predict(x)) and kept.logits.shape == (2, task.classes.stop)
-        alike = row["train/loss"] == pytest.approx(without.run_next_task()["train/loss"], rel=1e-5)
+        alike = row["train/loss"] == pytest.approx(without[task.index - 1]["train/loss"], rel=1e-5)
         assert alike == (task.index == 1)  # to rounding: a head of other rows is another product of matrices
     state = sequence.method.state()
     assert len(state.constant) == 9 and not any(name.startswith("kept") for name in state.tensors)
 
 
-def test_kept_examples_are_augmented_anew_in_every_batch(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    sequence = make("rehearsal")
+def test_kept_examples_are_augmented_anew_in_every_batch(trial: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
+    sequence = after(1, trial("rehearsal"))
     method: Any = sequence.method
-    sequence.run_next_task()
     (kept,), seen, loss = method.kept, [], method.loss
 
     def recording_loss(task: Any, batch: Batch) -> Tensor:
@@ -262,10 +247,9 @@ def test_kept_examples_are_augmented_anew_in_every_batch(make: Make, monkeypatch
     assert any(not torch.equal(x, plain) for x in again)
 
 
-def test_the_loss_of_rehearsal_holds_kept_logits(make: Make) -> None:
-    sequence = make("rehearsal")
+def test_the_loss_of_rehearsal_holds_kept_logits(trial: Trials) -> None:
+    sequence = after(1, trial("rehearsal"))
     method: Any = sequence.method
-    sequence.run_next_task()
     (kept,) = method.kept
     x = sequence.tasks[0].unaugmented.prepare(kept.pixels, None)
     batch = Batch(x, kept.labels, torch.full((2,), -1))
@@ -319,7 +303,7 @@ def test_default_batches_are_shuffled_anew_and_its_own_are_passed_over_as_they_a
     assert seen[0][1] == 1.0 and seen[-1][1] == pytest.approx(0.0157, abs=1e-4)
 
 
-def test_the_scale_of_divergence_is_the_losss_own(make: Make) -> None:
+def test_the_scale_of_divergence_is_the_losss_own() -> None:
     task = small_digits().tasks[0]
 
     def attempt(loss: float, **options: Any) -> float:

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import random
 import time
-from multiprocessing.synchronize import Barrier, Event
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -101,28 +101,34 @@ def test_a_crash_leaves_no_half_entry(tmp_path: Path) -> None:
     assert store.get("key", lambda: {"x": torch.ones(1)})["x"] == 1
 
 
-def _slow_get(folder: str, log: str, ready: Barrier) -> None:
+def _compute_and_hold(folder: str, log: str, computing: Event, done: Event) -> None:
     def compute() -> dict[str, Tensor]:
-        with open(log, "a") as file:
-            file.write("computed\n")
-        time.sleep(1)  # in which the others ask
+        Path(log).write_text("computed")
+        computing.set()
+        time.sleep(1)  # in which the other process asks
         return {"x": torch.ones(1)}
 
-    ready.wait(LONG)
-    assert Store(Path(folder)).get("key", compute)["x"] == 1
+    store = Store(Path(folder))
+    store.get("key", compute)
+    done.wait(LONG)
 
 
-def test_processes_that_miss_the_same_entry_compute_it_once(tmp_path: Path) -> None:
+def test_another_process_computes_an_entry_once_and_holds_it_until_it_ends(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    log = tmp_path / "log"
-    arguments = (str(tmp_path / "store"), str(log), context.Barrier(3))
-    processes = [context.Process(target=_slow_get, args=arguments, daemon=True) for _ in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(LONG)
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert log.read_text() == "computed\n"
+    computing, done, folder, log = context.Event(), context.Event(), tmp_path / "store", tmp_path / "log"
+    arguments = (str(folder), str(log), computing, done)
+    process = context.Process(target=_compute_and_hold, args=arguments, daemon=True)
+    process.start()
+    assert computing.wait(LONG)
+    here = Store(folder)
+    assert here.get("key", lambda: pytest.fail("computed twice"))["x"] == 1
+    assert log.read_text() == "computed"
+    here.close()
+    assert not Store(folder).shrink(0) and len(Store(folder).entries()) == 1
+    done.set()
+    process.join(LONG)
+    assert process.exitcode == 0
+    assert len(Store(folder).shrink(0)) == 1
 
 
 def test_digest_depends_on_every_part_and_not_on_their_order() -> None:
@@ -151,25 +157,6 @@ def test_the_least_recently_used_go_first_and_never_one_in_use(tmp_path: Path) -
     reader.close()
     bounded.close()
     assert len(Store(tmp_path).shrink(0)) == 2 and not Store(tmp_path).entries()
-
-
-def test_an_entry_in_use_by_another_process_stays(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    held, done = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(str(tmp_path), held, done), daemon=True)
-    process.start()
-    assert held.wait(LONG)
-    assert not Store(tmp_path).shrink(0) and len(Store(tmp_path).entries()) == 1
-    done.set()
-    process.join(LONG)
-    assert len(Store(tmp_path).shrink(0)) == 1
-
-
-def _hold(folder: str, held: Event, done: Event) -> None:
-    store = Store(Path(folder))
-    store.get("key", lambda: entry_of(10))
-    held.set()
-    done.wait(LONG)
 
 
 def test_a_full_disk_costs_the_entry_and_not_the_trial(

@@ -102,7 +102,7 @@ class Plain:
         self.chosen: list[int] = []
 
     def features(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-        inner = {name: value for name, value in weights.items() if name in dict(self.net.named_parameters())}
+        inner = {name: value for name, value in weights.items() if name not in ("W", "b")}
         return functional_call(self.net, inner, (x,)) @ weights["W"].T + weights["b"]
 
     def fit(self, weights: dict[str, Tensor], task: Task) -> dict[int, MultivariateNormal]:

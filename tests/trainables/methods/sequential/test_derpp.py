@@ -167,12 +167,13 @@ def test_every_example_of_the_stream_stays_equally_often() -> None:
     """
     n, size, m = 40, 8, 1000
     generator = make_generator(0, "streams")
-    counts = sum(torch.bincount(filled(size, n, 7, generator).numbers, minlength=n) for _ in range(m))
+    buffers = [filled(size, n, 7, generator) for _ in range(m)]
+    counts = sum(torch.bincount(buffer.numbers, minlength=n) for buffer in buffers)
     assert isinstance(counts, Tensor)
     p = size / n
     chi_square = float(((counts - m * p) ** 2).sum()) / (m * p * (1 - p) * n / (n - 1))
     assert chi_square < 80.0  # the 0.9999 quantile of 39 degrees of freedom is 79.4
-    positions = sum(F.one_hot(filled(size, n, 7, generator).draw(1, generator).labels, n)[0] for _ in range(m))
+    positions = sum(F.one_hot(buffer.draw(1, generator).labels, n)[0] for buffer in buffers)
     assert isinstance(positions, Tensor)
     assert float(((positions - m / n) ** 2).sum()) / (m / n) < 80.0  # what is drawn is uniform over the stream, too
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -80,10 +81,13 @@ def weights_of(learner: Any) -> Weights:
     return {name: weight.detach().clone() for name, weight in learner.weights.items()}
 
 
+tiny_vit = cache(make_tiny_vit)  # for `functional_call`, which brings the weights and changes nothing
+
+
 def logits_of(weights: Weights, x: Tensor) -> Tensor:
     """Logits of all classes, `(b, C)`."""
     model = {name.removeprefix("model/"): value for name, value in weights.items() if name.startswith("model/")}
-    return F.linear(functional_call(make_tiny_vit(), model, x), weights["heads/weight"], weights["heads/bias"])
+    return F.linear(functional_call(tiny_vit(), model, x), weights["heads/weight"], weights["heads/bias"])
 
 
 def plain_sgd(weights: Weights, task: Task, lr: float, loss: Callable[[Weights, Batch], Tensor]) -> Iterator[Weights]:

@@ -1,4 +1,4 @@
-"""Final runs with real task vectors, trained in this process in a fraction of a second."""
+"""Final runs with real task vectors, trained in this process in a second."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from tausearch.api.concluding import conclude
-from tausearch.runs import Record, Resources, RunDirectory, RunSpec, Storage, TrialSummary, protocol_of
+from tausearch.runs import Resources, RunDirectory, RunSpec, Storage, TrialSummary, protocol_of
 from tausearch.runs.creating import create
+from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
 from trainables.data import Benchmark, BenchmarkSource, build_benchmark, get_source
 from trainables.sequence import IncrementalSequence
@@ -38,12 +38,20 @@ def make_composable_run(
     failed: Sequence[int] = (),
     source: BenchmarkSource | None = None,
 ) -> RunDirectory:
-    """Train a final run of three tasks; of a seed that failed, two tasks have left their vectors.
+    """Put a final run of three tasks into a storage root; of a seed that failed, two tasks have left their vectors.
 
     The tasks are of two digits each, or those of a benchmark on disk, which is run with the embedded backbone.
     """
-    benchmark = small_benchmark() if source is None else build_benchmark(source, "final", 0, Backbone().input)
-    source = source or get_source(SMALL)
+    benchmark = SMALL if source is None else source.name
+    return BuiltRuns.copy(_train, storage, name, method, tuple(seeds), tuple(failed), benchmark)
+
+
+def _train(
+    storage: Storage, name: str, method: str, seeds: tuple[int, ...], failed: tuple[int, ...], benchmark_name: str
+) -> None:
+    source = get_source(benchmark_name)
+    small = benchmark_name == SMALL
+    benchmark = small_benchmark() if small else build_benchmark(source, "final", 0, Backbone().input)
     spec = RunSpec(
         name=name,
         purpose="final",
@@ -54,16 +62,13 @@ def make_composable_run(
         trials=len(seeds),
         steps=3,
         fixed=SETTINGS[method],
-        seeds=tuple(seeds),
+        seeds=seeds,
         source="search",
         tuned_on=source.name,
     )
     _, directory = create(spec, storage)
     trials = [_trained(benchmark, spec, directory, number, seed, seed in failed) for number, seed in enumerate(seeds)]
-    for trial in trials:
-        Record(directory.record, names=spec.metrics, tasks=3).write(trial)
-    conclude(spec, directory, trials)
-    return directory
+    finish(spec, directory, trials, tasks=3)
 
 
 def _trained(

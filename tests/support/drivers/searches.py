@@ -5,16 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import optuna
 import psutil
+import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
+from tausearch.cli import main
 from tausearch.runs import Record, Storage, TrialSummary, read_spec
 from trainables.metrics import repeatable
 
@@ -37,6 +40,38 @@ def run(*arguments: str, cwd: Path, code: int = 0) -> str:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr if code else done.stdout
+
+
+def run_here(*arguments: str, cwd: Path, capture: pytest.CaptureFixture[str], code: int = 0) -> str:
+    """Call the command line in this process, which spares the imports of a new one.
+
+    Args:
+        arguments: Words after `tausearch`.
+        cwd: Working folder of the call.
+        capture: The fixture `capfd`, because Ray and the progress display write to the file descriptors.
+        code: Expected exit code.
+
+    Returns:
+        Stdout, or stderr where an error is expected.
+    """
+    streams = [_stream(1), _stream(2)]
+    with pytest.MonkeyPatch.context() as patch, chdir(cwd):
+        for name, stream in zip(("stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
+        patch.setattr(sys, "argv", ["tausearch", *arguments])
+        patch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        for stream in streams:
+            stream.flush()
+    out, err = capture.readouterr()
+    assert ended.value.code == code, out + err
+    return err if code else out
+
+
+def _stream(descriptor: int) -> TextIO:
+    """Open a stream as a process of its own has it; it stays open, because loggers keep it."""
+    return open(descriptor, "w", encoding="utf-8", closefd=False)
 
 
 @contextmanager
@@ -103,7 +138,7 @@ def study_trials(root: Path, name: str) -> list[optuna.trial.FrozenTrial]:
 def nested_runs(root: Path, name: str) -> list[Run]:
     """MLflow's runs of the trials of a search, by number; the search itself must be there once, and have ended."""
     client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
-    experiment = client.get_experiment_by_name("digits").experiment_id
+    experiment = client.get_experiment_by_name(read_spec(Storage(root).run(name)).benchmark).experiment_id
     (parent,) = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
     assert parent.info.status == "FINISHED"
     children = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'")

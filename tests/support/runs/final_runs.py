@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tausearch.api.concluding import conclude
-from tausearch.runs import ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialSummary
-from tausearch.runs.creating import create
+from tausearch.runs import ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary
+from tests.support.runs.built_runs import make_run
 from trainables.methods import METHODS
 
 BACKBONE = "vit_base_patch16_224.augreg_in21k"
@@ -29,7 +28,7 @@ def make_final_run(
     protocol: dict[str, Any] | None = None,
     pooled: Sequence[float | None] = (),
 ) -> RunSpec:
-    """Write a final run: one accuracy per seed, None for a seed that failed.
+    """Put a final run into a storage root: one accuracy per seed, None for a seed that failed.
 
     The accuracy over all images together is given seed by seed, or not at all: seeds of an older version lack it.
     """
@@ -59,14 +58,11 @@ def make_final_run(
         tuned_on=tuned_on or benchmark,
         overrides=overrides or {},
     )
-    _, directory = create(spec, storage)
     together = [*pooled, *[None] * (len(accuracies) - len(pooled))]
     trials = [
         _trial(number, number % seeds, *pair) for number, pair in enumerate(zip(accuracies, together, strict=True))
     ]
-    for trial in trials:
-        Record(directory.record, names=spec.metrics).write(trial)
-    conclude(spec, directory, trials)
+    make_run(storage, spec, trials)
     return spec
 
 

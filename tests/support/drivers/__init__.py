@@ -1,0 +1,1 @@
+"""Searches and campaigns that tests drive, watch and kill, and the services that they need."""

@@ -1,0 +1,31 @@
+"""What tests of campaigns share: the tables of their runs, and what holds for them whatever was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tausearch.campaigning import read_standing
+from tausearch.runs import Storage
+from tests.support.drivers.kills import Table, assert_nothing_runs_again
+from tests.support.drivers.searches import assert_mlflow_has_each_task_once, trials_of
+
+Tables = dict[str, Table]  # by the names of runs, without that of the campaign
+
+
+def tables(root: Path, campaign: str) -> Tables:
+    """All trials of a campaign's runs, as far as they have come."""
+    names = [directory.name for directory in Storage(root).runs() if directory.name.startswith(campaign)]
+    return {name.removeprefix(f"{campaign}-"): trials_of(root, name) for name in names}
+
+
+def assert_no_run_loses_anything(earlier: Tables, later: Tables) -> None:
+    for name, table in earlier.items():
+        assert_nothing_runs_again(table, later[name])
+
+
+def assert_all_is_there(root: Path, campaign: str, cells: int) -> None:
+    standing = read_standing(Storage(root), Storage(root).campaign(campaign))
+    assert [each.state for each in standing.cells] == ["done"] * cells
+    names = [each for cell in standing.cells for each in (cell.cell.search, cell.cell.final) if each is not None]
+    for name in names:
+        assert_mlflow_has_each_task_once(root, name, trials_of(root, name), chosen=int(not name.endswith("-final")))

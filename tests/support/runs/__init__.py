@@ -1,0 +1,1 @@
+"""Runs that tests read: made by hand, finished by training, and damaged."""

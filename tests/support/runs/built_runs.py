@@ -1,0 +1,91 @@
+"""Finished runs that tests share: a session builds each of them once, and a test that asks for one gets a copy of it.
+
+`make_run`, `make_final_run` and `make_composable_run` work so. A test may change its copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import ClassVar
+from unittest.mock import patch
+
+from filelock import FileLock
+
+from tausearch.api.concluding import conclude
+from tausearch.runs import Record, RunDirectory, RunSpec, Storage, TrialSummary
+from tausearch.runs.creating import create
+
+Build = Callable[..., object]  # build(storage, name, *arguments) makes the run of that name
+
+
+class BuiltRuns:
+    """A folder of finished runs, each in a storage root of its own; the processes of a session share the folder."""
+
+    folder: ClassVar[Path | None] = None  # without a folder, each run is built where a test asks for it
+
+    @classmethod
+    def copy(cls, build: Build, storage: Storage, name: str, *arguments: object) -> RunDirectory:
+        """Put a run into a storage root: a copy of the run that `build` made of this name and these arguments."""
+        directory = storage.run(name)
+        if cls.folder is None:
+            build(storage, name, *arguments)
+            return directory
+        built = _built(cls.folder, build, name, *arguments)
+        shutil.copytree(built.path, directory.path, copy_function=shutil.copyfile)
+        now = time.time_ns()
+        os.utime(directory.spec_file, ns=(now, now))  # runs are listed by age; the clock of files ticks in milliseconds
+        return directory
+
+    @classmethod
+    def cache_clear(cls) -> None:
+        """Forget all runs: `tests.mutants` counts what each test reaches, and a copy reaches nothing."""
+        if cls.folder is not None:
+            shutil.rmtree(cls.folder, ignore_errors=True)
+
+
+def _built(folder: Path, build: Build, name: str, *arguments: object) -> RunDirectory:
+    asked = repr((build.__module__, build.__qualname__, name, arguments))
+    place = folder / hashlib.sha256(asked.encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{place}.lock"):
+        if not place.exists():
+            unfinished = Path(mkdtemp(dir=folder))
+            build(Storage(unfinished), name, *arguments)
+            unfinished.rename(place)
+    return Storage(place).run(name)
+
+
+def make_run(storage: Storage, spec: RunSpec, trials: Sequence[TrialSummary]) -> RunDirectory:
+    """Put a run of hand-made trials into a storage root, with all that a run leaves behind except its figures."""
+    return BuiltRuns.copy(_make, storage, spec.name, spec, tuple(trials))
+
+
+def _make(storage: Storage, name: str, spec: RunSpec, trials: tuple[TrialSummary, ...]) -> None:
+    _, directory = create(spec, storage)
+    finish(spec, directory, trials)
+
+
+def finish(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary], tasks: int = 0) -> None:
+    """Record trials and conclude their run; figures are made but not saved, as to render them takes ten times longer.
+
+    Args:
+        spec: Specification of the run.
+        directory: Run directory.
+        trials: All trials of the run.
+        tasks: Number of tasks whose columns each file of the record has.
+    """
+    record = Record(directory.record, names=spec.metrics, tasks=tasks)
+    for trial in trials:
+        record.write(trial)
+    with patch("tausearch.figures.final.save", _unsaved), patch("tausearch.figures.search.save", _unsaved):
+        conclude(spec, directory, list(trials))
+
+
+def _unsaved(figure: object, path: Path) -> Path:
+    return path
