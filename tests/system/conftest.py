@@ -20,7 +20,7 @@ def call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., str
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A cluster that outlives its drivers, as on several machines; joining it also takes less than starting Ray."""
+    """A cluster that outlives its drivers, as on several machines."""
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "object_store_memory": 100 * 2**20})
     try:
         yield cluster.address

@@ -43,7 +43,7 @@ def run(*arguments: str, cwd: Path, code: int = 0) -> str:
 
 
 def run_here(*arguments: str, cwd: Path, capture: pytest.CaptureFixture[str], code: int = 0) -> str:
-    """Call the command line in this process, which spares the imports of a new one.
+    """Call the command line in this process, which spares the imports of a new one. Stderr is held as in `tausearch`.
 
     Args:
         arguments: Words after `tausearch`.
@@ -66,6 +66,7 @@ def run_here(*arguments: str, cwd: Path, capture: pytest.CaptureFixture[str], co
             stream.flush()
     out, err = capture.readouterr()
     assert ended.value.code == code, out + err
+    assert code or err == "" or "--json" in arguments
     return err if code else out
 
 
