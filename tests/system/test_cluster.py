@@ -23,7 +23,7 @@ from tausearch.campaigning import CampaignRequest, plan_campaign, run_campaign
 from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
 from tests.support.drivers.searches import train_workers
 from tests.support.drivers.services import wait_until
-from tests.support.drivers.slow_trials import SlowTrial
+from tests.support.drivers.trials import SlowTrial
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,13 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from benchmarks.analytic import AnalyticTrial
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
 from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, driver_lock, read_spec, read_status
 from tausearch.tracking import TABLE_TAG
-from tests.support.drivers.searches import assert_mlflow_has_each_task_once, run, tausearch, trials_of
+from tests.support.drivers.searches import assert_mlflow_has_each_task_once, run_here, tausearch, trials_of
+from tests.support.drivers.trials import Diverging, FiveTasks
 from trainables.errors import InputError
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -36,21 +38,6 @@ TITLES = ["digits/ita-lora", "digits/ita-ia3", "digits-epochs-1/ita-lora", "digi
 SEARCHES = ["table-digits-ita-lora", "table-digits-ita-ia3", "table-digits-epochs-1-ita-lora"]
 
 
-class FiveTasks(AnalyticTrial):
-    """As many tasks as digits has."""
-
-    tasks = 5
-
-
-class Diverging(FiveTasks):
-    """Diverges in every trial of a search of (IA)^3."""
-
-    def step(self) -> dict[str, Any]:
-        if self.config["method"] == "ita-ia3" and self.config["purpose"] == "search":
-            return {"task": 1.0, self.names.average_accuracy: 0.0, "diverged": "the loss is not finite", "done": True}
-        return super().step()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("campaign")
@@ -65,6 +52,12 @@ def request(folder: Path, file: str = "table.yaml", **options: Any) -> CampaignR
 @pytest.fixture(scope="module")
 def result(folder: Path) -> CampaignResult:
     return run_campaign(plan_campaign(request(folder)), FiveTasks)
+
+
+@pytest.fixture
+def call(folder: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """The command line in this process and the folder of the campaign."""
+    return partial(run_here, cwd=folder, capture=capfd)
 
 
 @pytest.fixture
@@ -117,7 +110,9 @@ def view(root: Path) -> dict[str, Any]:
     return shown
 
 
-def test_mlflow_says_which_runs_stand_in_the_table(result: CampaignResult, folder: Path, root: Path) -> None:
+def test_mlflow_says_which_runs_stand_in_the_table(
+    result: CampaignResult, call: Callable[..., str], folder: Path, root: Path
+) -> None:
     assert set(tagged(root, "search")) == set(SEARCHES[:2])
     finals = tagged(root, "final")
     assert set(finals) == {f"{name}-final" for name in SEARCHES[:2]}
@@ -128,14 +123,14 @@ def test_mlflow_says_which_runs_stand_in_the_table(result: CampaignResult, folde
     assert (dataset.name, json.loads(dataset.profile)) == ("digits", {"tasks": 5, "train": 1433, "test": 364})
     chosen = read_spec(Storage(root).run("table-digits-ita-lora-final")).fixed
     assert finals["table-digits-ita-lora-final"].data.params.items() >= {k: str(v) for k, v in chosen.items()}.items()
-    shown = tausearch("campaign", "status", "table", cwd=folder)
+    shown = call("campaign", "status", "table")
     assert re.search(
         r"MLflow, digits: http://127.0.0.1:5000/#/experiments/\d+/runs.viewStateShareKey=tausearch-table", shown
     )
     assert {"params.`alpha`", "metrics.`paper/final_accuracy`"} <= set(view(root)["selectedColumns"])
     assert view(root)["searchFilter"] == "tags.`tausearch.table` = 'table' and tags.kind = 'final'"
     Storage(root).mlflow_file.unlink()
-    tausearch("sync", cwd=folder)
+    tausearch("sync", cwd=folder)  # a process of its own: this one still holds the database
     assert set(tagged(root, "final")) == set(finals) and "params.`lr`" in view(root)["selectedColumns"]
 
 
@@ -174,15 +169,15 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
     assert "said of that time, and what it was: 1:30:00 and 0:" in provenance(result.standing)
 
 
-def test_status_says_how_it_stands(result: CampaignResult, folder: Path, root: Path) -> None:
-    content = json.loads(tausearch("campaign", "status", "table", "--json", cwd=folder))
+def test_status_says_how_it_stands(result: CampaignResult, call: Callable[..., str], root: Path) -> None:
+    content = json.loads(call("campaign", "status", "table", "--json"))
     assert [(cell["title"], cell["state"]) for cell in content["cells"]] == [(title, "done") for title in TITLES]
     assert content["finished"] and not content["running"]
     assert content == read_standing(Storage(root), Storage(root).campaign("table")).as_dict()
-    shown = tausearch("campaign", "status", "table", cwd=folder)
+    shown = call("campaign", "status", "table")
     assert "table: finished; 4/4 cells done" in shown and "not searched" in shown
-    assert "no campaign named 'nope'" in run("campaign", "status", "nope", cwd=folder, code=2)
-    assert "table-digits-ita-lora-final" in tausearch("status", cwd=folder)
+    assert "no campaign named 'nope'" in call("campaign", "status", "nope", code=2)
+    assert "table-digits-ita-lora-final" in call("status")
 
 
 def test_once_more_runs_nothing_again(result: CampaignResult, folder: Path, root: Path) -> None:
@@ -200,9 +195,11 @@ def test_a_second_driver_is_refused(result: CampaignResult, folder: Path, root: 
         run_campaign(plan_campaign(request(folder)), FiveTasks)
 
 
-def test_a_changed_cell_is_refused_before_anything_starts(result: CampaignResult, folder: Path) -> None:
+def test_a_changed_cell_is_refused_before_anything_starts(
+    result: CampaignResult, call: Callable[..., str], folder: Path
+) -> None:
     (folder / "changed.yaml").write_text(TABLE.replace("trials: 6", "trials: 8"))
-    said = run("campaign", "run", "changed.yaml", cwd=folder, code=2)
+    said = call("campaign", "run", "changed.yaml", code=2)
     assert "changed.yaml: digits/ita-lora: run 'table-digits-ita-lora' was started otherwise" in said
     assert "trials was 6, is now 8; to start the cell anew: --redo digits/ita-lora" in said and said.count("\n") == 1
 

@@ -1,0 +1,32 @@
+"""Trials that compute nothing, in a module that imports no test: processes of trials import it, too."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from benchmarks.analytic import AnalyticTrial
+from trainables.metrics import seconds
+
+
+class FiveTasks(AnalyticTrial):
+    """As many tasks as digits has."""
+
+    tasks = 5
+
+
+class Diverging(FiveTasks):
+    """Diverges in every trial of a search of (IA)^3."""
+
+    def step(self) -> dict[str, Any]:
+        if self.config["method"] == "ita-ia3" and self.config["purpose"] == "search":
+            return {"task": 1.0, self.names.average_accuracy: 0.0, "diverged": "the loss is not finite", "done": True}
+        return super().step()
+
+
+class SlowTrial(FiveTasks):
+    """Together its tasks take longer than the start of a process; a task run again takes another time."""
+
+    def step(self) -> dict[str, Any]:
+        time.sleep(2)
+        return {**super().step(), seconds("training"): time.time()}
