@@ -187,8 +187,8 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
     try:
         interrupt.check()
         display.enter(_entrance(how.address))
-        alone = partial(_leave_at_once, display.say, _NO_RAYLET, how.go_on, 1)
-        with ray_session(how.resources, how.address), nullcontext() if how.address else raylet_watched(alone):
+        left = partial(_leave_without_raylet, interrupt, display.say, how.go_on)
+        with ray_session(how.resources, how.address), nullcontext() if how.address else raylet_watched(left):
             interrupt.listen()
             interrupt.check()
             if how.address is not None:
@@ -205,6 +205,12 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
     except OSError as error:
         if not watch.failed(error):
             raise
+
+
+def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], go_on: str) -> None:
+    """End this process: the raylet is gone, with SIGTERM to all processes of the job or for another reason."""
+    why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
+    _leave_at_once(say, why, go_on, code)
 
 
 def _leave_at_once(say: Callable[[str], None], why: str, go_on: str, code: int) -> None:

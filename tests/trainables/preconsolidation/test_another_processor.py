@@ -21,6 +21,6 @@ def test_a_trial_moves_and_finds_the_cache(tmp_path: Path) -> None:
             while not sequence.finished:
                 sequence.run_next_task()
     assert moved.tasks_done == 3
-    for name, tensor in moved.state().tensors.items():  # 1e-6 of the largest number was measured
+    for name, tensor in moved.state().tensors.items():  # 1.7e-5 of the largest number was measured
         other = apart.state().tensors[name].double()
         assert (tensor.double() - other).abs().max() <= 1e-3 * other.abs().max(), name
