@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tausearch.driving import driver
 from tausearch.driving import interrupt as interrupt_module
 from tausearch.driving.interrupt import interruptible
 from tests.support.drivers.services import wait_until
@@ -150,6 +151,23 @@ def test_who_is_stuck_after_sigterm_leaves(number: int, leaves: bool, monkeypatc
     with interruptible() as interrupt, interrupt.not_stuck(left.set):
         press(number)
         assert left.wait(30 if leaves else 0.5) == leaves
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "why"),
+    [(signal.SIGTERM, 128 + signal.SIGTERM, "stopped by SIGTERM"), (None, 1, "stopped: Ray's own process")],
+)
+def test_a_raylet_that_sigterm_ended_with_its_job_is_not_lost(
+    sent: int | None, code: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(os, "_exit", lambda status: said.append(f"exit {status}"))
+    with interruptible() as interrupt:
+        if sent is not None:
+            interrupt.note(sent)
+        driver._leave_without_raylet(interrupt, said.append, "tausearch resume s")
+    line, left = said
+    assert line.startswith(why) and line.endswith("continue with: tausearch resume s") and left == f"exit {code}"
 
 
 def test_who_is_not_stuck_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
