@@ -29,5 +29,5 @@ class SlowTrial(FiveTasks):
 
     def step(self) -> dict[str, Any]:
         start = time.perf_counter()
-        time.sleep(2)
+        time.sleep(4)
         return {**super().step(), seconds("training"): time.perf_counter() - start}
