@@ -6,11 +6,10 @@ STORAGE ?= ./tausearch-runs
 RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
 
-# Fast tests take a core each. Those that start Ray wait half of the time, so one process more than cores runs whole
-# files of both, in order of their names: the long ones of tests/system begin early.
+# Those that start no Ray share the cores; each takes one. Those that do wait half of the time, so two run at a time.
 PYTEST = $(BIN)/python -m pytest --durations 15
 FAST_TESTS = $(PYTEST) --numprocesses auto --maxprocesses 4 -m "not slow and not system"
-ALL_BUT_SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not slow"
+SYSTEM_TESTS = $(PYTEST) --numprocesses 2 --dist loadfile -m "system and not slow"
 SLOW_TESTS = $(PYTEST) --numprocesses 2 --dist loadfile -m slow
 
 .PHONY: setup demo results test test-fast test-slow coverage mutants lint check bench clean
@@ -35,7 +34,8 @@ results: setup
 	$(BIN)/python -m benchmarks.results --storage $(RESULTS)
 
 test: setup
-	$(ALL_BUT_SLOW_TESTS)
+	$(FAST_TESTS)
+	$(SYSTEM_TESTS)
 
 test-fast: setup
 	$(FAST_TESTS)
