@@ -21,9 +21,6 @@ from tausearch.cli import main
 from tausearch.runs import Record, Storage, TrialSummary, read_spec
 from trainables.metrics import repeatable
 
-TRIALS = 4
-SEARCH = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", str(TRIALS)]
-
 
 def tausearch(*arguments: str, cwd: Path, code: int = 0) -> str:
     """Run the command line in a process of its own; returns stdout. Stderr stays empty but for progress with --json."""
