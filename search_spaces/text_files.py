@@ -76,6 +76,11 @@ def printable(text: str, sign: str = "?") -> str:
     return _CONTROL.sub(sign, text)
 
 
+def spreadsheet_cell(value: Any) -> Any:
+    """Return a cell of a CSV file: a text that a spreadsheet would take for a formula has an apostrophe before it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
 def one_line(value: object, longest: int = 100) -> str:
     """Return something out of a file as text that fits into a line: its first line, cut where that is long."""
     lines = str(value).splitlines()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.cli.main import _join_seeds, _repeat_sources, app
+from tausearch.cli.application import _join_seeds, _repeat_sources, app
 from tests.documented import PLACEHOLDERS, Command, commands, prepare
 from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES

@@ -28,6 +28,7 @@ class TrialConfig:
         precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
         gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
         data_root: Folder of the published datasets, or None.
+        code_folder: Folder that may hold the module of a benchmark `MODULE:NAME`; None forbids to import it.
         threads: CPU threads; part of what a trial's numbers depend on.
         store: Directory of the pre-consolidation store, or None.
         store_bytes: Bound on the store's size, bytes, or None.
@@ -49,6 +50,7 @@ class TrialConfig:
     precision: Precision = "fp32"
     gpu_share: float = 0
     data_root: str | None = None
+    code_folder: str | None = None
     threads: int = 1
     store: str | None = None
     store_bytes: int | None = None

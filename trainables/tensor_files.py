@@ -1,13 +1,19 @@
-"""Safetensors files: written whole or not at all, read as written; an error of the storage is known for one."""
+"""Safetensors files: written whole or not at all, read as written; an error of the storage is known for one.
+
+Nothing else is read: formats of torch that can carry code are not opened.
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
+import stat
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -39,8 +45,12 @@ def sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str
     return {**header, _CONTENT: digest_of(tensors)}
 
 
-def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_sealed(path: Path, shapes: Mapping[str, torch.Size] | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read a file; its digest, if it has one, is checked.
+
+    Args:
+        path: The file.
+        shapes: Name to shape of all tensors that it must have, checked before any of them is read; None for any.
 
     Returns:
         Name to tensor, memory-mapped, and the header without the digest.
@@ -48,9 +58,12 @@ def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     Raises:
         OSError: If it is not there, or the storage fails.
         SafetensorError: If it is no safetensors file.
-        ValueError: If its content is not what was written.
+        ValueError: If its content is not what was written, or its tensors are not those of `shapes`.
     """
+    require_file(path)
     with safe_open(path, framework="pt") as file:
+        if shapes is not None and (fault := _misfit(shapes, file)):
+            raise ValueError(fault)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
         header = dict(file.metadata() or {})
     written = header.pop(_CONTENT, None)
@@ -59,8 +72,51 @@ def read_sealed(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return tensors, header
 
 
+def require_file(path: Path) -> None:
+    """Make sure that a path leads to a regular file: whoever opens a FIFO waits for ever.
+
+    Raises:
+        OSError: If it does not.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def read_weights(
+    path: Path, shapes: Mapping[str, torch.Size] | None = None
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Do what `read_sealed` does with weights, which are finite.
+
+    Returns:
+        What `read_sealed` returns.
+
+    Raises:
+        ValueError: As `read_sealed`; also if a value is not finite.
+    """
+    tensors, header = read_sealed(path, shapes)
+    for name, tensor in sorted(tensors.items()):
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{name!r} holds values that are not finite")
+    return tensors, header
+
+
+def _misfit(shapes: Mapping[str, torch.Size], file: Any) -> str | None:
+    """Say which tensor of an open file is not as it must be; none is read."""
+    there = set(file.keys())
+    for name in sorted(shapes.keys() | there):
+        if name not in there:
+            return f"{name!r} is missing"
+        if name not in shapes:
+            return f"{name!r} is not a part of it"
+        shape = tuple(file.get_slice(name).get_shape())
+        if shape != tuple(shapes[name]):
+            return f"{name!r} is {shape}, must be {tuple(shapes[name])}"
+    return None
+
+
 def header_of(path: Path) -> dict[str, str]:
     """Return a file's header without its digest; raises as `read_sealed` does, but looks at no tensor."""
+    require_file(path)
     with safe_open(path, framework="pt") as file:
         return {name: text for name, text in (file.metadata() or {}).items() if name != _CONTENT}
 

@@ -10,7 +10,7 @@ from ray import tune
 
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose, TrialConfig
-from trainables.data import Benchmark, build_benchmark, get_source
+from trainables.data import Benchmark, allow_code, build_benchmark, get_source
 from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
@@ -22,6 +22,8 @@ from trainables.state import Places, Pulse, places_of, read_state, write_state
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
     """Make the sequence of a trial and have this process compute as trials do."""
     settle(config.threads)
+    if config.code_folder is not None:
+        allow_code(config.benchmark, config.code_folder)
     backbone = Backbone(config.backbone, None if config.weights is None else Path(config.weights))
     return IncrementalSequence(
         _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),

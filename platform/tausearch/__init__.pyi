@@ -1,6 +1,7 @@
 from .api import (
     FinalResult,
     SearchResult,
+    allow_code,
     compose,
     draw,
     edit,
@@ -26,6 +27,7 @@ __all__ = [
     "Prediction",
     "Preview",
     "SearchResult",
+    "allow_code",
     "campaign",
     "compose",
     "draw",

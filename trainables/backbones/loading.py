@@ -14,7 +14,6 @@ import huggingface_hub
 import timm
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
@@ -25,6 +24,7 @@ from trainables.backbones.few_tokens import attend_among_few
 from trainables.backbones.inputs import EMBEDDED, AttentionKind, Shape, Tokens
 from trainables.backbones.token_vit import reason_closed
 from trainables.errors import InputError, NotFetchedError
+from trainables.tensor_files import read_weights
 
 
 def load(
@@ -67,8 +67,8 @@ def _skeleton(name: str) -> VisionTransformer:
 def _load_weights(model: nn.Module, path: Path) -> None:
     """Load a safetensors file; the classifier of the pre-training, which files from the hub have, is left out."""
     try:
-        state = {name: value for name, value in load_file(path).items() if not name.startswith("head.")}
-    except (OSError, SafetensorError) as error:
+        state = {name: value for name, value in read_weights(path)[0].items() if not name.startswith("head.")}
+    except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
     problem = _misfit(model.state_dict(), state)
     if problem:
@@ -85,8 +85,6 @@ def _misfit(wanted: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> 
             return f"{name!r} is not a part of it"
         if wanted[name].shape != state[name].shape:
             return f"{name!r} is {tuple(state[name].shape)}, must be {tuple(wanted[name].shape)}"
-        if not state[name].isfinite().all():
-            return f"{name!r} holds values that are not finite"
     return None
 
 

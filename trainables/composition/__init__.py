@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainables.composition.composing import composed
-from trainables.composition.files import VECTOR_FILE, read_vector, vector_folders, write_vector
+from trainables.composition.files import VECTOR_FILE, copy_vector, read_vector, vector_folders, write_vector
 from trainables.composition.merging import RULES, MergingRule, merged
 from trainables.composition.networks import network_for
 from trainables.composition.networks.displaced import ComposedNetwork
@@ -21,6 +21,7 @@ __all__ = [
     "SavedVector",
     "VectorPool",
     "composed",
+    "copy_vector",
     "merged",
     "network_for",
     "read_vector",

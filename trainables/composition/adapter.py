@@ -12,7 +12,11 @@ import torch
 from torch import Tensor
 
 from trainables.composition.saved import SavedVector
-from trainables.tensor_files import save_tensors
+from trainables.task_vectors.lora import lora_tau
+from trainables.tensor_files import read_weights, save_tensors, sealed
+
+ADAPTER_FILE = "adapter_model.safetensors"
+_PREFIX = "base_model.model."
 
 
 def concatenated(vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, dict[str, Tensor]]:
@@ -61,8 +65,35 @@ def write_adapter(
     )
     config.save_pretrained(str(folder))
     tensors = {
-        f"base_model.model.{name}.lora_{letter}.weight": parts[letter].contiguous()
+        f"{_PREFIX}{name}.lora_{letter}.weight": parts[letter].contiguous()
         for name, parts in factors.items()
         for letter in "AB"
     }
-    save_tensors(folder / "adapter_model.safetensors", tensors, {"format": "pt", **(said or {})})
+    save_tensors(folder / ADAPTER_FILE, tensors, sealed({"format": "pt", **(said or {})}, tensors))
+
+
+def read_adapter(folder: Path, theta_0: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Read an adapter that `write_adapter` wrote.
+
+    Args:
+        folder: Has the adapter.
+        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
+
+    Returns:
+        Tuned weight name to tau `(out, in)`.
+
+    Raises:
+        OSError: If there is no adapter.
+        ValueError: If it is damaged, or is not of these weights.
+    """
+    tensors, _ = read_weights(folder / ADAPTER_FILE)
+    taus = {}
+    for name, weight in theta_0.items():
+        prefix = f"{_PREFIX}{name.removesuffix('.weight')}"
+        a, b = (tensors.pop(f"{prefix}.lora_{letter}.weight", torch.empty(0)) for letter in "AB")
+        if a.ndim != 2 or b.ndim != 2 or len(a) != b.shape[1] or (len(b), a.shape[1]) != weight.shape:
+            raise ValueError(f"{name!r} has the factors {tuple(a.shape)} and {tuple(b.shape)} of {tuple(weight.shape)}")
+        taus[name] = lora_tau(a, b)
+    if tensors:
+        raise ValueError(f"{min(tensors)!r} is not a part of it")
+    return taus

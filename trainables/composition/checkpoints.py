@@ -9,8 +9,9 @@ from typing import Any
 
 import timm
 import torch
+from safetensors import SafetensorError
 from timm.models import save_for_hf
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
 from trainables.composition.composing import composed
@@ -18,8 +19,9 @@ from trainables.composition.networks.displaced import ComposedNetwork
 from trainables.composition.pool import VectorPool
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalising import Normalise, Transform
+from trainables.errors import InputError
 from trainables.heads import Head
-from trainables.tensor_files import save_tensors
+from trainables.tensor_files import read_weights, save_tensors, sealed
 
 _WEIGHTS, _TABLE = "model.safetensors", "model.safetensors.index.json"
 _EMBEDDED_AS = "vit_tiny_patch16_224"  # a timm name whose sizes the embedded ViT's take the place of
@@ -54,13 +56,50 @@ def write_timm_folder(
         labels: The names of the C classes.
         images: The transform of test images, which becomes timm's data configuration.
     """
-    name = _EMBEDDED_AS if backbone.name == EMBEDDED else backbone.name
-    shape: dict[str, Any] = glyph_vit.ARCHITECTURE if backbone.name == EMBEDDED else {}
-    with torch.device("meta"):
-        model = timm.create_model(name, pretrained=False, num_classes=len(labels), **shape)
-    model.load_state_dict(_tensors(network, network.weights, head), assign=True)
+    model = _timm_skeleton(backbone.name, len(labels))
+    tensors = {name: value.to("cpu").contiguous() for name, value in _tensors(network, network.weights, head).items()}
+    model.load_state_dict(tensors, assign=True)
     config = {"label_names": list(labels)}
     save_for_hf(model, folder, model_config=config, safe_serialization=True, data_config=_data_config(images, backbone))
+    save_tensors(folder / _WEIGHTS, tensors, sealed({"format": "pt"}, tensors))  # timm's own has no digest
+
+
+def read_timm_folder(folder: Path, backbone: str, classes: int, device: torch.device) -> nn.Module:
+    """Read what `write_timm_folder` wrote.
+
+    timm's own reader would build what `config.json` asks for, of any size, and take a pickle for weights; here the
+    network is the one that `backbone` names, and the file has exactly its tensors.
+
+    Args:
+        folder: Has `model.safetensors`.
+        backbone: Name of the backbone.
+        classes: Number of classes, C.
+        device: Where the model goes.
+
+    Returns:
+        The model in eval mode, `(b, c, h, w)` to logits `(b, C)`.
+
+    Raises:
+        InputError: If timm has no ViT of this name, or the file is damaged or of another network.
+    """
+    model, path = _timm_skeleton(backbone, classes), folder / _WEIGHTS
+    shapes = {name: value.shape for name, value in model.state_dict().items()}
+    try:
+        tensors, _ = read_weights(path, shapes)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as weights of {backbone} ({str(error).splitlines()[0]})") from error
+    model.to_empty(device=device).load_state_dict(tensors)
+    return model.requires_grad_(False).eval()
+
+
+def _timm_skeleton(backbone: str, classes: int) -> nn.Module:
+    """Build timm's model for a backbone with a classifier, without memory for its weights."""
+    _ = Backbone(backbone).shape  # refuses what is no ViT
+    name = _EMBEDDED_AS if backbone == EMBEDDED else backbone
+    shape: dict[str, Any] = glyph_vit.ARCHITECTURE if backbone == EMBEDDED else {}
+    with torch.device("meta"):
+        model: nn.Module = timm.create_model(name, pretrained=False, num_classes=classes, **shape)
+    return model
 
 
 def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:

@@ -24,10 +24,12 @@ from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.task_vectors import Parametrisation
-from trainables.tensor_files import read_sealed, save_tensors, sealed
+from trainables.tensor_files import read_weights, save_tensors, sealed
 
 FORMAT_VERSION = 1
 VECTOR_FILE = "task_vector.safetensors"
+_ADAPTER = "adapter"
+_LARGEST_SCALE = 1e6
 _FOLDER = re.compile(r"task_([1-9][0-9]*)")
 
 
@@ -66,7 +68,7 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
         tensors = _tensors(vector)
         save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector, vector.origin), tensors))
         if vector.parametrisation == "lora":
-            write_adapter(unfinished / "adapter", vector.parameters, _usage(vector.origin))
+            write_adapter(unfinished / _ADAPTER, vector.parameters, _usage(vector.origin))
         _replace(unfinished, target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -84,12 +86,36 @@ def read_vector(folder: Path) -> SavedVector:
     """
     path = folder / VECTOR_FILE
     try:
-        tensors, header = read_sealed(path)
+        tensors, header = read_weights(path)
         return _vector(header, tensors)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error
     except (KeyError, ValueError) as error:
         raise InputError(f"{path}: is not a task vector ({_reason(error)})") from error
+
+
+def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> None:
+    """Copy a task vector that is whole.
+
+    Args:
+        folder: The folder `task_<t>`.
+        target: The folder to make.
+        with_adapter: Whether PEFT's form of it is copied too, where there is one.
+
+    Raises:
+        InputError: If it is damaged, or is reached by a link, which may lead to anybody's files.
+    """
+    files = [folder / VECTOR_FILE]
+    if with_adapter and (folder / _ADAPTER).is_dir():
+        files += sorted((folder / _ADAPTER).iterdir())
+    for path in (folder.parent, folder, folder / _ADAPTER, *files):
+        if path.is_symlink():
+            raise InputError(f"{path}: is a link, which is not followed; copy what it leads to into its place")
+    read_vector(folder)
+    for path in files:
+        copied = target / path.relative_to(folder)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copied)
 
 
 def _beside(target: Path) -> Path:
@@ -171,7 +197,7 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
             raise ValueError(f"format version {header['version']}, this version reads {FORMAT_VERSION}")
         parametrisation = _parametrisation(header["parametrisation"])
         anchor = _pop_rows(tensors, "anchor") if "anchor.weight" in tensors else None
-        origin, scale = _origin(header), float(header["scale"])
+        origin, scale = _origin(header), _scale(header["scale"])
         if origin.class_names and len(origin.class_names) != len(origin.classes):
             raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
         if len(origin.classes) != len(head[0]):
@@ -194,6 +220,13 @@ def _parametrisation(name: str) -> Parametrisation:
         if name == known:
             return known
     raise ValueError(f"parametrisation {name!r} is not known")
+
+
+def _scale(text: str) -> float:
+    scale = float(text)
+    if not 0 < abs(scale) <= _LARGEST_SCALE:
+        raise ValueError(f"scale {text} is not a finite number other than 0")
+    return scale
 
 
 def _origin(header: dict[str, str]) -> Origin:

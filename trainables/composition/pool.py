@@ -49,12 +49,15 @@ class VectorPool:
             rows.append(vector.anchor)
         return _side_by_side(rows)
 
-    def require_fit(self, classes: Sequence[range], theta_0: dict[str, Tensor], backbone_digest: str) -> None:
+    def require_fit(
+        self, classes: Sequence[range], theta_0: dict[str, Tensor], width: int, backbone_digest: str
+    ) -> None:
         """Make sure that the vectors belong to a benchmark and a backbone.
 
         Args:
             classes: Positions of the classes of each task of the benchmark.
             theta_0: Tuned weight name to its pre-trained value `(out, in)`.
+            width: Number of features of the backbone, d.
             backbone_digest: sha256 of the backbone, see `Backbone.digest`.
 
         Raises:
@@ -70,6 +73,10 @@ class VectorPool:
             if (got if vector.origin is None else vector.origin.classes) != wanted:
                 has = f"{len(got)} classes" if vector.origin is None else _span(vector.origin.classes)
                 raise InputError(f"{folder}: is of {has}, but this task of the benchmark has {_span(wanted)}")
+            if vector.head[0].shape[1] != width:
+                raise InputError(
+                    f"{folder}: its head reads {vector.head[0].shape[1]} features, the backbone has {width}"
+                )
             _require_shapes(folder, vector, theta_0)
 
 

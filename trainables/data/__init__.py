@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Task, build_benchmark
 from trainables.data.embedded import BENCHMARKS
+from trainables.data.from_module import allow_code, code_folder
 from trainables.data.images import Batch, ImageSet, concatenate, stacked
 from trainables.data.opening import get_source, reference
 from trainables.data.published import PUBLISHED
@@ -33,7 +34,9 @@ __all__ = [
     "Recipe",
     "Task",
     "TransformSpec",
+    "allow_code",
     "build_benchmark",
+    "code_folder",
     "concatenate",
     "described",
     "get_source",

@@ -1,11 +1,19 @@
-"""A benchmark in somebody's own module, `MODULE:NAME`: whatever it raises or returns is looked at before it is used."""
+"""A benchmark in somebody's own module, `MODULE:NAME`.
+
+Only a module that the user named is imported, never one that only a file names. Whatever it raises or returns is
+checked before it is used.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,10 +23,33 @@ from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
 from trainables.data.parts import Part
+from trainables.data.reference import BenchmarkRef
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
 _ANYTHING = (Exception, SystemExit, GeneratorExit)  # what a module can raise, but for Ctrl-C
+_allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the folder that may hold the module
+
+
+def allow_code(benchmark: str, folder: str | Path | None = None) -> None:
+    """Allow this process to import a benchmark in somebody's own module, wherever its name comes from.
+
+    Args:
+        benchmark: `MODULE:NAME`; options behind a `?` do not count.
+        folder: Where the module is looked for, besides where Python looks; by default the working folder.
+
+    Raises:
+        InputError: If it is not of this form.
+    """
+    ref = BenchmarkRef.parse(benchmark)
+    if not ref.is_module:
+        raise InputError(f"only a benchmark of the form MODULE:NAME is code that can be allowed, got {benchmark!r}")
+    _allowed[ref.name] = os.getcwd() if folder is None else str(folder)
+
+
+def code_folder(benchmark: str) -> str | None:
+    """Return the folder that was allowed with `allow_code`; None for a benchmark that is no code or is not allowed."""
+    return _allowed.get(BenchmarkRef.parse(benchmark).name)
 
 
 def source_from_module(name: str) -> BenchmarkSource:
@@ -31,11 +62,18 @@ def source_from_module(name: str) -> BenchmarkSource:
         The benchmark; its loader raises an `InputError` for whatever goes wrong in it.
 
     Raises:
-        InputError: If the module cannot be imported, or what it has under this name is no benchmark that can be used.
+        InputError: If it is not allowed, the module cannot be imported, or what it has under this name is no benchmark
+            that can be used.
     """
+    if name not in _allowed:
+        raise InputError(
+            f"benchmark {name!r}: a file names this code, you did not; if you trust it, let it run with"
+            f" --allow-code {name} (in Python: tausearch.allow_code({name!r}))"
+        )
     module_name, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), attribute, None)
+        with _on_path(_allowed[name]):
+            found = getattr(importlib.import_module(module_name), attribute, None)
     except _ANYTHING as error:
         why = f"module {module_name!r} cannot be imported ({_what(error)})"
         raise InputError(f"benchmark {name!r}: {why}") from error
@@ -73,6 +111,23 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
     first, second = task.train.images, evaluation.images
     if isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second):
         raise InputError(f"benchmark {name!r}: load returns the same images for both parts")
+
+
+@contextmanager
+def _on_path(folder: str) -> Iterator[None]:
+    """Let modules be found in a folder, after all others, while the block runs.
+
+    Libraries import optional packages long after: a file of such a name in the working folder must not be one.
+    """
+    if folder in sys.path:
+        yield
+        return
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:  # the module may have changed the path
+            sys.path.remove(folder)
 
 
 def _what(error: BaseException) -> str:

@@ -2,7 +2,7 @@ from .composing import Composed, Edited, compose, edit
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .drawing import Drawn, draw
 from .exporting import export_adapters, export_best, export_best_of, export_vectors
-from .opening import OpenBenchmark, Opening, open_benchmark
+from .opening import OpenBenchmark, Opening, allow_code, allow_typed, open_benchmark
 from .planning import plan_search, plan_training, space_for
 from .requests import (
     CheckedRequest,
@@ -37,6 +37,8 @@ __all__ = [
     "SearchRequest",
     "SearchResult",
     "TrainRequest",
+    "allow_code",
+    "allow_typed",
     "check_dataset",
     "compose",
     "dataset_states",

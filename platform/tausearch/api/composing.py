@@ -17,8 +17,8 @@ from tausearch.composing import (
     Form,
     Pools,
     Rule,
-    VectorSource,
     Weighing,
+    backbone_of,
     chosen_forms,
     edit_pools,
     evaluate,
@@ -29,15 +29,13 @@ from tausearch.composing import (
     read_compositions,
     register,
     require_alike,
-    require_empty,
     try_to_record,
     uniform,
     weighing_of,
 )
-from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_output
+from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.screen import LongWork, say_unreadable
 from tausearch.tracking import Version, is_registered, register_model
-from trainables.backbones import Backbone
 from trainables.composition import RULES
 from trainables.data import build_benchmark
 from trainables.errors import InputError
@@ -95,8 +93,7 @@ def compose(request: ComposeRequest) -> Composed:
     """
     rule, storage = _rule(request.rule, request.density), open_storage(request.storage, write=False)
     if request.export is not None:
-        require_output(storage, Path(request.export), "--export")
-        require_empty(Path(request.export))
+        require_new_folder(storage, Path(request.export), "--export")
     elif request.forms and not request.register:
         raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
@@ -170,15 +167,9 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> P
     first = sources[0]
     own = None if first.spec is None else first.spec.data_root
     opened = open_benchmark(first.benchmark, request.data_root or own)
-    backbone = Backbone(first.protocol.backbone, _weights(first, request))
+    backbone = backbone_of(first.name, first.protocol, request.backbone_weights)
     benchmark = build_benchmark(opened.source, "final", first.protocol.split_seed, backbone.input)
     return make_pools(sources, benchmark, backbone, request.seeds)
-
-
-def _weights(source: VectorSource, request: EditRequest) -> Path | None:
-    """Return the weights file of theta_0; None where the backbone needs none."""
-    path = request.backbone_weights or source.protocol.weights
-    return None if path is None else Path(path).absolute()
 
 
 def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from tausearch.choosing import BestFile, best_of_all, best_of_run
 from tausearch.composing import about_source, find_source, write_card
-from tausearch.runs import RunStatus, Storage, all_statuses, nothing_left, require_output
+from tausearch.runs import RunStatus, Storage, all_statuses, nothing_left, require_new_folder, require_output
 from tausearch.screen import tool
+from trainables.composition import copy_vector, vector_folders
 from trainables.errors import InputError
 
 
@@ -48,8 +48,7 @@ def export_best_of(storage: Storage, name: str, target: Path, adapters: Path | N
 def _export(storage: Storage, best: BestFile, target: Path, adapters: Path | None) -> BestFile:
     """Write both or neither."""
     require_output(storage, target, "--output")
-    require_output(storage, adapters, "--adapters")
-    with nothing_left(target, adapters):
+    with nothing_left(target):
         if adapters is not None:
             export_adapters(storage, best, adapters)
         _write(best, target)
@@ -72,8 +71,9 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
 
     Raises:
         InputError: If the method leaves no task vectors, no final run of this very configuration has finished, or the
-            folder exists or cannot be made.
+            folder is not one that an export may write to.
     """
+    require_new_folder(storage, target, "--adapters")
     runs = [found for found in all_statuses(storage)[0] if _is_final(found, best)]
     if not runs:
         raise InputError(
@@ -90,18 +90,19 @@ def export_vectors(storage: Storage, name: str, target: Path) -> Path:
         The folder written.
 
     Raises:
-        InputError: If there is no such run, it has left no task vectors, or the folder exists or cannot be made.
+        InputError: If there is no such run, it has left no task vectors, one is damaged or a link, or the folder is not
+            one that an export may write to; nothing is left behind.
     """
+    require_new_folder(storage, target, "--adapters")
     source = find_source(storage, name)
-    try:
-        shutil.copytree(
-            source.folder,
-            target,
-            ignore=shutil.ignore_patterns(".*"),  # hidden: left half written by a process that was killed
-        )
-        write_card(target, about_source(source))
-    except OSError as error:
-        raise InputError(f"--adapters {target}: cannot be made ({error.strerror or 'exists already'})") from error
+    with nothing_left(target):
+        try:
+            for seed in source.seeds:
+                for folder in vector_folders(source.of_seed(seed)):
+                    copy_vector(folder, target / f"seed_{seed}" / folder.name)
+            write_card(target, about_source(source))
+        except OSError as error:
+            raise InputError(f"--adapters {target}: cannot be written ({error.strerror or error})") from error
     return target
 
 

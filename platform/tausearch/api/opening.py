@@ -10,7 +10,7 @@ from tausearch.runs import DataFacts
 from tausearch.screen import LongWork, say_unreadable
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
-from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, build_benchmark, get_source
+from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, allow_code, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.few import steps_of
@@ -121,6 +121,12 @@ class OpenBenchmark:
             data = DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
             self._required[asked] = Usable(data, tuple(left_out))
         return self._required[asked]
+
+
+def allow_typed(benchmark: str | None) -> None:
+    """Allow the code of a benchmark `MODULE:NAME` that the user asked for by this very name; others need nothing."""
+    if benchmark is not None and BenchmarkRef.parse(benchmark).is_module:
+        allow_code(benchmark)
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]

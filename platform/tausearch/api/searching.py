@@ -12,6 +12,7 @@ import optuna
 from ray.tune import Trainable
 
 from tausearch.api.concluding import conclude, identify, is_over
+from tausearch.api.opening import allow_typed
 from tausearch.api.planning import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.choosing import (
@@ -80,6 +81,7 @@ def search(request: SearchRequest) -> SearchResult:
         InputError: Before any work, if something in the request is wrong.
         SpaceError: Before any work, if the search space is wrong.
     """
+    allow_typed(request.benchmark)
     plan = plan_search(request)
     if request.gpus_per_trial == "auto":
         plan = _measured(request, plan)
@@ -109,6 +111,7 @@ def preview_search(request: SearchRequest) -> Preview:
         InputError: If something in the request is wrong.
         SpaceError: If the search space is wrong.
     """
+    allow_typed(request.benchmark)
     return preview_of(plan_search(request), request.address)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tausearch.api.concluding import conclude
+from tausearch.api.opening import allow_typed
 from tausearch.api.planning import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.choosing import FixedSource
@@ -48,6 +49,7 @@ def train(request: TrainRequest) -> FinalResult:
     Raises:
         InputError: Before any work, if something in the request, or the best file's protocol, is wrong.
     """
+    allow_typed(request.benchmark)
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         return run_training(spec, plan.storage, directory, address=request.address, progress_to=request.progress_to)
@@ -65,6 +67,7 @@ def preview_train(request: TrainRequest) -> Preview:
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
     """
+    allow_typed(request.benchmark)
     return preview_of(plan_training(request), request.address)
 
 

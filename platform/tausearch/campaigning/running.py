@@ -32,7 +32,7 @@ from tausearch.runs import (
     remove_empty,
     require_space,
 )
-from tausearch.screen import chatter_to, counted, storage_words, tool
+from tausearch.screen import chatter_to, code_words, counted, storage_words, tool
 from trainables.errors import InputError
 from trainables.trial import Trial
 
@@ -132,7 +132,8 @@ def _timed(directory: CampaignDirectory) -> Iterator[None]:
 
 def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
     directory, request = plan.directory, plan.request
-    go_on = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}"
+    code = code_words(*(planned.cell.benchmark for planned in plan.cells))
+    go_on = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
     with ExitStack() as stack:
         interrupt = stack.enter_context(interruptible(request.time_budget))
         screen = stack.enter_context(chatter_to(directory.log_file, request.progress_to))

@@ -55,6 +55,8 @@ def known_points(
     """
     if sources and not space.space:
         raise InputError(f"--warm-start {sources[0]}: every hyperparameter is fixed, so there is nothing to start")
+    if twice := next((str(source) for n, source in enumerate(sources) if str(source) in map(str, sources[:n])), None):
+        raise InputError(f"--warm-start {twice}: is given twice")
     found: dict[str, list[tuple[str, Configuration]]] = {
         str(source): [(str(source), each) for each in _configurations(str(source), space.method, storage)]
         for source in sources

@@ -11,6 +11,7 @@ import typer
 
 from tausearch.cli.options import (
     AddressOption,
+    AllowCodeOption,
     DataRootOption,
     JsonOption,
     StorageOption,
@@ -38,6 +39,7 @@ def plan(
         typer.Option("--pilot", help="Run two tasks of each cell of which nothing is known, for the estimate."),
     ] = False,
     data_root: DataRootOption = None,
+    allow_code: AllowCodeOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
@@ -66,6 +68,7 @@ def run(
     ] = None,
     time_budget: TimeBudgetOption = None,
     data_root: DataRootOption = None,
+    allow_code: AllowCodeOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,

@@ -12,7 +12,7 @@ import typer
 from search_spaces.text_files import shown
 from tausearch.api import ComposeRequest
 from tausearch.cli import completing
-from tausearch.cli.options import JsonOption, OwnDataRootOption, StorageOption, app
+from tausearch.cli.options import AllowCodeOption, JsonOption, OwnDataRootOption, StorageOption, app
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from tausearch.screen import LongWork, print_json, say_loading, say_unreadable, storage_words
 from trainables.errors import InputError
@@ -53,6 +53,7 @@ def compose(
     ] = False,
     backbone_weights: BackboneWeightsOption = None,
     data_root: OwnDataRootOption = None,
+    allow_code: AllowCodeOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
@@ -93,6 +94,7 @@ def edit(
     seeds: SeedsOption = None,
     backbone_weights: BackboneWeightsOption = None,
     data_root: OwnDataRootOption = None,
+    allow_code: AllowCodeOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
@@ -118,6 +120,7 @@ def figures(
     seeds: SeedsOption = None,
     backbone_weights: BackboneWeightsOption = None,
     data_root: OwnDataRootOption = None,
+    allow_code: AllowCodeOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
@@ -147,10 +150,13 @@ def predict(
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
     tasks: Annotated[str | None, typer.Option(help="Compose these tasks alone, such as 1,5 [default: all].")] = None,
     skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave out images that cannot be read.")] = False,
+    max_image_bytes: Annotated[
+        int | None, typer.Option(help="Refuse larger image files [default: 268,435,456].", min=1)
+    ] = None,
     figure: Annotated[Path | None, typer.Option(help="Picture of the surest and the least sure.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeightsOption = None,
-    data_root: OwnDataRootOption = None,
+    allow_code: AllowCodeOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
@@ -164,14 +170,13 @@ def predict(
     paths = predicting.image_paths(images)
     if figure is not None:
         predicting.require_figure(figure, paths, open_storage(storage, write=False))
-    opened = predicting.open_model(
-        model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage
-    )
+    opened = predicting.open_model(model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, storage=storage)
     say_unreadable(*opened.notes)
     left_out: list[str] = []
     with LongWork() as work:
         tick = work.start("predict", len(paths))
-        found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick)
+        limit = {} if max_image_bytes is None else {"max_image_bytes": max_image_bytes}
+        found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick, **limit)
     say_unreadable(*left_out)
     predicting.show_predictions(opened, found, left_out, "json" if json else "csv" if csv else "table")
     if figure is not None:
@@ -183,7 +188,10 @@ def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> l
     if text is None:
         return None
     try:
-        return [kind(part) for part in text.replace(",", " ").split()]
+        found = [kind(part) for part in text.replace(",", " ").split()]
+        if not found:
+            raise ValueError("no number")
+        return found
     except ValueError as error:
         what = "whole numbers" if kind is int else "numbers"
         raise InputError(f"--{option} must be {what} with commas between them, got {shown(text)}") from error

@@ -19,6 +19,7 @@ from tausearch.cli import completing
 from tausearch.cli.options import (
     WHOLE,
     AddressOption,
+    AllowCodeOption,
     BackboneOption,
     ConcurrentOption,
     ConfirmOption,
@@ -133,6 +134,7 @@ def resume(
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
     without_damaged: WithoutDamagedOption = False,
+    allow_code: AllowCodeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Continue a search or a final run that was stopped or killed; nothing that was finished is run again."""
@@ -152,6 +154,7 @@ def extend(
     tracking_uri: OwnTrackingOption = None,
     address: AddressOption = None,
     without_damaged: WithoutDamagedOption = False,
+    allow_code: AllowCodeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run more trials of a search, the algorithm told everything that is known."""
@@ -185,6 +188,7 @@ def train(
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
     address: AddressOption = None,
+    allow_code: AllowCodeOption = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -204,6 +208,7 @@ def train(
 def _fields(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the options of a command, by their names there, into the fields of its request."""
     given = dict(options)
+    given.pop("allow_code", None)  # reading it has allowed it
     given["progress_to"] = "stderr" if given.pop("json") else "stdout"
     if given.pop("no_store", False):
         given["store_size"] = 0.0
@@ -253,7 +258,8 @@ def _class_orders(text: str | None) -> list[int] | None:
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:
-    from tausearch.choosing import best_of_all, best_of_run, load_best  # torch takes seconds to import
+    from tausearch.api import allow_typed  # torch takes seconds to import
+    from tausearch.choosing import best_of_all, best_of_run, load_best
     from tausearch.runs import open_storage
     from tausearch.screen import say_unreadable
     from trainables.data import reference
@@ -270,6 +276,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
         return load_best(name)
     if len(what) == 2:
         benchmark, method = what
+        allow_typed(benchmark)
         return best_of_all(open_storage(storage, write=False), str(reference(benchmark)), method, say_unreadable)
     raise InputError(f"train needs a best file, or a benchmark and a method, or a search, got {' '.join(what)}")
 
@@ -330,9 +337,10 @@ def _spec_of(name: str, storage: str) -> RunSpec:
 
 def _leave(result: RunResult, succeeded: bool, storage: str) -> None:
     """End the command: say how to go on if the run was stopped, and exit as that or its trials ask for."""
-    from tausearch.screen import command_on
+    from tausearch.screen import code_words, command_on
 
-    advice = f"continue with: {command_on('resume', result.name, storage)}"
+    code = code_words(_spec_of(result.name, storage).benchmark)
+    advice = f"continue with: {command_on('resume', result.name, storage)}{code}"
     if result.signal is not None:
         how = "interrupted" if result.signal == signal.SIGINT else "stopped by SIGTERM"
         print(f"{how}; {advice}", file=sys.stderr)

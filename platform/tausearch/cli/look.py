@@ -13,6 +13,7 @@ import typer
 
 from tausearch.cli import completing
 from tausearch.cli.options import (
+    AllowCodeOption,
     BackboneOption,
     JsonOption,
     OwnTrackingOption,
@@ -22,7 +23,7 @@ from tausearch.cli.options import (
     app,
     whole_numbers,
 )
-from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
+from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
 from tausearch.screen import counted, print_json, say_unreadable
 from trainables.errors import InputError
 
@@ -217,6 +218,7 @@ def sync(
     name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: OwnTrackingOption = None,
+    allow_code: AllowCodeOption = None,
     json: JsonOption = False,
 ) -> None:
     """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
@@ -231,7 +233,7 @@ def sync(
     for directory in chosen:
         try:
             each = sync_run(root, directory, tracking_uri)
-        except InputError as error:
+        except (InputError, StorageError) as error:
             if name is not None:
                 raise
             say_unreadable(error)  # the others have servers of their own

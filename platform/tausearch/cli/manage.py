@@ -46,11 +46,18 @@ def delete(
     """Delete runs with all that they have left; what MLflow has of them stays."""
     from rich.filesize import decimal
 
-    from tausearch.managing import delete_run, size_of  # these take a moment to import; --help must not
+    from tausearch.campaigning import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.managing import delete_run, size_of
     from tausearch.runs import read_spec
 
     root = open_storage(storage, write=False)
     specs = {name: read_spec(root.run(name)) for name in names}
+    for name in names:
+        if (campaign := campaign_of(root, name)) is not None:
+            raise InputError(
+                f"run {name!r}: is a cell's of campaign {campaign!r}, whose table stands on it; if you do not want the"
+                f" table any more, remove {root.campaign(campaign).path} first"
+            )
     if not yes and not sys.stdin.isatty():
         raise InputError("delete asks, and nobody is there to answer; --yes deletes without asking")
     for name, spec in specs.items():

@@ -124,6 +124,26 @@ WithoutDamagedOption = Annotated[
 ]
 
 
+def _allow(benchmarks: list[str] | None) -> list[str] | None:
+    if benchmarks:
+        from trainables.data import allow_code  # torch takes seconds to import
+
+        for benchmark in benchmarks:
+            allow_code(benchmark)
+    return benchmarks
+
+
+AllowCodeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-code",
+        callback=_allow,
+        help="Let the code of this benchmark run where only a file names it. Repeatable.",
+        metavar="MODULE:NAME",
+    ),
+]
+
+
 def whole_numbers(option: str, text: str) -> list[int]:
     """Read the value of an option that takes whole numbers.
 

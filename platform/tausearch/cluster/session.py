@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from tempfile import gettempdir
 
@@ -31,6 +31,16 @@ _ENVIRONMENT = {
 
 _LONGEST = 200  # letters of what Ray says
 _PRIVATE = "tausearch_own"  # a resource by which a Ray of our own is known to others
+
+
+class _NoFolders(list[str]):
+    """Stands where Ray lists folders of the driver for the head of every worker's `sys.path`, and takes none.
+
+    Ray lists the working folder: a file there with the name of an optional package would run in every worker.
+    """
+
+    def extend(self, folders: Iterable[str]) -> None:
+        """Add nothing."""
 
 
 def require_reachable(address: str) -> None:
@@ -101,7 +111,10 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     import ray  # takes seconds to import
+    from ray.job_config import JobConfig
 
+    job = JobConfig()
+    job._py_driver_sys_path = _NoFolders()
     try:
         ray.init(
             address=address or "local",
@@ -110,6 +123,7 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
             include_dashboard=False,
             log_to_driver=False,
             logging_level="WARNING",
+            job_config=job,
         )
     except Exception as error:
         raise InputError(_refused(address, error)) from error

@@ -14,7 +14,7 @@ from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.terminal import show_sheets
 from tausearch.comparison.transferring import transfer
 from tausearch.paper import paper_results
-from tausearch.runs import Storage, require_output
+from tausearch.runs import Storage, require_picture
 from tausearch.screen import console, print_json, say_unreadable, tool
 from trainables.errors import InputError
 
@@ -31,11 +31,11 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
     Raises:
         InputError: If a benchmark is unknown, or the picture cannot be written.
     """
+    require_picture(storage, figure, "--figure")
     runs, without = final_runs(storage, benchmarks)
     if not runs and form != "json":
         nothing(storage, without, form)
         return
-    require_output(storage, figure, "--figure")
     paper = paper_results()
     comparisons = compare(runs, paper, list(dict.fromkeys(benchmarks)))
     drawn = _draw(comparisons, figure, storage) if runs else None

@@ -7,8 +7,10 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from html import escape
 from typing import Any
 
+from search_spaces.text_files import spreadsheet_cell
 from tausearch.comparison.cells import Sheet
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import FinalRun
@@ -60,7 +62,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(flat)
+    writer.writerows({name: spreadsheet_cell(value) for name, value in row.items()} for row in flat)
     return out.getvalue()
 
 
@@ -155,10 +157,13 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _markdown(sheet: Sheet) -> str:
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", "<br>") for cell in cells) + " |"
+        shown = (escape(cell, quote=False).replace("|", "\\|").replace("\n", "<br>") for cell in cells)
+        return "| " + " | ".join(shown) + " |"
 
     rule = "|" + "|".join("---" for _ in sheet.header) + "|"
-    return "\n".join([f"**{sheet.title}**", "", line(sheet.header), rule, *map(line, sheet.rows), ""])
+    return "\n".join(
+        [f"**{escape(sheet.title, quote=False)}**", "", line(sheet.header), rule, *map(line, sheet.rows), ""]
+    )
 
 
 def _latex(sheet: Sheet) -> str:

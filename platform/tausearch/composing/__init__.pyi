@@ -1,11 +1,11 @@
 from .analysing import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
-from .describing import About, describes, read_about
+from .describing import LINEAR, About, describes, read_about
 from .edited import EditedSeed, EditResult, read_edit
 from .editing import edit_pools, evaluations
-from .evaluating import LINEAR, Rule, evaluate
-from .exporting import FORMS, chosen_forms, export, require_empty
-from .pooling import Pools, device_of, make_pools, require_alike
+from .evaluating import Rule, evaluate
+from .exporting import FORMS, HEAD_FILE, chosen_forms, export
+from .pooling import Pools, backbone_of, device_of, make_pools, require_alike
 from .recording import record_compositions, register, try_to_record
 from .results import CompositionResult, Form, read_compositions
 from .sources import VectorSource, about_source, find_source
@@ -20,6 +20,7 @@ __all__ = [
     "EditedSeed",
     "FORMS",
     "Form",
+    "HEAD_FILE",
     "LINEAR",
     "PAPERS_READING",
     "Pools",
@@ -28,6 +29,7 @@ __all__ = [
     "Weighing",
     "about_source",
     "alignment_rows",
+    "backbone_of",
     "chosen_forms",
     "cosine_rows",
     "describe_run",
@@ -46,7 +48,6 @@ __all__ = [
     "record_compositions",
     "register",
     "require_alike",
-    "require_empty",
     "risk_rows",
     "theorem_rows",
     "try_to_record",

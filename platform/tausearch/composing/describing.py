@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from search_spaces.bounds import WEIGHT, text_fault
 from search_spaces.schema import Strict, first_fault
 from search_spaces.text_files import TextFileError, read_json
 from tausearch.composing.results import Form
 from tausearch.runs import ExperimentProtocol, Score, replace_text
+from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 
 ABOUT_FILE = "model.json"
-_OLD_FILE = "vectors.json"  # of exported vectors, before other forms said what they are
+LINEAR = "linear"  # the weighted sum, in the place of a merging rule
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
 
 
@@ -85,8 +86,8 @@ def read_about(folder: Path) -> About:
     Raises:
         InputError: If it is not there or cannot be read.
     """
-    path = next((folder / name for name in (ABOUT_FILE, _OLD_FILE) if (folder / name).exists()), None)
-    if path is None:
+    path = folder / ABOUT_FILE
+    if not path.is_file():
         raise InputError(f"{folder}: has no {ABOUT_FILE}, which says of what benchmark its vectors are")
     try:
         about = About.model_validate(read_json(path))
@@ -94,19 +95,37 @@ def read_about(folder: Path) -> About:
         raise InputError(f"{path}: {first_fault(error)}") from error
     except (OSError, TextFileError) as error:
         raise InputError(f"{path}: {error}") from error
-    if about.transform is not None and (fault := about.transform.fault):
-        raise InputError(f"{path}: transform: {fault}")
-    fitting = len(about.weights) in (0, len(about.tasks) or len(about.weights))
-    if not fitting or not all(map(math.isfinite, about.weights)):
-        raise InputError(f"{path}: weights must be finite, one for each of {len(about.tasks)} tasks")
-    if about.tasks and sum(about.tasks) != len(about.class_names):
-        raise InputError(f"{path}: names {len(about.class_names)} classes, but its tasks have {sum(about.tasks)}")
+    if fault := _fault(about):
+        raise InputError(f"{path}: {fault}")
     return about
+
+
+def _fault(about: About) -> str | None:
+    """Say which field of a file is not what we write there; None if none."""
+    if about.transform is not None and about.transform.fault:
+        return f"transform: {about.transform.fault}"
+    if not about.tasks or min(about.tasks) < 1 or sum(about.tasks) != len(about.class_names):
+        return f"names {len(about.class_names)} classes, but its tasks have {sum(about.tasks)}"
+    if len(set(about.class_names)) < len(about.class_names):
+        return "class_names must be different"
+    if fault := next(filter(None, map(text_fault, about.class_names)), None):
+        return f"class_names: {fault}"
+    if len(about.weights) not in (0, len(about.tasks)) or any(map(WEIGHT.fault, about.weights)):
+        return f"weights must be one for each of {len(about.tasks)} tasks, each {WEIGHT.words}"
+    if about.rule not in (LINEAR, *RULES):
+        return f"unknown rule {about.rule!r}; allowed: {', '.join((LINEAR, *RULES))}"
+    share = 1 if about.density is None else about.density
+    if (about.rule == LINEAR) != (about.density is None) or not 0 < share <= 1:
+        return "density must be above 0 and at most 1, and goes with a merging rule alone"
+    for row in about.accuracies.values():
+        if len(row) != len(about.tasks) or not all(0 <= value <= 100 for value in row):
+            return f"accuracies must be one from 0 to 100 for each of {len(about.tasks)} tasks"
+    return None
 
 
 def describes(folder: Path) -> bool:
     """Whether a folder says of itself what it holds."""
-    return any((folder / name).is_file() for name in (ABOUT_FILE, _OLD_FILE))
+    return (folder / ABOUT_FILE).is_file()
 
 
 def with_accuracies(about: About, seeds: Sequence[int], rows: Sequence[Sequence[float]]) -> About:

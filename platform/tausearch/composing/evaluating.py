@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tausearch.composing.describing import LINEAR
 from tausearch.composing.pooling import Pools
 from tausearch.composing.results import CompositionResult
 from tausearch.composing.weighing import Weighing
@@ -15,7 +16,6 @@ from trainables.heads import Head
 from trainables.process import threads
 
 Tick = Callable[[int], None]
-LINEAR = "linear"
 
 
 @dataclass(frozen=True)

@@ -8,30 +8,18 @@ from pathlib import Path
 from typing import get_args
 
 from tausearch.composing.cards import write_card
-from tausearch.composing.describing import About
-from tausearch.composing.evaluating import LINEAR, Rule
+from tausearch.composing.describing import LINEAR, About
+from tausearch.composing.evaluating import Rule
 from tausearch.composing.pooling import Pools
 from tausearch.composing.results import CompositionResult, Form
 from tausearch.composing.weighing import Weighing
-from trainables.composition import VECTOR_FILE, VectorPool
+from trainables.composition import VectorPool, copy_vector
 from trainables.data import described
 from trainables.errors import InputError
-from trainables.tensor_files import save_tensors
+from trainables.tensor_files import save_tensors, sealed
 
 FORMS: tuple[Form, ...] = get_args(Form)
 HEAD_FILE = "head.safetensors"
-
-
-def require_empty(folder: Path) -> None:
-    """Make sure that an export would overwrite nothing.
-
-    Raises:
-        InputError: If the folder holds something, or cannot be one.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--export {folder}: is not a folder")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise InputError(f"--export {folder}: is not empty; name another folder")
 
 
 def chosen_forms(wanted: Sequence[str] | None, pools: Pools, weighing: Weighing, rule: Rule) -> tuple[Form, ...]:
@@ -64,7 +52,7 @@ def export(
     Beside each model lies what it says of itself, as `model.json` and as a card.
 
     Args:
-        folder: See `require_empty`.
+        folder: A new or empty folder; see `require_new_folder`.
         forms: The forms to write.
         pools: The task vectors.
         weighing: Their weights.
@@ -142,7 +130,8 @@ def _adapter(folder: Path, pools: Pools, pool: VectorPool, weighing: Weighing) -
 
     write_adapter(folder, concatenated(pool, weighing.weights))
     weight, bias = pool.head()
-    save_tensors(folder / HEAD_FILE, {"head.weight": weight, "head.bias": bias}, {"format": "pt"})
+    head = {"head.weight": weight, "head.bias": bias}
+    save_tensors(folder / HEAD_FILE, head, sealed({"format": "pt"}, head))
 
 
 def _timm(folder: Path, pools: Pools, pool: VectorPool, weighing: Weighing) -> None:
@@ -160,8 +149,7 @@ def _models(folder: Path, pools: Pools, pool: VectorPool, weighing: Weighing) ->
 
 def _vectors(folder: Path, pools: Pools, pool: VectorPool, weighing: Weighing) -> None:
     for task, source in enumerate(pool.folders, start=1):
-        (folder / f"task_{task}").mkdir(parents=True)
-        shutil.copy2(source / VECTOR_FILE, folder / f"task_{task}" / VECTOR_FILE)
+        copy_vector(source, folder / f"task_{task}", with_adapter=False)
 
 
 _WRITERS: dict[Form, Callable[[Path, Pools, VectorPool, Weighing], None]] = {

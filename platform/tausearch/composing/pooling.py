@@ -9,10 +9,13 @@ from pathlib import Path
 import torch
 
 from tausearch.composing.sources import VectorSource, chosen_seeds
+from tausearch.runs import ExperimentProtocol
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, network_for, vector_folders
 from trainables.data import Benchmark
 from trainables.errors import InputError
+
+MOST_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more than ViT-L has, 1.6 GB
 
 
 @dataclass(frozen=True)
@@ -88,18 +91,13 @@ def make_pools(
         InputError: If a vector is missing, or does not fit benchmark or backbone.
     """
     digest = sources[0].protocol.weights_digest
-    if backbone.digest != digest:
-        raise InputError(
-            f"{sources[0].name}: was trained on other weights of {backbone.name}, with digest {digest[:12]};"
-            f" those here have {backbone.digest[:12]}"
-        )
     count = len(benchmark.tasks)
     pools = {seed: _pool(sources, seed, count) for seed in chosen_seeds(sources, seeds)}
     vectors = (vector for pool in pools.values() for vector in pool)
     network = network_for(vectors, backbone, device_of(sources), sources[0].protocol.precision)
     classes = [task.classes for task in benchmark.tasks]
     for pool in pools.values():
-        pool.require_fit(classes, network.theta_0, digest)
+        pool.require_fit(classes, network.theta_0, network.width, digest)
     return Pools(tuple(sources), benchmark, backbone, pools, network)
 
 
@@ -123,6 +121,33 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
             f" {', '.join(map(str, sorted(found)))}, but the benchmark has {count} tasks"
         )
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
+
+
+def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | None = None) -> Backbone:
+    """Return theta_0 as it is on this machine, if it is the one that was learned on.
+
+    Args:
+        name: What was learned on it, for errors.
+        protocol: The protocol of the run that learned it.
+        weights: The weights file that the user names; by default that of the protocol.
+
+    Raises:
+        InputError: If there is no such backbone, it is too large to be built because a file asks for it, or its weights
+            are others.
+    """
+    path = weights or protocol.weights
+    backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute())
+    if weights is None and backbone.shape.parameters > MOST_PARAMETERS:
+        raise InputError(
+            f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"
+            f" {MOST_PARAMETERS:,} are not built for a file: name its weights yourself with --backbone-weights"
+        )
+    if backbone.digest != protocol.weights_digest:
+        raise InputError(
+            f"{name}: was trained on other weights of {backbone.name}, with digest {protocol.weights_digest[:12]};"
+            f" those here have {backbone.digest[:12]}"
+        )
+    return backbone
 
 
 def device_of(sources: Sequence[VectorSource]) -> torch.device:

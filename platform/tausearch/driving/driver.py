@@ -30,7 +30,7 @@ from tausearch.driving.tune_run import run_on_tune
 from tausearch.driving.watch import StorageWatch
 from tausearch.previewing import preview
 from tausearch.runs import DrivenDirectory, Resources, RunResult, RunSpec, StorageError
-from tausearch.screen import LiveDisplay, ProgressDisplay, Stream, chatter_to, command_on, counted
+from tausearch.screen import LiveDisplay, ProgressDisplay, Stream, chatter_to, code_words, command_on, counted
 from trainables.data import BenchmarkRef
 from trainables.trial import Trial
 
@@ -106,7 +106,7 @@ def drive(
             home=directory,
             resources=spec.resources,
             read=read_by_trials(spec),
-            go_on=command_on("resume", spec.name, job.storage.root),
+            go_on=command_on("resume", spec.name, job.storage.root) + code_words(spec.benchmark),
             address=address,
             concurrent=spec.resources.concurrent,
             trainable=job.trainable,
@@ -188,7 +188,11 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
         interrupt.check()
         display.enter(_entrance(how.address))
         left = partial(_leave_without_raylet, interrupt, display.say, how.go_on)
-        with ray_session(how.resources, how.address), nullcontext() if how.address else raylet_watched(left):
+        with ExitStack() as stack:
+            with interrupt.at_once(partial(_leave_at_start, display.say, how.go_on)):
+                stack.enter_context(ray_session(how.resources, how.address))
+            if how.address is None:
+                stack.enter_context(raylet_watched(left))
             interrupt.listen()
             interrupt.check()
             if how.address is not None:
@@ -211,6 +215,12 @@ def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], go_o
     """End this process: the raylet is gone, with SIGTERM to all processes of the job or for another reason."""
     why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
     _leave_at_once(say, why, go_on, code)
+
+
+def _leave_at_start(say: Callable[[str], None], go_on: str, number: int) -> None:
+    """End this process while Ray starts."""
+    why = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
+    _leave_at_once(say, f"{why} while Ray started", go_on, 128 + number)
 
 
 def _leave_at_once(say: Callable[[str], None], why: str, go_on: str, code: int) -> None:

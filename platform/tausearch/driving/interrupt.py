@@ -33,6 +33,7 @@ class Interrupt:
         self.signal: int | None = None
         self._handled = 0
         self._leave: threading.Timer | None = None
+        self._leave_now: Callable[[int], None] | None = None
         self.stopped = False
         self.protected = False
 
@@ -54,6 +55,8 @@ class Interrupt:
     def overhear(self, number: int) -> None:
         """Take note of a signal, from a thread, whoever handles it; after SIGTERM `not_stuck` counts from here on."""
         self.note(number)
+        if self._leave_now is not None:
+            self._leave_now(number)
         leave = self._leave
         if self.urgent and leave is not None and leave.ident is None:
             leave.start()
@@ -72,6 +75,20 @@ class Interrupt:
         finally:
             self._leave = None
             timer.cancel()
+
+    @contextmanager
+    def at_once(self, leave: Callable[[int], None]) -> Iterator[None]:
+        """Call `leave` with the signal's number, from a thread, as soon as one comes while the block runs.
+
+        Ray cannot be told to stop starting, which takes up to half a minute; nothing has been found in that time.
+        """
+        if self.signal is not None:
+            leave(self.signal)
+        self._leave_now = leave
+        try:
+            yield
+        finally:
+            self._leave_now = None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Take note of the signal.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
 from tausearch.runs import RunDirectory, driver_lock, read_spec
 from trainables.errors import InputError
@@ -17,6 +19,8 @@ def delete_run(directory: RunDirectory) -> None:
     read_spec(directory)
     if directory.path.is_symlink():
         raise InputError(f"run directory {directory.path}: is a link; delete what it leads to, then the link")
+    if (closed := _closed_folder(directory.path)) is not None:
+        raise InputError(f"run directory {directory.path}: {closed} in it cannot be changed; nothing was deleted")
     doomed = directory.path.with_name(f".{directory.name}.deleted")
     try:
         with driver_lock(directory):
@@ -25,6 +29,16 @@ def delete_run(directory: RunDirectory) -> None:
         shutil.rmtree(doomed)
     except OSError as error:
         raise InputError(f"run directory {directory.path}: cannot be deleted ({error.strerror})") from error
+
+
+def _closed_folder(folder: Path) -> Path | None:
+    """Return a folder, this one or one below it, whose content cannot be removed; None if there is none."""
+    rights = os.R_OK | os.W_OK | os.X_OK
+    closed: list[OSError] = []
+    for path, _, _ in os.walk(folder, onerror=closed.append):
+        if not os.access(path, rights):
+            return Path(path)
+    return Path(closed[0].filename) if closed else None
 
 
 def size_of(directory: RunDirectory) -> int:

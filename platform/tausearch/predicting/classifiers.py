@@ -6,21 +6,19 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trainables.backbones import Backbone
+from tausearch.composing import HEAD_FILE
+from trainables.backbones import Backbone, tuned_layers
 from trainables.backbones.linearised import LinearisedViT, Vector
 from trainables.composition import ComposedNetwork
+from trainables.composition.adapter import read_adapter
 from trainables.composition.networks.tangents import TangentNetwork
 from trainables.config import Precision
 from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.precision import features
-from trainables.task_vectors.lora import lora_tau
-
-_ADAPTER, _HEAD = "adapter_model.safetensors", "head.safetensors"
-_PREFIX, _A, _B = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
+from trainables.tensor_files import read_weights
 
 
 class Classifier(nn.Module):
@@ -80,35 +78,20 @@ def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Mod
     return Classifier(network.model, chosen, network.precision)
 
 
-def of_adapter(folder: Path, backbone: Backbone, device: torch.device, precision: Precision) -> nn.Module:
+def of_adapter(folder: Path, backbone: Backbone, classes: int, device: torch.device, precision: Precision) -> nn.Module:
     """Return theta_0 with an exported adapter merged into it, and the classifier beside it.
 
     Raises:
-        InputError: If a file is missing, or does not fit the backbone.
+        InputError: If a file is missing, is damaged, or does not fit the backbone or the number of classes.
     """
     vit = backbone.load(device).requires_grad_(False)
-    state = vit.state_dict()
+    tuned = {f"{name}.weight": layer.weight for name, layer in tuned_layers(vit).items()}
+    shapes = {"head.weight": torch.Size((classes, vit.num_features)), "head.bias": torch.Size((classes,))}
     try:
-        tensors, head = load_file(folder / _ADAPTER), load_file(folder / _HEAD)
-        for name in (each.removesuffix(_A) for each in tensors if each.endswith(_A)):
-            tau = lora_tau(tensors[name + _A], tensors[name + _B])
-            state[f"{name.removeprefix(_PREFIX)}.weight"] += tau.to(device)
-        rows = (head["head.weight"].to(device), head["head.bias"].to(device))
-    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+        taus = read_adapter(folder, tuned)
+        head, _ = read_weights(folder / HEAD_FILE, shapes)
+    except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{folder}: cannot be read as an adapter ({str(error).splitlines()[0]})") from error
-    return Classifier(vit, rows, precision)
-
-
-def of_timm(folder: Path, device: torch.device) -> nn.Module:
-    """Return a model that was exported for timm.
-
-    Raises:
-        InputError: If timm cannot open the folder.
-    """
-    import timm  # takes two seconds to import
-
-    try:
-        model: nn.Module = timm.create_model(f"local-dir:{folder}", pretrained=True)
-    except Exception as error:  # timm's loaders raise many kinds; each means "no model"
-        raise InputError(f"{folder}: cannot be opened by timm ({str(error).splitlines()[0]})") from error
-    return model.requires_grad_(False).eval().to(device)
+    for name, tau in taus.items():
+        tuned[name] += tau.to(device)
+    return Classifier(vit, (head["head.weight"].to(device), head["head.bias"].to(device)), precision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from trainables.data.disk.decoding import as_pixels, decode
+from trainables.data.disk.decoding import MOST_BYTES, as_pixels, read_image_file
 from trainables.data.disk.listing import is_image
 from trainables.errors import InputError
 
@@ -30,12 +31,13 @@ class Looked:
     read: Callable[[], Tensor]
 
 
-def looked_at(images: Any) -> list[Looked]:
+def looked_at(images: Any, max_image_bytes: int = MOST_BYTES) -> list[Looked]:
     """List the images of whatever a user hands over; files are not read yet.
 
     Args:
         images: A path, a folder (every image in and below it), a picture of Pillow, an array `(h, w)` or `(h, w, c)`, a
             tensor `(c, h, w)` or `(n, c, h, w)`, all uint8; or a sequence of these.
+        max_image_bytes: Bytes that an image file may have.
 
     Returns:
         The images, in their order.
@@ -49,7 +51,9 @@ def looked_at(images: Any) -> list[Looked]:
     found: list[Looked] = []
     for each in several:
         if isinstance(each, str | Path):
-            found += [Looked(str(path), _reader(path)) for path in image_paths([each])]
+            found += [
+                Looked(str(path), partial(read_image_file, path, max_image_bytes)) for path in image_paths([each])
+            ]
         else:
             found.append(_in_memory(each, str(len(found))))
     return found
@@ -105,16 +109,6 @@ def sound(images: Sequence[Looked], skip_broken: bool, left_out: list[str]) -> I
 
 
 _ONE = (str, Path, Image.Image, np.ndarray, Tensor)
-
-
-def _reader(path: Path) -> Callable[[], Tensor]:
-    def read() -> Tensor:
-        try:
-            return decode(path.read_bytes(), str(path))
-        except OSError as error:
-            raise InputError(f"image {path}: cannot be read ({error.strerror})") from error
-
-    return read
 
 
 def _in_memory(image: Any, name: str) -> Looked:

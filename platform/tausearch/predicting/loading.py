@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from search_spaces.bounds import text_fault
 from tausearch.composing import (
@@ -17,18 +16,19 @@ from tausearch.composing import (
     Rule,
     VectorSource,
     about_source,
+    backbone_of,
     describes,
     device_of,
     find_source,
     read_about,
     weighing_of,
 )
-from tausearch.predicting.classifiers import of_adapter, of_composition, of_timm
+from tausearch.predicting.classifiers import of_adapter, of_composition
 from tausearch.predicting.model import Model
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from trainables.backbones import Backbone
-from trainables.composition import VectorPool, network_for, vector_folders
-from trainables.data import described, get_source
+from trainables.composition import ComposedNetwork, VectorPool, network_for, vector_folders
+from trainables.data import BenchmarkRef, get_source
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
@@ -42,7 +42,6 @@ def load_model(
     seed: int | None = None,
     tasks: Sequence[int] | None = None,
     backbone_weights: str | Path | None = None,
-    data_root: str | Path | None = None,
     device: str | None = None,
     storage: str | Path = DEFAULT_STORAGE,
 ) -> Model:
@@ -53,7 +52,6 @@ def load_model(
         seed: The seed of the run; by default its first.
         tasks: Tasks to compose alone, from 1; the model then knows their classes alone. By default all.
         backbone_weights: Local weights file of the backbone; by default that of the run. It must be the same theta_0.
-        data_root: Folder of the published datasets, for runs of older versions, which do not name their classes.
         device: The device that computes; by default the kind that the run had, where this machine has one.
         storage: The storage root, the folder that holds the run directories.
 
@@ -68,7 +66,6 @@ def load_model(
         seed=seed,
         tasks=tasks,
         backbone_weights=backbone_weights,
-        data_root=data_root,
         device=device,
         storage=storage,
     )
@@ -83,7 +80,6 @@ def open_model(
     seed: int | None = None,
     tasks: Sequence[int] | None = None,
     backbone_weights: str | Path | None = None,
-    data_root: str | Path | None = None,
     device: str | None = None,
     storage: str | Path = DEFAULT_STORAGE,
 ) -> Model:
@@ -101,7 +97,7 @@ def open_model(
         if about.form != "vectors":
             return _exported(folder, about, seed, tasks, backbone_weights, device)
         text = str(folder)
-    return _composed(find_source(root, text), seed, tasks, backbone_weights, data_root, device)
+    return _composed(find_source(root, text), seed, tasks, backbone_weights, device)
 
 
 def _with_model(folder: Path, seed: int | None) -> Path:
@@ -123,10 +119,10 @@ def _composed(
     seed: int | None,
     tasks: Sequence[int] | None,
     backbone_weights: str | Path | None,
-    data_root: str | Path | None,
     device: str | None,
 ) -> Model:
-    about, transform, notes = _complete(about_source(source), source, data_root)
+    about = about_source(source)
+    transform, notes = _transform(about, source)
     count, chosen = len(about.tasks), _seed_of(source, seed)
     kept = tuple(sorted(tasks or source.tasks or range(1, count + 1)))
     _require_tasks(kept, count)
@@ -136,7 +132,7 @@ def _composed(
     backbone, pool = _backbone(about, backbone_weights), VectorPool(tuple(vector_folders(source.of_seed(chosen))))
     where = device_of([source]) if device is None else torch.device(device)
     network = network_for(pool, backbone, where, about.protocol.precision)
-    classes = _require_fit(pool, about, network.theta_0, source, chosen)
+    classes = _require_fit(pool, about, network, source, chosen)
     network.compose(pool, weights, pool.head(), rule.of_seed(chosen))
     rows = torch.tensor([row for task in kept for row in classes[task - 1]])
     return Model(
@@ -160,14 +156,14 @@ def _seed_of(source: VectorSource, seed: int | None) -> int:
 
 
 def _require_fit(
-    pool: VectorPool, about: About, theta_0: dict[str, Tensor], source: VectorSource, seed: int
+    pool: VectorPool, about: About, network: ComposedNetwork, source: VectorSource, seed: int
 ) -> list[range]:
     """Make sure that the vectors are those of the tasks and the backbone; returns the classes of each task."""
     if len(pool) != len(about.tasks):
         raise InputError(f"{source.name}: seed {seed} has {len(pool)} task vectors of {len(about.tasks)} tasks")
     ends = [0, *accumulate(about.tasks)]
     classes = [range(start, stop) for start, stop in pairwise(ends)]
-    pool.require_fit(classes, theta_0, about.protocol.weights_digest)
+    pool.require_fit(classes, network.theta_0, network.width, about.protocol.weights_digest)
     return classes
 
 
@@ -189,9 +185,12 @@ def _exported(
     if seed is not None and (said is None or int(said[1]) != seed):
         raise InputError(f"--seed {seed}: {folder} is of another seed")
     if about.form == "timm":
-        module = of_timm(folder, where)
+        from trainables.composition.checkpoints import read_timm_folder  # imports timm, which takes two seconds
+
+        module = read_timm_folder(folder, about.protocol.backbone, len(about.class_names), where)
     else:
-        module = of_adapter(folder, _backbone(about, backbone_weights), where, about.protocol.precision)
+        backbone = _backbone(about, backbone_weights)
+        module = of_adapter(folder, backbone, len(about.class_names), where, about.protocol.precision)
     everything = tuple(range(1, len(about.tasks) + 1))
     number = None if said is None else int(said[1])
     return Model(module, about.class_names, _written_down(about), about, everything, number, where)
@@ -199,32 +198,27 @@ def _exported(
 
 def _backbone(about: About, weights: str | Path | None) -> Backbone:
     """Return theta_0 as it is on this machine, if it is the one that was learned on."""
-    path = weights or about.protocol.weights
-    backbone = Backbone(about.protocol.backbone, None if path is None else Path(path).absolute())
-    if backbone.digest != about.protocol.weights_digest:
-        raise InputError(
-            f"{', '.join(about.runs)}: was trained on other weights of {backbone.name}, with digest"
-            f" {about.protocol.weights_digest[:12]}; those here have {backbone.digest[:12]}"
-        )
-    return backbone
+    return backbone_of(", ".join(about.runs), about.protocol, weights)
 
 
-def _complete(about: About, source: VectorSource, data_root: str | Path | None) -> tuple[About, Transform, list[str]]:
-    """Take from the benchmark what the vectors do not say; returns lines that say so, too."""
-    if about.class_names and about.transform is not None:
-        return about, about.transform.build(), []
-    lacks = "its transform is the benchmark's own code" if about.tasks else "was written before vectors had names"
-    own = None if source.spec is None else source.spec.data_root
+def _transform(about: About, source: VectorSource) -> tuple[Transform, list[str]]:
+    """Return the transform of test images, and a line that says so where it is the benchmark's own code.
+
+    Raises:
+        InputError: If the vectors do not name their classes, or the code is not allowed to run.
+    """
+    if not about.class_names:
+        raise InputError(f"{source.name}: does not name its classes; train the run again")
+    if about.transform is not None:
+        return about.transform.build(), []
+    lacks = f"{source.name}: its transform is code of the benchmark {about.benchmark}"
+    if not BenchmarkRef.parse(about.benchmark).is_module:
+        raise InputError(f"{source.name}: does not say its transform; train the run again")
     try:
-        opened = get_source(about.benchmark, data_root or own)
+        opened = get_source(about.benchmark)
     except InputError as error:
-        raise InputError(f"{source.name}: {lacks}, and the benchmark cannot be opened ({error})") from error
-    reads = Backbone(about.protocol.backbone).input
-    transform = opened.transforms(reads)[1]
-    spec = described(transform, reads.size)
-    found = {"class_names": opened.class_names, "tasks": tuple(map(len, opened.task_classes)), "transform": spec}
-    note = f"{source.name}: {lacks}; taken from the benchmark {about.benchmark}"
-    return about.model_copy(update=found), transform if spec is None else spec.build(), [note]
+        raise InputError(f"{lacks}, which cannot be used ({error})") from error
+    return opened.transforms(Backbone(about.protocol.backbone).input)[1], [lacks]
 
 
 def _require_tasks(tasks: Sequence[int], count: int) -> None:

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from tausearch.composing import About
 from tausearch.predicting.images import Looked, looked_at, sound
 from trainables.data import stacked
+from trainables.data.disk.decoding import MOST_BYTES
 from trainables.data.transforms import Transform
+from trainables.errors import InputError
 from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads
 
@@ -73,6 +75,7 @@ class Model:
         *,
         skip_broken: bool = False,
         left_out: list[str] | None = None,
+        max_image_bytes: int = MOST_BYTES,
         tick: Callable[[int], None] = lambda count: None,
     ) -> list[Prediction]:
         """Classify images.
@@ -82,6 +85,7 @@ class Model:
                 `(h, w, c)`, a uint8 tensor `(c, h, w)` or `(n, c, h, w)`; or a sequence of these.
             skip_broken: Whether to leave out images that cannot be read.
             left_out: Gets a line for each image that was left out.
+            max_image_bytes: Bytes that an image file may have.
             tick: Told how many images are done since the last call.
 
         Returns:
@@ -90,7 +94,7 @@ class Model:
         Raises:
             InputError: If something is no image, or cannot be read and `skip_broken` is not set.
         """
-        readable = sound(looked_at(images), skip_broken, [] if left_out is None else left_out)
+        readable = sound(looked_at(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
         found: list[Prediction] = []
         while batch := list(islice(readable, EVALUATION_BATCH)):
             found += self._predicted(batch)
@@ -117,4 +121,6 @@ class Model:
             alike = [each.expand(max(len(it) for it in pixels), -1, -1) for each in pixels]
             there = stacked([each.to(self.device) for each in alike])
             logits = self.module(self.transform(there, None))
+        if not bool(torch.isfinite(logits).all()):
+            raise InputError(f"{', '.join(self.about.runs)}: the model's answers are not finite numbers; it is damaged")
         return logits.float().softmax(1).cpu()

@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 from rich.table import Table
 
+from search_spaces.text_files import spreadsheet_cell
 from tausearch.predicting.images import looked_at
 from tausearch.predicting.model import Model, Prediction
-from tausearch.runs import Storage, require_output
+from tausearch.runs import Storage, require_picture
 from tausearch.screen import console, counted, print_json
 from trainables.errors import InputError
 
 Form = Literal["table", "json", "csv"]
 FORMS: tuple[Form, ...] = ("table", "json", "csv")
 _RUNNERS_UP = 2
-_PICTURES = (".png", ".pdf", ".svg", ".jpg")
 
 
 def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: Form) -> None:
@@ -36,8 +36,10 @@ def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: 
         print_json(_as_dict(model, predictions, left_out))
     elif form == "csv":
         rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerow(["image", "class", "probability", *model.classes])
-        rows.writerows([each.image, each.label, each.probability, *each.probabilities.values()] for each in predictions)
+        rows.writerow(["image", "class", "probability", *map(spreadsheet_cell, model.classes)])
+        for each in predictions:
+            names = map(spreadsheet_cell, (each.image, each.label))
+            rows.writerow([*names, each.probability, *each.probabilities.values()])
     else:
         _show_table(model, predictions)
 
@@ -74,11 +76,9 @@ def require_figure(path: Path, images: Sequence[Path], storage: Storage) -> None
     Raises:
         InputError: If its ending names no kind of picture, or it is one of the images or a file of the storage.
     """
-    if path.suffix not in _PICTURES:
-        raise InputError(f"--figure {path}: must end in {', '.join(_PICTURES)}")
+    require_picture(storage, path, "--figure")
     if path.resolve() in {each.resolve() for each in images}:
         raise InputError(f"--figure {path}: is one of the images")
-    require_output(storage, path, "--figure")
 
 
 def rightly_named(predictions: Sequence[Prediction]) -> tuple[int, int]:

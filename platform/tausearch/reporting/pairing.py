@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tausearch.reporting.views import ReportCell
-from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec
+from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec, read_trials
 from trainables.errors import InputError
 
 
@@ -19,9 +21,12 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
 
     Raises:
         InputError: If there is no such run, or its specification cannot be read.
+        StorageError: If its record is closed to us.
     """
     directory = storage.run(name)
     spec = read_spec(directory)
+    with suppress(InputError):  # of a damaged record the page says what is lost
+        read_trials(spec, directory)
     searching = spec.purpose == "search"
     other = _final_of(storage, spec) if searching else _search_of(storage, spec)
     search, final = (directory, other) if searching else (other, directory)

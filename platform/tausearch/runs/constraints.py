@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Literal
 
 from pydantic import FiniteFloat, model_serializer, model_validator
@@ -17,6 +18,15 @@ from trainables.metrics import VALIDATION
 SECONDS = "seconds"  # the time of all stages of all tasks, which no row has
 _LONGEST = 200  # characters
 _FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
+
+
+def _range(metric: str) -> tuple[float, float]:
+    """Return the smallest and the largest value that a metric can have, in its unit."""
+    if "accuracy" in metric:
+        return 0.0, 100.0
+    if "forgetting" in metric:
+        return -100.0, 100.0
+    return (0.0 if SECONDS in metric else -inf), inf
 
 
 class Constraint(Strict):
@@ -56,6 +66,9 @@ class Constraint(Strict):
             raise InputError(f"--constraint {text}: unknown metric {found[1]!r}; allowed: {', '.join(names)}")
         if abs(float(found[3])) == float("inf"):
             raise InputError(f"--constraint {text}: the number is too large")
+        low, high = _range(metric)
+        if (found[2] == "<=" and float(found[3]) < low) or (found[2] == ">=" and float(found[3]) > high):
+            raise InputError(f"--constraint {text}: no trial can keep it; {metric} goes from {low:g} to {high:g}")
         return cls.model_validate({"metric": metric, "relation": found[2], "bound": float(found[3])})
 
     @model_validator(mode="before")

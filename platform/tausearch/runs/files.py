@@ -24,6 +24,10 @@ _NAMED = 5  # runs that an error names
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+class StorageError(RuntimeError):
+    """The storage is full, gone or closed to us; what had been written is there, and the run can be continued."""
+
+
 def trial_name(number: int) -> str:
     """Return what a trial's folder or file is called, wherever there is one for each."""
     return f"trial-{number:05d}"
@@ -123,9 +127,9 @@ class Storage:
         for directory in self.runs()[0 if newest is None else -newest :]:
             try:
                 found.append(read(directory))
-            except InputError as error:
+            except (InputError, StorageError) as error:
                 if directory.path.exists():  # and was not deleted or renamed just now
-                    faults.append(error)
+                    faults.append(InputError(*error.args))
             except Exception as error:  # whatever somebody's damage is, the other runs are read
                 kind = type(error).__name__
                 faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
@@ -365,6 +369,8 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
     if odd := [sign for sign in "?#%" if sign in str(path)]:
         raise InputError(f"--storage {path}: must not have {odd[0]!r} in it, which means something in MLflow's URIs")
     try:
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"--storage {path}: is a link that leads nowhere")
         if path.exists() and not path.is_dir():
             raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
         if write:

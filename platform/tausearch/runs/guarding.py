@@ -17,11 +17,8 @@ from filelock import FileLock, Timeout
 from tausearch.runs.files import DrivenDirectory, Storage, nearest_folder
 from trainables.errors import InputError
 
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
 LEAST_FREE = 64 * 2**20  # bytes that the last checkpoints, the record and the best file surely fit in
-
-
-class StorageError(RuntimeError):
-    """The storage is full or gone; what had been written is there, and the run can be continued."""
 
 
 def shortage(path: Path) -> str | None:
@@ -64,6 +61,30 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
     if runs or beside or any(place.is_relative_to(each) for each in kept):
         owner = f"the run {runs[-1].name!r}" if runs else f"the storage {storage.root}"
         raise InputError(f"{option} {target}: lies among the files of {owner}; name a place outside")
+
+
+def require_picture(storage: Storage, target: Path | None, option: str) -> None:
+    """Make sure that a picture can be drawn to a file; see `require_output`.
+
+    Raises:
+        InputError: If its ending names no kind of picture, or something of tausearch's own could be lost.
+    """
+    if target is not None and target.suffix not in PICTURES:
+        raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
+    require_output(storage, target, option)
+
+
+def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
+    """Make sure that an export writes into a folder of its own: a new or empty one outside of what a storage keeps.
+
+    Raises:
+        InputError: If it would overwrite something, or lie among the files of a run or a storage root.
+    """
+    require_output(storage, folder, option)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{option} {folder}: is not a folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{option} {folder}: is not empty; name another folder")
 
 
 @contextmanager

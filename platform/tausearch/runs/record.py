@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from search_spaces.text_files import one_line
 from search_spaces.values import is_number
-from tausearch.runs.files import trial_name
+from tausearch.runs.files import StorageError, trial_name
 from tausearch.runs.trials import STATUSES, TrialSummary, final_value, metrics_of
 from trainables.errors import InputError
 from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seconds
@@ -117,9 +118,16 @@ class Record:
         return lines
 
     def _files(self) -> list[Path]:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"record {self.folder}: is a file, must be a folder; all results of the run are lost")
-        return sorted(self.folder.glob("trial-*.parquet"))
+        try:
+            found = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            lost = "is a file, must be a folder; all results of the run are lost"
+            raise InputError(f"record {self.folder}: {lost}") from error
+        except OSError as error:  # an unreadable record is not an empty one
+            raise StorageError(f"record {self.folder}: cannot be read ({error.strerror})") from error
+        return sorted(self.folder / name for name in found if fnmatch(name, "trial-*.parquet"))
 
 
 def _trial(path: Path) -> TrialSummary:
@@ -205,5 +213,7 @@ def _read(path: Path) -> pa.Table:
             if (table.schema.metadata or {}).get(_DIGEST, _digest(table)) != _digest(table):
                 raise OSError("its content is not what was written")
             return table.replace_schema_metadata(None)
+    except PermissionError as error:
+        raise StorageError(f"record file {path}: cannot be read ({error.strerror})") from error
     except Exception as error:  # of a damaged file Arrow raises more kinds than it documents
         raise damaged(path, error) from error

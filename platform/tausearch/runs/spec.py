@@ -212,6 +212,8 @@ class RunSpec(Strict):
             directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
                 None for a trial that leaves nothing.
         """
+        from trainables.data import code_folder  # torch takes seconds to import; to read what was asked for must not
+
         seed = self.seed_of(number)
         order = self.class_order(number)
         # Vectors of another class order are of other tasks: nothing that composes could tell them apart.
@@ -231,6 +233,7 @@ class RunSpec(Strict):
             precision=self.protocol.precision,
             gpu_share=self.resources.gpus_per_trial,
             data_root=self.data_root,
+            code_folder=code_folder(self.benchmark),
             threads=self.resources.cpus_per_trial,
             store=str(store) if store is not None and self.store_gigabytes else None,
             store_bytes=int(self.store_gigabytes * 1e9),

@@ -1,5 +1,5 @@
 from .bars import LongWork
-from .commands import command_on, storage_words, tool
+from .commands import code_words, command_on, storage_words, tool
 from .live import LiveDisplay
 from .plain import print_json, say_loading, say_unreadable
 from .progress import ProgressDisplay
@@ -14,6 +14,7 @@ __all__ = [
     "brief",
     "chatter_to",
     "clock",
+    "code_words",
     "command_on",
     "console",
     "counted",

@@ -25,6 +25,14 @@ def storage_words(root: str | Path) -> str:
     return "" if is_default else f" --storage {shlex.quote(str(root))}"
 
 
+def code_words(*benchmarks: str) -> str:
+    """Return what to add to a command that takes these benchmarks from files, so that their own code may run."""
+    from trainables.data import BenchmarkRef  # torch takes seconds to import
+
+    names = dict.fromkeys(ref.name for ref in map(BenchmarkRef.parse, benchmarks) if ref.is_module)
+    return "".join(f" --allow-code {name}" for name in names)
+
+
 def command_on(verb: str, name: str, root: str | Path) -> str:
     """Return the command to give for a run: `tausearch VERB NAME`, and the storage root where it is not the default."""
     return f"{tool()} {verb} {name}{storage_words(root)}"

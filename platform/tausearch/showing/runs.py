@@ -26,7 +26,7 @@ from tausearch.runs import (
     summarise_orders,
     why_nothing_chosen,
 )
-from tausearch.screen import brief, clock, console, counted, number, percent, tool
+from tausearch.screen import brief, clock, code_words, console, counted, number, percent, tool
 from tausearch.showing.confirmations import confirmed_words, show_confirmation
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -112,6 +112,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     if result.best is None or selection is None:
         out.print(_nothing_chosen(spec, result.trials), style="yellow", soft_wrap=True)
     else:
+        code = code_words(spec.benchmark)
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
         _show_gain(out, spec, result.trials, result.confirmation, 12)
@@ -119,7 +120,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         _show_forgetting(out, f"trial {selection.trial}", forgetting[selection.trial])
         out.print(f"best file   {result.best_file}", soft_wrap=True)
         out.print(
-            f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}",
+            f"final run   {tool()} train {shlex.quote(str(result.best_file))} --seeds 0 1 2{storage_option}{code}",
             soft_wrap=True,
         )
     _show_settings(out, spec, 12)
@@ -237,7 +238,8 @@ def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
         out.print(f"results       {result.results_file}", soft_wrap=True)
     if (result.path / "task_vectors").exists():
         out.print(f"task vectors  {result.path / 'task_vectors'}", soft_wrap=True)
-        out.print(f"predict       {tool()} predict {result.name} IMAGES{storage_option}", soft_wrap=True)
+        words = f"{storage_option}{code_words(spec.benchmark)}"
+        out.print(f"predict       {tool()} predict {result.name} IMAGES{words}", soft_wrap=True)
     out.print(f"MLflow        {_pages(spec, storage_option)}", soft_wrap=True)
     _show_tracking_error(out, result, storage_option)
 

@@ -10,10 +10,11 @@ from tausearch.runs import Resources, RunDirectory, RunSpec, Storage, TrialSumma
 from tausearch.runs.creating import create
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
-from trainables.data import Benchmark, BenchmarkSource, build_benchmark, get_source
+from trainables.data import Benchmark, BenchmarkSource, allow_code, build_benchmark, get_source
 from trainables.sequence import IncrementalSequence
 
 SMALL = "tests.support.methods.small_digits:SOURCE"
+allow_code(SMALL)
 # Task vectors large enough that compositions differ in what they get right.
 SETTINGS: dict[str, dict[str, Any]] = {
     "ita-lora": {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.02, "rank": 2},

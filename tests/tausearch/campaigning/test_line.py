@@ -9,7 +9,7 @@ import pytest
 
 from tausearch.campaigning import CampaignPlan, CampaignRequest, campaign_of, plan_campaign
 from tausearch.campaigning.line import Cells
-from tausearch.cli.main import main
+from tausearch.cli import main
 from tausearch.driving import Interrupt, StorageWatch
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"

@@ -225,7 +225,7 @@ def test_compare_without_final_runs(
 
 
 def test_seeds_take_several_values() -> None:
-    from tausearch.cli.main import _join_seeds
+    from tausearch.cli.application import _join_seeds
 
     assert _join_seeds(["train", "f", "--seeds", "0", "1", "--json"]) == ["train", "f", "--seeds", "0 1", "--json"]
     assert _join_seeds(["train", "f"]) == ["train", "f"]
@@ -234,7 +234,7 @@ def test_seeds_take_several_values() -> None:
 
 
 def test_sources_of_a_warm_start_take_several_values() -> None:
-    from tausearch.cli.main import _repeat_sources
+    from tausearch.cli.application import _repeat_sources
 
     given = ["search", "d", "m", "--warm-start", "a", "b.yaml", "--json"]
     assert _repeat_sources(given) == ["search", "d", "m", "--warm-start", "a", "--warm-start", "b.yaml", "--json"]

@@ -15,7 +15,7 @@ import typer
 
 import tausearch
 from tausearch.api import SearchResult
-from tausearch.cli.main import app
+from tausearch.cli.application import app
 from tausearch.runs import Record, RunSpec, Storage, open_storage
 from tausearch.runs.creating import create
 from tests.support.runs.trials import make_trial
@@ -45,10 +45,11 @@ RENAMED = {
     "form": "forms",  # given again and again
 }
 ON_THE_COMMAND_LINE_ALONE = {
-    "": {"no_store"},  # store_size=0
+    "": {"no_store", "allow_code"},  # store_size=0; the function `tausearch.allow_code`
     "search": {"dry_run"},  # preview_search, which answers with something else
     "train": {"dry_run"},  # preview_train
-    "predict": {"images", "figure", "csv", "json", "skip_broken"},  # of the model's predict, and how it is shown
+    # Of the model's `predict`, and how it is shown.
+    "predict": {"images", "figure", "csv", "json", "skip_broken", "max_image_bytes"},
     "edit": {"json"}, "compose": {"json"}, "figures": {"json"},  # they return what the others print
 }  # fmt: skip
 IN_PYTHON_ALONE = {

@@ -185,7 +185,7 @@ class TestEdit:
         (["ita", "--keep", "4"], "--keep: there is no task 4; allowed: 1 to 3"),
         (["ita", "--drop", "0"], "--drop must be a whole number from 1 to 100000, got 0"),
         (["ita", "--keep", "1,1"], "--keep must be different tasks, got '1,1'"),
-        (["ita", "--keep", ""], "--keep must be different tasks"),
+        (["ita", "--keep", ""], "--keep must be whole numbers"),
         (["ita", "--drop", "1,2,3"], "--drop 1,2,3: leaves no task of 3"),
         (["ita", "--drop", "1", "--keep", "2"], "--drop and --keep: choose one of them"),
         (["ita", "--drop", "1", "--coefficient", "halve"], "unknown coefficient 'halve'; allowed: drop, negate, subtr"),

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,14 @@ from tausearch import compose
 from tausearch.composing import read_about
 from tausearch.figures import draw_predictions
 from tausearch.predicting.images import looked_at
-from tausearch.runs import Record, RunDirectory, Storage, open_storage, read_spec
+from tausearch.runs import Record, RunDirectory, Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from tests.support.runs.letter_images import LETTERS, draw_letters
 from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, vector_folders
 from trainables.data import build_benchmark, get_source
-from trainables.data.embedded.drawing import TRAIN_FACES, draw, render
 from trainables.errors import InputError
-
-LETTERS = "ABCDEF"
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +41,7 @@ def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of six letters: colour on colour, of several sizes, 12 to train on and 8 to test."""
-    root = tmp_path_factory.mktemp("data") / "letters"
-    labels = torch.arange(len(LETTERS)).repeat_interleave(20)
-    drawn = draw(render(LETTERS, TRAIN_FACES), labels, torch.Generator().manual_seed(3))[:, 0].numpy()
-    for number, (grey, label) in enumerate(zip(drawn, labels.tolist(), strict=True)):
-        folder = root / ("train" if number % 20 < 12 else "test") / LETTERS[label]
-        folder.mkdir(parents=True, exist_ok=True)
-        tinted = np.stack([grey, grey // 2 + 60, 255 - grey], axis=2)
-        size = (40 + 3 * (number % 5), 44 + 2 * (number % 3))
-        Image.fromarray(tinted).resize(size).save(folder / f"{number:03d}.png")
-    return root
+    return draw_letters(tmp_path_factory.mktemp("data") / "letters")
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +191,7 @@ class TestArtefacts:
             ({"transform": {"channels": 2}}, "a value for each of 1 or 3 channels"),
             ({"transform": {"std": [0.0]}}, "mean and std must be finite, std above 0"),
             ({"transform": {"std": [float("nan")]}}, "std"),
-            ({"weights": [1, 2]}, "weights must be finite, one for each of 3 tasks"),
+            ({"weights": [1, 2]}, "weights must be one for each of 3 tasks, each a number"),
             ({"weights": [1, 2, float("inf")]}, "weights"),
         ],
     )
@@ -261,48 +248,15 @@ class TestArtefacts:
             assert torch.equal(tausearch.load_model(folder).probabilities(letters / "test"), wanted)
 
 
-class TestOlderArtefacts:
-    @pytest.fixture
-    def old(self, storage: Storage, tmp_path: Path) -> Storage:
-        """A run from before vectors named their classes."""
-        copied = Storage(tmp_path)
-        shutil.copytree(storage.run("letters").path, copied.run("letters").path)
-        for file in copied.run("letters").artifacts.rglob(VECTOR_FILE):
-            with safe_open(file, framework="pt") as opened:
-                said = {k: v for k, v in opened.metadata().items() if k not in ("class_names", "transform")}
-            save_file(load_file(file), file, metadata=said)
-        for path in copied.run("letters").artifacts.glob("*.*"):
-            path.unlink()
-        return copied
-
-    def test_what_they_lack_comes_from_the_benchmark_and_a_line_says_so(
-        self, old: Storage, storage: Storage, letters: Path
-    ) -> None:
-        with pytest.warns(UserWarning, match="letters: was written before vectors had names; taken from the benchmark"):
-            model = tausearch.load_model("letters", storage=old.root)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            new = tausearch.load_model("letters", storage=storage.root)
-        assert model.classes == new.classes and torch.equal(model.probabilities(letters), new.probabilities(letters))
-
-    def test_an_export_of_an_older_version_is_read_by_its_own_file(self, old: Storage, letters: Path) -> None:
-        folder = old.run("letters").artifacts
-        protocol = read_spec(old.run("letters")).protocol.model_dump(mode="json")
-        said = {"protocol": protocol, "runs": ["letters"], "methods": ["ita-lora"], "class_names": list(LETTERS)}
-        benchmark = f"folder:{letters}?tasks=3&epochs=2"
-        (folder / "vectors.json").write_text(
-            json.dumps({**said, "benchmark": benchmark, "weights": [], "version": "0.1"})
-        )
-        with pytest.warns(UserWarning, match="was written before vectors had names; taken from the benchmark folder:"):
-            model = tausearch.load_model(folder)
-        wanted = tausearch.load_model("letters", storage=old.root).probabilities(letters / "test")
-        assert model.classes == tuple(LETTERS) and torch.equal(model.probabilities(letters / "test"), wanted)
-
-    def test_without_the_benchmark_they_are_refused_in_one_line(self, old: Storage) -> None:
-        file = old.run("letters").spec_file
-        file.write_text(file.read_text(encoding="utf-8").replace("/letters?", "/gone?"), encoding="utf-8")
-        with pytest.raises(InputError, match="before vectors had names, and the benchmark cannot be opened .*no such"):
-            tausearch.load_model("letters", storage=old.root)
+def test_vectors_that_do_not_name_their_classes_are_refused(storage: Storage, tmp_path: Path) -> None:
+    copied = Storage(tmp_path)
+    shutil.copytree(storage.run("letters").path, copied.run("letters").path)
+    for file in copied.run("letters").artifacts.rglob(VECTOR_FILE):
+        with safe_open(file, framework="pt") as opened:
+            said = {k: v for k, v in opened.metadata().items() if k not in ("class_names", "transform")}
+        save_file(load_file(file), file, metadata=said)
+    with pytest.raises(InputError, match="letters: does not name its classes; train the run again"):
+        tausearch.load_model("letters", storage=copied.root)
 
 
 class TestCommandLine:

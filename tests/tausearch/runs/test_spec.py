@@ -42,6 +42,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -
         "precision": "bf16",
         "gpu_share": 0.25,
         "data_root": "/data",
+        "code_folder": None,
         "threads": 3,
         "store": str(tmp_path / "store"),
         "store_bytes": 2_500_000_000,

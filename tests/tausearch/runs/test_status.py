@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tausearch.api import export_adapters, export_best
 from tausearch.api.concluding import conclude, identify
@@ -23,6 +24,7 @@ from tausearch.runs import (
     read_status,
 )
 from tests.support.runs.trials import FIXED, make_trial, tell
+from trainables.composition import Origin, SavedVector, read_vector, write_vector
 from trainables.errors import InputError
 
 
@@ -90,6 +92,13 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: RunSpec, 
         export_best(storage, "digits", "iel-lora", target)
 
 
+def _vector_of(method: str) -> SavedVector:
+    head, anchor = ((torch.zeros(2, 3), torch.zeros(2)) for _ in range(2))
+    origin = Origin(method=method, task=1, classes=range(2), backbone="glyph_vit", backbone_digest="0" * 64)
+    parameters = {"weight": {"tau": torch.ones(2, 3)}}
+    return SavedVector(parametrisation="full", parameters=parameters, head=head, anchor=anchor, origin=origin)
+
+
 def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
     best = choose(spec, make_trial(0, value=70.0), 1)
     ablation = {**best.hyperparameters, "regularise": "none"}
@@ -97,12 +106,13 @@ def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: Ru
     for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
         run = final.model_copy(update={"name": name, "fixed": fixed})
         artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
+        write_vector(artifacts / "seed_0", _vector_of(name))
         (artifacts / "seed_0" / ".task_1.abc.tmp").mkdir(parents=True)  # by a process that was killed
-        (artifacts / "of").write_text(name)
     copied = export_adapters(storage, best, tmp_path / "adapters")
-    assert (copied / "of").read_text() == "same"
-    assert [path.name for path in (copied / "seed_0").iterdir()] == []
-    with pytest.raises(InputError, match="cannot be made"):
+    origin = read_vector(copied / "seed_0" / "task_1").origin
+    assert origin is not None and origin.method == "same"
+    assert [path.name for path in (copied / "seed_0").iterdir()] == ["task_1"]
+    with pytest.raises(InputError, match="is not empty"):
         export_adapters(storage, best, tmp_path / "adapters")
     with pytest.raises(InputError, match="no finished final run of this configuration"):
         export_adapters(storage, best.model_copy(update={"benchmark": "glyphs"}), tmp_path / "more")

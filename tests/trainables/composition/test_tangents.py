@@ -34,7 +34,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TMC, VectorPool, 
 def composed(pool: VectorPool, weights: list[float]) -> TangentNetwork:
     network = network_for(pool, Backbone(), CPU)
     assert isinstance(network, TangentNetwork) and not network.displaces_weights
-    pool.require_fit([range(2), range(2, 4), range(4, 6)], network.theta_0, Backbone().digest)
+    pool.require_fit([range(2), range(2, 4), range(4, 6)], network.theta_0, network.width, Backbone().digest)
     network.compose(pool, weights, pool.head())
     return network
 
@@ -78,6 +78,8 @@ def test_files_of_another_backbone_or_task_are_refused(trained: tuple[TMC, Vecto
     _, pool, _ = trained
     network = network_for(pool, Backbone(), CPU)
     with pytest.raises(InputError, match="was learned on another backbone"):
-        pool.require_fit([range(2), range(2, 4), range(4, 6)], network.theta_0, "0" * 64)
+        pool.require_fit([range(2), range(2, 4), range(4, 6)], network.theta_0, network.width, "0" * 64)
     with pytest.raises(InputError, match="does not have the tuned weights"):
-        pool.require_fit([range(2), range(2, 4), range(4, 6)], {"other": torch.empty(1)}, Backbone().digest)
+        pool.require_fit(
+            [range(2), range(2, 4), range(4, 6)], {"other": torch.empty(1)}, network.width, Backbone().digest
+        )

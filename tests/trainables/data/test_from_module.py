@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import run
+from trainables.data import allow_code
 
 GOOD = """\
 import torch
@@ -67,7 +68,6 @@ BROKEN = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
 
@@ -91,6 +91,7 @@ def test_a_whole_one_is_taken(folder: Path) -> None:
     from tausearch.api import SearchRequest, plan_search
 
     (folder / "own_whole.py").write_text(GOOD)
+    allow_code("own_whole:OWN")
     assert plan_search(SearchRequest("own_whole:OWN", "finetune", storage=folder / "runs")).spec.steps == 2
     assert plan_search(SearchRequest("own_whole:OWN", "finetune", classes_per_task=4, storage=folder)).spec.steps == 1
 
@@ -101,6 +102,7 @@ def test_both_parts_may_not_be_the_same(folder: Path) -> None:
     from trainables.errors import InputError
 
     (folder / "own_same.py").write_text(GOOD.replace("manual_seed(len(part))", "manual_seed(0)"))
+    allow_code("own_same:OWN")
     opened = open_benchmark("own_same:OWN", None)
     with pytest.raises(InputError, match="the same images for both parts"):
         opened.require("final", 0, Backbone("glyph_vit").input)

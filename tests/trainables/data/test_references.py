@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.data import BenchmarkRef, allow_code, build_benchmark, get_source
 from trainables.errors import InputError
 
 
@@ -44,12 +44,25 @@ def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> Non
         ("folder:/nowhere?tasks=2", "folder:/nowhere: no such folder"),
         ("folder:/nowhere", "folder:/nowhere: no such folder"),
         ("folder:/nowhere?tasks=2&partial=yes", "variant and partial are for published datasets"),
+    ],
+)
+def test_wrong_names_of_benchmarks(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_source(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("nowhere.module:NAME", "module 'nowhere.module' cannot be imported"),
         ("trainables.data:Task", "'Task' must be a BenchmarkSource, got type"),
         ("trainables.data:nothing", "must be a BenchmarkSource, got nothing of that name"),
     ],
 )
-def test_wrong_names_of_benchmarks(text: str, message: str) -> None:
+def test_wrong_names_in_modules(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"a file names this code.* --allow-code {text} "):
+        get_source(text)
+    allow_code(text)
     with pytest.raises(InputError, match=message):
         get_source(text)
 
@@ -60,7 +73,7 @@ def test_a_tasks_option_works_for_every_benchmark() -> None:
     assert benchmark.spec.class_names != tuple("0123456789") and set(benchmark.spec.class_names) == set("0123456789")
 
 
-def test_the_example_is_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples"))
+def test_the_example_is_a_benchmark() -> None:
+    allow_code("own_benchmark:STRIPES", Path(__file__).parents[3] / "examples")
     benchmark = build_benchmark(get_source("own_benchmark:STRIPES"), "search")
     assert len(benchmark.tasks) == 4 and len(benchmark.merged().train) == 8 * 36

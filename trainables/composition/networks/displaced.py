@@ -70,6 +70,11 @@ class ComposedNetwork:
             self._weights = merged(self.theta_0, list(vectors), weights, rule)
 
     @property
+    def width(self) -> int:
+        """Number of features, d."""
+        return self.model.num_features
+
+    @property
     def weights(self) -> dict[str, Tensor]:
         """Tuned weight name to its present value `(out, in)`."""
         return self._weights

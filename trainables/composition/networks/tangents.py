@@ -48,6 +48,11 @@ class TangentNetwork(ComposedNetwork):
         self.theta_0 = {name: weight.detach() for name, weight in self.linearised.theta_0.items()}
         self._tau: dict[str, Tensor] = {}
 
+    @property
+    def width(self) -> int:
+        """Number of features, d."""
+        return self.linearised.vit.num_features
+
     def compose(
         self,
         vectors: Iterable[SavedVector],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import stat
 import warnings
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,6 +20,47 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", 
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 
 MOST_PIXELS = 50_000_000  # of one image; ten times a large photograph's
+
+MOST_BYTES = 2**28  # of one image file; what so many pixels take without compression is less
+
+
+def require_size(count: int, name: str, most: int = MOST_BYTES) -> None:
+    """Make sure that an image file is small enough to be read into memory.
+
+    Args:
+        count: Bytes of the file.
+        name: What to call the file in an error.
+        most: Bytes that it may have.
+
+    Raises:
+        InputError: If it has more.
+    """
+    if count > most:
+        raise InputError(f"image {name}: has {count:,} bytes, at most {most:,} are read")
+
+
+def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
+    """Read and decode an image file; see `decode`.
+
+    Args:
+        path: The file, or a link to it.
+        most: Bytes that it may have.
+
+    Returns:
+        The image, uint8 `(3, h, w)`.
+
+    Raises:
+        InputError: If it is no regular file, cannot be read, is too large, or is no image.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # whoever opens a FIFO waits for ever
+            raise InputError(f"image {path}: is not a file")
+        require_size(found.st_size, str(path), most)
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"image {path}: cannot be read ({error.strerror})") from error
+    return decode(content, str(path))
 
 
 def decode(content: bytes, name: str) -> Tensor:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from torch import Tensor
 
-from trainables.data.disk.decoding import decode
+from trainables.data.disk.decoding import decode, require_size
 from trainables.data.disk.tree import Entry
 from trainables.errors import InputError
 
@@ -47,8 +47,9 @@ class ImageFiles:
             The file's content.
 
         Raises:
-            InputError: If the file cannot be read.
+            InputError: If the file cannot be read, or is too large.
         """
+        require_size(self.entries[row].size, self.names[row])
         try:
             return self.entries[row].read()
         except Exception as error:  # an archive may be cut short in many ways

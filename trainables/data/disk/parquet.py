@@ -16,11 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from trainables.data.disk.decoding import decode
+from trainables.data.disk.decoding import decode, require_size
 from trainables.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "image_bytes", "bytes", "pixel_values", "jpg", "png")
 LABEL_COLUMNS = ("label", "labels", "fine_label", "class", "target", "targets")
+MOST_ROWS = 20_000_000  # of all files of a part; ImageNet-21k has 14 million images
+MOST_GROUP = 2**30  # bytes of a column that are held at once: of a row group's images, of a file's labels
+_ROWS_AT_ONCE = 4096
 _GROUPS_KEPT = 4  # row groups in memory per thread: reading in order reads each once
 
 
@@ -111,6 +114,7 @@ class ParquetImages:
         content = value.get("bytes") if isinstance(value, dict) else value
         if not content:
             raise InputError(f"image {self.name(row)}: cannot be read (the row holds no bytes)")
+        require_size(len(content), self.name(row))
         return bytes(content)
 
     def image(self, row: int) -> Tensor:
@@ -122,6 +126,10 @@ class ParquetImages:
         return replace(self, rows=self.rows[rows.numpy()])
 
 
+class _TooLargeError(OSError):
+    """A column that is too large to be held."""
+
+
 _local = threading.local()  # Arrow's readers are not shared between threads
 
 
@@ -130,10 +138,45 @@ def _read_group(path: str, group: int, column: str) -> Any:
 
         @lru_cache(maxsize=_GROUPS_KEPT)
         def read(path: str, group: int, column: str) -> Any:
-            return _open(path).read_row_group(group, columns=[column], use_threads=False).column(0).combine_chunks()
+            try:
+                return _bounded(_open(path), [group], column).combine_chunks()
+            except _TooLargeError as error:  # known from now on: it takes a while to find out
+                return error
 
         _local.read = read
-    return _local.read(path, group, column)
+    found = _local.read(path, group, column)
+    if isinstance(found, _TooLargeError):
+        raise found
+    return found
+
+
+def _bounded(file: pq.ParquetFile, groups: Sequence[int], column: str) -> pa.ChunkedArray:
+    """Read a column a few rows at a time, and stop where it is too large: a file of 2 kB can hold 16 GB.
+
+    Returns:
+        The column.
+
+    Raises:
+        _TooLargeError: If it decodes to more bytes than are held at once.
+    """
+    chunks, size = [], 0
+    rows = max(1, min(_ROWS_AT_ONCE, MOST_GROUP // 4 // _longest(file, groups, column)))
+    for batch in file.iter_batches(rows, row_groups=list(groups), columns=[column], use_threads=False):
+        chunks.append(batch.column(0))
+        size += batch.nbytes
+        if size > MOST_GROUP:
+            raise _TooLargeError(f"column {column!r} decodes to more than {MOST_GROUP:,} bytes in one piece")
+    kind = file.schema_arrow.field(column.partition(".")[0]).type
+    return pa.chunked_array(chunks, chunks[0].type if chunks else kind)
+
+
+def _longest(file: pq.ParquetFile, groups: Sequence[int], column: str) -> int:
+    """Return a bound on the bytes of one value: no value is longer than what its column has in its row group."""
+    found = [1]
+    for group in map(file.metadata.row_group, groups):
+        parts = [group.column(n) for n in range(group.num_columns)]
+        found += [part.total_uncompressed_size for part in parts if f"{part.path_in_schema}.".startswith(f"{column}.")]
+    return max(found)
 
 
 def _open(path: str) -> Any:
@@ -156,10 +199,16 @@ def parquet_file(path: str) -> ParquetFile:
         metadata = pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    _require_rows(path, metadata)
     groups = [0]
     for group in range(metadata.num_row_groups):
         groups.append(groups[-1] + metadata.row_group(group).num_rows)
     return ParquetFile(path, stat.st_size, int(stat.st_mtime), tuple(groups))
+
+
+def _require_rows(path: str, metadata: pq.FileMetaData) -> None:
+    if metadata.num_rows > MOST_ROWS:
+        raise InputError(f"{path}: has {metadata.num_rows:,} rows, at most {MOST_ROWS:,} are read")
 
 
 def find_columns(path: str) -> Columns:
@@ -212,8 +261,12 @@ def read_labels(paths: Sequence[str], column: str) -> list[Any]:
     labels: list[Any] = []
     for path in paths:
         try:
-            labels += pq.read_table(path, columns=[column]).column(column).to_pylist()
-        except (OSError, KeyError, IndexError, pa.ArrowException) as error:
+            with pq.ParquetFile(path) as file:
+                _require_rows(path, file.metadata)
+                labels += _bounded(file, range(file.metadata.num_row_groups), column).to_pylist()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
+        except (KeyError, IndexError, pa.ArrowException) as error:
             raise InputError(f"{path}: has no column {column!r} that can be read") from error
     if None in labels:
         raise InputError(f"{paths[0]}: column {column!r} has no value in row {labels.index(None)}")
@@ -226,7 +279,8 @@ def read_paths(paths: Sequence[str], columns: Columns) -> list[str] | None:
     for path in paths:
         try:
             with pq.ParquetFile(path) as file:
-                column = file.read(columns=[columns.path or f"{columns.image}.path"]).column(0)
+                groups = range(file.metadata.num_row_groups)
+                column = _bounded(file, groups, columns.path or f"{columns.image}.path")
         except (OSError, KeyError, IndexError, pa.ArrowException):
             return None
         names += [value["path"] if isinstance(value, dict) else value for value in column.to_pylist()]

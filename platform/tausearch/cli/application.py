@@ -30,8 +30,7 @@ def main() -> None:
     warnings.simplefilter("ignore", FutureWarning)  # what libraries tell their callers is not for who types commands
     sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
     try:
-        if (here := _working_folder()) not in sys.path:
-            sys.path.append(here)  # where MODULE:NAME is found; Ray hands the path on to its workers
+        _require_working_folder()
         app(standalone_mode=True)
     except StorageError as error:
         _end(error, 1)
@@ -39,7 +38,8 @@ def main() -> None:
         _end(error, 2)
     except OSError as error:  # a folder or file that cannot be read or written, or has just gone
         where = "" if error.filename is None else f"{error.filename}: "
-        given = error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR)  # no name of ours is
+        # No name of ours is too long, or a loop of links.
+        given = error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.ELOOP)
         _end(OSError(f"{where}{error.strerror or error}"), 2 if given else 1)
     except ValueError as error:
         from search_spaces import SpaceError  # pydantic takes a moment to import
@@ -56,9 +56,9 @@ def _open_closed() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
 
 
-def _working_folder() -> str:
+def _require_working_folder() -> None:
     try:
-        return os.getcwd()
+        os.getcwd()
     except FileNotFoundError as error:
         raise InputError("the folder that this was started in no longer exists") from error
 

@@ -1,0 +1,144 @@
+"""An edited model folder is one line, before memory is taken; no field of it is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import tausearch
+from tests.tausearch.security.conftest import Refused
+from trainables.backbones import Backbone
+from trainables.composition import VECTOR_FILE
+
+FORMS = {
+    "timm": ("timm/seed_0", "model.safetensors"),
+    "adapter": ("adapter/seed_0", "adapter_model.safetensors"),
+    "head": ("adapter/seed_0", "head.safetensors"),
+    "vectors": ("vectors", f"seed_0/task_2/{VECTOR_FILE}"),
+}
+
+
+class _Touch:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("ran"),)
+
+
+def test_a_pickle_beside_or_in_the_place_of_weights_is_not_read(
+    model: Path, image: str, refused: Refused, tmp_path: Path
+) -> None:
+    folder = model / "timm" / "seed_0"
+    (folder / "model.safetensors").unlink()
+    for name in ("pytorch_model.bin", "model.bin", "model.safetensors"):
+        (folder / name).write_bytes(pickle.dumps(_Touch()))
+        assert "cannot be read as weights" in refused("predict", str(folder), image)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"rule": "zzz"}, "unknown rule 'zzz'"),
+        ({"rule": "ties", "density": -1.0}, "density must be above 0"),
+        ({"rule": "ties", "density": 0.0}, "density must be above 0"),
+        ({"rule": "ties", "density": None}, "density must be above 0"),
+        ({"density": 0.5}, "goes with a merging rule alone"),
+        ({"class_names": ["A", "B", "C"]}, "names 3 classes, but its tasks have 6"),
+        ({"class_names": ["A", "B", "C", "D", "E", "A"]}, "class_names must be different"),
+        ({"class_names": ["A", "B", "C", "D", "E", ""]}, "class_names: must not be empty"),
+        ({"tasks": [6, 0, 0]}, "its tasks have"),
+        ({"tasks": []}, "its tasks have 0"),
+        ({"weights": [1e308, 0.0, 0.0]}, "weights must be one for each of 3 tasks, each a number from -1000000"),
+        ({"weights": [float("nan"), 0.0, 0.0]}, "weights must be one for each"),
+        ({"weights": [0.5]}, "weights must be one for each"),
+        ({"accuracies": {"0": [90.0]}}, "accuracies must be one from 0 to 100"),
+        ({"accuracies": {"0": [90.0, 90.0, 101.0]}}, "accuracies must be one from 0 to 100"),
+        ({"more": 1}, "unknown key 'more'"),
+        ({"protocol": None}, "'protocol"),
+    ],
+)
+def test_every_field_is_held_by_a_schema(
+    changes: dict[str, Any], why: str, model: Path, image: str, refused: Refused
+) -> None:
+    file = model / "vectors" / "model.json"
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
+    for command in (["predict", str(model / "vectors"), image], ["compose", str(model / "vectors")]):
+        assert why in refused(*command)
+
+
+def edit(file: Path, change: str, *, keep_digest: bool) -> None:
+    """Change a tensor; without the digest, as somebody would who knows that it is looked at."""
+    with safe_open(file, framework="pt") as opened:
+        header = {k: v for k, v in (opened.metadata() or {}).items() if keep_digest or k != "content digest"}
+    tensors = {name: value.clone() for name, value in load_file(file).items()}
+    name = next(each for each in sorted(tensors) if "head.weight" in each or "lora_A" in each)
+    value = tensors[name]
+    tensors[name] = {
+        "nan": lambda: value.index_fill(0, torch.tensor(0), float("nan")),
+        "value": lambda: value + 1,
+        "rows": lambda: value[:-1],
+        "width": lambda: value[:, :7],
+    }[change]().contiguous()
+    save_file(tensors, file, metadata=header)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("change", ["nan", "rows", "width", "value"])
+def test_tensors_are_held_by_shape_finiteness_and_digest(
+    form: str, change: str, model: Path, image: str, refused: Refused
+) -> None:
+    folder, file = FORMS[form]
+    edit(model / folder / file, change, keep_digest=change == "value")
+    err = refused("predict", str(model / folder), image)
+    if change == "value":
+        assert "its content is not what was written" in err
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_fifo_in_the_place_of_weights_is_not_waited_for(form: str, model: Path, image: str, refused: Refused) -> None:
+    folder, file = FORMS[form]
+    (model / folder / file).unlink()
+    os.mkfifo(model / folder / file)
+    assert "is not a regular file" in refused("predict", str(model / folder), image)
+
+
+def test_the_architecture_is_not_the_folders_to_choose(model: Path, image: str) -> None:
+    folder = model / "timm" / "seed_0"
+    wanted = tausearch.load_model(folder).probabilities(image)
+    file = folder / "config.json"
+    said = json.loads(file.read_text(encoding="utf-8"))
+    said["model_args"] = {"embed_dim": 8192, "depth": 60}
+    file.write_text(json.dumps({**said, "architecture": "vit_giant_patch14_224"}), encoding="utf-8")
+    assert torch.equal(tausearch.load_model(folder).probabilities(image), wanted)
+
+
+@pytest.mark.parametrize("form", ["timm/seed_0", "adapter/seed_0", "vectors"])
+def test_a_large_backbone_is_not_built_because_a_file_names_it(
+    form: str, model: Path, image: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = model / form / "model.json"
+    said = json.loads(file.read_text(encoding="utf-8"))
+    said["protocol"]["backbone"] = "vit_gigantic_patch14_224"
+    file.write_text(json.dumps(said), encoding="utf-8")
+    monkeypatch.setattr(Backbone, "load", lambda *_, **__: pytest.fail("it was built"))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    err = refused("predict", str(model / form), image)
+    assert "parameters" in err or "cannot be read as weights of vit_gigantic" in err
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB; the network would take 7 GB
+
+
+def test_answers_are_finite_numbers(model: Path, image: str, refused: Refused) -> None:
+    file = model / "timm" / "seed_0" / "model.safetensors"
+    tensors = {name: value.clone() for name, value in load_file(file).items()}
+    tensors["head.weight"] *= 3e38
+    tensors["head.weight"].nan_to_num_(posinf=3e38, neginf=-3e38)
+    save_file(tensors, file)
+    assert "not finite numbers" in refused("predict", str(file.parent), image)

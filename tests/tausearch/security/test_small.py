@@ -1,0 +1,124 @@
+"""Small faults that a stranger's input, a closed folder or an early Ctrl-C brought out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.comparison.cells import Sheet
+from tausearch.comparison.formats import as_csv, as_markdown
+from tausearch.managing import deleting
+from tausearch.runs import RunSpec, Storage
+from tests.support.runs.trials import make_trial
+from tests.tausearch.runs.test_status import write_run
+from tests.tausearch.security.conftest import Refused
+
+
+@pytest.fixture
+def storage(tmp_path: Path, spec: RunSpec, no_insight: None) -> Storage:
+    """A storage root where the command line looks, with one search in it."""
+    made = Storage(tmp_path / "tausearch-runs")
+    write_run(made, spec, [make_trial(0, value=70.0)])
+    return made
+
+
+def closed_to_us(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let a folder be one that cannot be listed or changed, whoever runs the test."""
+    listdir, access = os.listdir, os.access
+
+    def list_folder(path: str | Path = ".") -> list[str]:
+        if Path(path) == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listdir(path)
+
+    monkeypatch.setattr("os.listdir", list_folder)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder and access(path, mode))
+
+
+def test_an_unreadable_record_is_not_an_empty_one(
+    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = storage.run(spec.name).record
+    closed_to_us(monkeypatch, record)
+    for command in ("status", "report", "sync", "resume"):
+        assert (
+            refused(command, spec.name, code=1) == f"tausearch: record {record}: cannot be read (Permission denied)\n"
+        )
+
+
+def test_an_unreadable_file_of_it_is_not_a_damaged_one(
+    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_path = Path.open
+
+    def open_or_deny(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.suffix == ".parquet":
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_path(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", open_or_deny)
+    assert "cannot be read (Permission denied)" in refused("status", spec.name, code=1)
+
+
+def test_what_cannot_be_deleted_whole_is_not_touched(
+    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = storage.run(spec.name)
+    (directory.path / "figures" / "closed").mkdir(parents=True)
+    before = sorted(directory.path.rglob("*"))
+    closed_to_us(monkeypatch, directory.path / "figures" / "closed")
+    err = refused("delete", spec.name, "--yes")
+    assert "closed in it cannot be changed; nothing was deleted" in err
+    assert sorted(directory.path.rglob("*")) == before and deleting.size_of(directory) > 0
+
+
+def test_a_run_of_a_campaign_is_not_deleted(
+    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.campaigning.campaign_of", lambda *_: "table")
+    assert "is a cell's of campaign 'table'" in refused("delete", spec.name, "--yes")
+    assert storage.run(spec.name).spec_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["predict", "folder", "image.png", "--tasks", ""], "--tasks must be whole numbers"),
+        (["compose", "run", "--keep", ""], "--keep must be whole numbers"),
+        (["compare", "--figure", "x.exe"], "--figure x.exe: must end in .png"),
+        (["status", "--storage", "loop"], "is a link that leads nowhere"),
+        (["data", "check", "folder:loop?tasks=2"], "loop"),
+        (["search", "digits", "ita-lora", "--constraint", "seconds <= -1"], "no trial can keep it"),
+        (["search", "digits", "ita-lora", "--constraint", "final_accuracy >= 100.5"], "goes from 0 to 100"),
+        (["search", "digits", "ita-lora", "--constraint", "forgetting <= -101"], "goes from -100 to 100"),
+        (["search", "digits", "ita-lora", "--warm-start", "paper", "paper"], "--warm-start paper: is given twice"),
+    ],
+)
+def test_refused_with_exit_code_2(words: list[str], why: str, refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert why in refused(*words)
+
+
+def test_markdown_and_csv_have_text_as_text() -> None:
+    sheet = Sheet("<b>t</b>", ("method",), (("<img src=x onerror=alert(1)>",),))
+    text = as_markdown([sheet])
+    assert "<img" not in text and "<b>" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
+    table = as_csv([{"name": "=cmd()", "other": "+1", "number": -0.5, "at": "@x", "plain": "a=b"}])
+    assert table.splitlines()[1] == "'=cmd(),'+1,-0.5,'@x,a=b"
+
+
+@pytest.mark.parametrize("after", [0.15, 0.4, 0.8])
+def test_ctrl_c_at_any_moment_is_a_line_and_no_traceback(after: float, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tausearch", "spaces"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert "Traceback" not in out or "tausearch" not in out
