@@ -11,7 +11,7 @@ from trainables.sequence import IncrementalSequence
 
 if __name__ == "__main__":
     rows = {
-        method: run(IncrementalSequence(small_digits(), method, hyperparameters, backbone=Backbone()))
+        method: run(IncrementalSequence(small_digits(), method, hyperparameters, backbone=Backbone(), seed=1))
         for method, hyperparameters in json.load(sys.stdin).items()
     }
     json.dump(rows, sys.stdout)

