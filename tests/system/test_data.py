@@ -55,9 +55,23 @@ def test_a_folder(call: Callable[..., str], tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_benchmark_in_code_is_found_by_the_workers(tmp_path: Path) -> None:
+    """In their processes, too, a file of the working folder stands in for no package."""
     shutil.copy(EXAMPLES / "own_benchmark.py", tmp_path)
-    command = Path(sys.executable).with_name("tausearch")  # as a user calls it: the working folder is not on its path
-    arguments = ["search", "own_benchmark:STRIPES", "ita-lora", "--trials", "1", "--name", "own"]
-    done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "ita-lora on own_benchmark:STRIPES" in done.stdout and len(rows(tmp_path, "own")[0]) == 4
+    for name in ("dill", "pynvml", "xformers", "flash_attn", "tensorboardX", "cupy", "orjson"):
+        (tmp_path / f"{name}.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+
+    def called(*arguments: str, code: int = 0) -> str:
+        command = Path(sys.executable).with_name(
+            "tausearch"
+        )  # as a user calls it: the working folder is not on its path
+        done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    out = called("search", "own_benchmark:STRIPES", "ita-lora", "--trials", "1", "--name", "own")
+    assert "ita-lora on own_benchmark:STRIPES" in out and len(rows(tmp_path, "own")[0]) == 4
+    assert "--allow-code own_benchmark:STRIPES" in out  # of the final run that it proposes
+    final = ("train", "own", "--seeds", "0", "--name", "final")
+    assert "--allow-code own_benchmark:STRIPES" in called(*final, code=2)
+    called(*final, "--allow-code", "own_benchmark:STRIPES")
+    assert not (tmp_path / "ran").exists()
