@@ -5,7 +5,6 @@ Nothing else is read: formats of torch that can carry code are not opened.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -79,22 +78,24 @@ def require_file(path: Path) -> None:
         OSError: If it does not.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        raise OSError("is not a regular file")
 
 
 def read_weights(
     path: Path, shapes: Mapping[str, torch.Size] | None = None
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Do what `read_sealed` does with weights, which are finite.
+    """Do what `read_sealed` does with weights, which are finite floating-point numbers.
 
     Returns:
         What `read_sealed` returns.
 
     Raises:
-        ValueError: As `read_sealed`; also if a value is not finite.
+        ValueError: As `read_sealed`; also if a value is something else.
     """
     tensors, header = read_sealed(path, shapes)
     for name, tensor in sorted(tensors.items()):
+        if not tensor.is_floating_point():
+            raise ValueError(f"{name!r} holds {str(tensor.dtype).removeprefix('torch.')}, must hold floats")
         if not bool(torch.isfinite(tensor).all()):
             raise ValueError(f"{name!r} holds values that are not finite")
     return tensors, header

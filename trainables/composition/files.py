@@ -13,7 +13,7 @@ import shutil
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from safetensors import SafetensorError
 from torch import Tensor
@@ -222,6 +222,12 @@ def _parametrisation(name: str) -> Parametrisation:
     raise ValueError(f"parametrisation {name!r} is not known")
 
 
+def _names(names: Any) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("class_names is not a list of names")
+    return tuple(names)
+
+
 def _scale(text: str) -> float:
     scale = float(text)
     if not 0 < abs(scale) <= _LARGEST_SCALE:
@@ -237,7 +243,7 @@ def _origin(header: dict[str, str]) -> Origin:
         classes=range(int(start), int(stop)),
         backbone=header["backbone"],
         backbone_digest=header["backbone_digest"],
-        class_names=tuple(map(str, json.loads(header.get("class_names", "[]")))),
+        class_names=_names(json.loads(header.get("class_names", "[]"))),
         transform=TransformSpec.from_plain(json.loads(header["transform"])) if "transform" in header else None,
     )
 

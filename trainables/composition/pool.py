@@ -81,6 +81,10 @@ class VectorPool:
 
 
 def _require_shapes(folder: Path, vector: SavedVector, theta_0: dict[str, Tensor]) -> None:
+    wanted = next(iter(theta_0.values())).dtype
+    for value in (*vector.head, *(value for parts in vector.parameters.values() for value in parts.values())):
+        if value.dtype != wanted:
+            raise InputError(f"{folder}: holds {value.dtype}, but the backbone {wanted}")
     if vector.parameters.keys() - set(CLASSIFIER) != theta_0.keys():
         raise InputError(f"{folder}: does not have the tuned weights of the backbone")
     for name, weight in theta_0.items():

@@ -210,7 +210,7 @@ def _transform(about: About, source: VectorSource) -> tuple[Transform, list[str]
     if not about.class_names:
         raise InputError(f"{source.name}: does not name its classes; train the run again")
     if about.transform is not None:
-        return about.transform.build(), []
+        return _written_down(about), []
     lacks = f"{source.name}: its transform is code of the benchmark {about.benchmark}"
     if not BenchmarkRef.parse(about.benchmark).is_module:
         raise InputError(f"{source.name}: does not say its transform; train the run again")
@@ -232,4 +232,10 @@ def _require_tasks(tasks: Sequence[int], count: int) -> None:
 def _written_down(about: About) -> Transform:
     if about.transform is None:
         raise InputError(f"{', '.join(about.runs)}: its transform is the benchmark's own code; load the run instead")
-    return about.transform.build()
+    reads, makes = Backbone(about.protocol.backbone).input, about.transform
+    if (makes.channels, makes.size) != (reads.channels, reads.size):
+        raise InputError(
+            f"{', '.join(about.runs)}: its transform makes {makes.channels} x {makes.size} x {makes.size} of an image,"
+            f" but {about.protocol.backbone} reads {reads.channels} x {reads.size} x {reads.size}"
+        )
+    return makes.build()

@@ -74,6 +74,25 @@ def test_every_field_is_held_by_a_schema(
         assert why in refused(*command)
 
 
+@pytest.mark.parametrize("form", ["timm/seed_0", "adapter/seed_0", "vectors"])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"size": 4096, "resize": 4096}, "makes 1 x 4096 x 4096 of an image, but glyph_vit reads 1 x 32 x 32"),
+        ({"channels": 3, "mean": [0.5] * 3, "std": [0.5] * 3}, "makes 3 x 32 x 32 of an image"),
+        ({"std": [1e-300]}, "not finite numbers"),
+    ],
+)
+def test_the_transform_is_one_that_the_backbone_reads(
+    changes: dict[str, Any], why: str, form: str, model: Path, image: str, refused: Refused
+) -> None:
+    file = model / form / "model.json"
+    said = json.loads(file.read_text(encoding="utf-8"))
+    said["transform"] |= changes
+    file.write_text(json.dumps(said), encoding="utf-8")
+    assert why in refused("predict", str(model / form), image)
+
+
 def edit(file: Path, change: str, *, keep_digest: bool) -> None:
     """Change a tensor; without the digest, as somebody would who knows that it is looked at."""
     with safe_open(file, framework="pt") as opened:
@@ -86,12 +105,14 @@ def edit(file: Path, change: str, *, keep_digest: bool) -> None:
         "value": lambda: value + 1,
         "rows": lambda: value[:-1],
         "width": lambda: value[:, :7],
+        "bool": lambda: value.bool(),
+        "complex": lambda: value.to(torch.complex64),
     }[change]().contiguous()
     save_file(tensors, file, metadata=header)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("change", ["nan", "rows", "width", "value"])
+@pytest.mark.parametrize("change", ["nan", "rows", "width", "value", "bool", "complex"])
 def test_tensors_are_held_by_shape_finiteness_and_digest(
     form: str, change: str, model: Path, image: str, refused: Refused
 ) -> None:
@@ -127,6 +148,7 @@ def test_a_large_backbone_is_not_built_because_a_file_names_it(
     file = model / form / "model.json"
     said = json.loads(file.read_text(encoding="utf-8"))
     said["protocol"]["backbone"] = "vit_gigantic_patch14_224"
+    said["transform"] |= {"channels": 3, "size": 224, "resize": 224, "mean": [0.5] * 3, "std": [0.5] * 3}
     file.write_text(json.dumps(said), encoding="utf-8")
     monkeypatch.setattr(Backbone, "load", lambda *_, **__: pytest.fail("it was built"))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
