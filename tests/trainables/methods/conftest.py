@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.methods.recorded import Recorded, record
-from tests.support.methods.small_digits import small_digits
+from tests.support.methods.small_digits import seed_of, small_digits
 from trainables.backbones import Backbone
 from trainables.sequence import IncrementalSequence
 
@@ -22,17 +21,19 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def make(store: Path) -> partial[IncrementalSequence]:
-    """Makes a trial of a method with some hyperparameters.
+def make(store: Path) -> Callable[..., IncrementalSequence]:
+    """Makes a trial of a method with some hyperparameters."""
 
-    With seed 1 SEED chooses the same expert under every instruction set; with seed 0 it ends at 58, 71 or 96 %.
-    """
-    return partial(IncrementalSequence, small_digits(), backbone=Backbone(), store=store, seed=1)
+    def make(method: str, hyperparameters: dict[str, Any], **options: Any) -> IncrementalSequence:
+        given = {"backbone": Backbone(), "store": store, "seed": seed_of(method), **options}
+        return IncrementalSequence(small_digits(), method, hyperparameters, **given)
+
+    return make
 
 
 @pytest.fixture(scope="session")
 def recorded(
-    make: partial[IncrementalSequence], tmp_path_factory: pytest.TempPathFactory
+    make: Callable[..., IncrementalSequence], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, dict[str, Any]], Recorded]:
     """Returns the recorded trial of a method with some hyperparameters; each is run once. No test may change it."""
     done: dict[str, Recorded] = {}
