@@ -30,6 +30,7 @@ FORMAT_VERSION = 1
 VECTOR_FILE = "task_vector.safetensors"
 _ADAPTER = "adapter"
 _LARGEST_SCALE = 1e6
+_MOST_CLASSES = 200_000  # twice as many as there can be tasks
 _FOLDER = re.compile(r"task_([1-9][0-9]*)")
 
 
@@ -90,7 +91,7 @@ def read_vector(folder: Path) -> SavedVector:
         return _vector(header, tensors)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: is not a task vector ({_reason(error)})") from error
 
 
@@ -236,11 +237,13 @@ def _scale(text: str) -> float:
 
 
 def _origin(header: dict[str, str]) -> Origin:
-    start, stop = header["classes"].split("-")
+    start, stop = map(int, header["classes"].split("-"))
+    if not 0 <= start < stop <= _MOST_CLASSES:
+        raise ValueError(f"classes {header['classes']!r}")
     return Origin(
         method=header["method"],
         task=int(header["task"]),
-        classes=range(int(start), int(stop)),
+        classes=range(start, stop),
         backbone=header["backbone"],
         backbone_digest=header["backbone_digest"],
         class_names=_names(json.loads(header.get("class_names", "[]"))),

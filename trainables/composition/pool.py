@@ -63,12 +63,14 @@ class VectorPool:
         Raises:
             InputError: If one does not; names the first.
         """
-        for folder, vector, wanted in zip(self.folders, self, classes, strict=True):
+        for task, (folder, vector, wanted) in enumerate(zip(self.folders, self, classes, strict=True), start=1):
             if vector.origin is not None and vector.origin.backbone_digest != backbone_digest:
                 raise InputError(
                     f"{folder}: was learned on another backbone, {vector.origin.backbone} with digest"
                     f" {vector.origin.backbone_digest[:12]}; must be {backbone_digest[:12]}"
                 )
+            if vector.origin is not None and vector.origin.task != task:
+                raise InputError(f"{folder}: is of task {vector.origin.task}, but lies in the place of task {task}")
             got = range(wanted.start, wanted.start + len(vector.head[0]))
             if (got if vector.origin is None else vector.origin.classes) != wanted:
                 has = f"{len(got)} classes" if vector.origin is None else _span(vector.origin.classes)

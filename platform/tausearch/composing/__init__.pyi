@@ -1,6 +1,6 @@
 from .analysing import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
-from .describing import LINEAR, About, describes, read_about
+from .describing import ABOUT_FILE, LINEAR, About, describes, read_about
 from .edited import EditedSeed, EditResult, read_edit
 from .editing import edit_pools, evaluations
 from .evaluating import Rule, evaluate
@@ -12,6 +12,7 @@ from .sources import VectorSource, about_source, find_source
 from .weighing import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, uniform, weighing_of
 
 __all__ = [
+    "ABOUT_FILE",
     "About",
     "COEFFICIENTS",
     "CompositionResult",

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from tausearch.composing.describing import LINEAR
 from tausearch.composing.pooling import Pools
 from tausearch.composing.results import CompositionResult
 from tausearch.composing.weighing import Weighing
 from trainables.composition import MergingRule, VectorPool
 from trainables.data import ImageSet
+from trainables.errors import InputError
 from trainables.evaluation import accuracy
 from trainables.heads import Head
 from trainables.process import threads
@@ -51,6 +55,9 @@ def evaluate(pools: Pools, weighing: Weighing, rule: Rule, tick: Tick) -> Compos
 
     Returns:
         Accuracies of all seeds.
+
+    Raises:
+        InputError: If the logits of a composition are not finite.
     """
     rows = []
     with threads(pools.threads):
@@ -71,11 +78,21 @@ def evaluate(pools: Pools, weighing: Weighing, rule: Rule, tick: Tick) -> Compos
 def accuracies_of(
     pools: Pools, pool: VectorPool, head: Head, weights: Sequence[float], rule: MergingRule | None, tick: Tick
 ) -> tuple[float, ...]:
-    """Return the accuracy of one composition of one seed on each task, percent, over the logits of all classes."""
+    """Return the accuracy of one composition of one seed on each task, percent, over the logits of all classes.
+
+    Raises:
+        InputError: If its logits are not finite.
+    """
     pools.network.compose(pool, weights, head, rule)
 
+    def predict(images: Tensor) -> Tensor:
+        logits = pools.network.predict(images)
+        if not bool(torch.isfinite(logits).all()):
+            raise InputError(f"{', '.join(source.text for source in pools.sources)}: the composition is not finite")
+        return logits
+
     def measured(images: ImageSet) -> float:
-        found = accuracy(pools.network.predict, images, pools.device)
+        found = accuracy(predict, images, pools.device)
         tick(1)
         return found
 

@@ -15,7 +15,7 @@ from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
 
-_SEED = re.compile(r"seed_([0-9]+)")
+_SEED = re.compile(r"seed_([0-9]{1,10})")
 _TASKS = re.compile(r"(.+):([0-9]+(?:,[0-9]+)*)")
 
 

@@ -12,6 +12,7 @@ import torch
 
 from search_spaces.bounds import text_fault
 from tausearch.composing import (
+    ABOUT_FILE,
     About,
     Rule,
     VectorSource,
@@ -33,7 +34,7 @@ from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
 _FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
-_SEED = re.compile(r"seed_([0-9]+)")
+_SEED = re.compile(r"seed_([0-9]{1,10})")
 
 
 def load_model(
@@ -164,6 +165,9 @@ def _require_fit(
     ends = [0, *accumulate(about.tasks)]
     classes = [range(start, stop) for start, stop in pairwise(ends)]
     pool.require_fit(classes, network.theta_0, network.width, about.protocol.weights_digest)
+    for folder, vector, names in zip(pool.folders, pool, about.classes_by_task, strict=True):
+        if vector.origin is not None and vector.origin.class_names not in ((), names):
+            raise InputError(f"{folder}: names other classes than {ABOUT_FILE}")
     return classes
 
 

@@ -123,6 +123,38 @@ def test_tensors_are_held_by_shape_finiteness_and_digest(
         assert "its content is not what was written" in err
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"classes": "0-" + "9" * 30}, "classes"),
+        ({"classes": "5-2"}, "classes"),
+        ({"class_names": "5"}, "class_names is not a list of names"),
+        ({"class_names": "null"}, "class_names is not a list of names"),
+        ({"class_names": "[" * 100_000}, "is not a task vector"),
+        ({"transform": "[" * 100_000}, "is not a task vector"),
+        ({"class_names": '["X", "Y"]'}, "names other classes than model.json"),
+        ({"task": "1"}, "is of task 1, but lies in the place of task 2"),
+        ({"scale": "nan"}, "scale nan"),
+    ],
+)
+def test_the_header_of_a_vector(changes: dict[str, str], why: str, model: Path, image: str, refused: Refused) -> None:
+    file = model / "vectors" / "seed_0" / "task_2" / VECTOR_FILE
+    with safe_open(file, framework="pt") as opened:
+        header = {k: v for k, v in (opened.metadata() or {}).items() if k != "content digest"}
+    save_file({name: value.clone() for name, value in load_file(file).items()}, file, metadata={**header, **changes})
+    assert why in refused("predict", str(model / "vectors"), image)
+
+
+@pytest.mark.parametrize("command", ["predict", "compose"])
+def test_a_composition_that_overflows(command: str, model: Path, image: str, refused: Refused) -> None:
+    file = model / "vectors" / "seed_0" / "task_2" / VECTOR_FILE
+    with safe_open(file, framework="pt") as opened:
+        header = {k: v for k, v in (opened.metadata() or {}).items() if k != "content digest"}
+    huge = {k: v * 0 + 3e38 if k.endswith((".A", ".B")) else v.clone() for k, v in load_file(file).items()}
+    save_file(huge, file, metadata=header)
+    assert "finite" in refused(command, str(model / "vectors"), *([image] if command == "predict" else []))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_fifo_in_the_place_of_weights_is_not_waited_for(form: str, model: Path, image: str, refused: Refused) -> None:
     folder, file = FORMS[form]

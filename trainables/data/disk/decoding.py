@@ -21,6 +21,7 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 
 MOST_PIXELS = 50_000_000  # of one image; ten times a large photograph's
 
+MOST_RATIO = 200  # of an image's sides
 MOST_BYTES = 2**28  # of one image file; what so many pixels take without compression is less
 
 
@@ -131,6 +132,8 @@ def encode_png(image: Tensor) -> bytes:
 def _require_bounded(image: Image.Image) -> None:
     if image.width * image.height > MOST_PIXELS:  # a file of a few kilobytes can decode to gigabytes
         raise ValueError(f"has {image.width:,} x {image.height:,} pixels, at most {MOST_PIXELS:,} are read")
+    if max(image.size) > MOST_RATIO * min(image.size):  # transforms resize the shorter side first
+        raise ValueError(f"is {image.width:,} x {image.height:,}; a side may be {MOST_RATIO} times the other")
 
 
 def _pixels(image: Image.Image) -> Tensor:

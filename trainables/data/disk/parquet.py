@@ -266,7 +266,7 @@ def read_labels(paths: Sequence[str], column: str) -> list[Any]:
                 labels += _bounded(file, range(file.metadata.num_row_groups), column).to_pylist()
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
-        except (KeyError, IndexError, pa.ArrowException) as error:
+        except (KeyError, IndexError, UnicodeDecodeError, pa.ArrowException) as error:
             raise InputError(f"{path}: has no column {column!r} that can be read") from error
     if None in labels:
         raise InputError(f"{paths[0]}: column {column!r} has no value in row {labels.index(None)}")
@@ -293,5 +293,5 @@ def label_names(path: str, column: str) -> list[str] | None:
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]
         return [str(name) for name in features[column]["names"]]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None

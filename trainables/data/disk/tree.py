@@ -223,7 +223,7 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
                     if member.isreg() and _is_inside(member.name):
                         name = member.name.removeprefix("./")
                         yield name, TarMember(str(archive), member.offset_data, member.size, modified)
-    except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, NotImplementedError, tarfile.TarError, zipfile.BadZipFile) as error:
         raise InputError(f"{archive}: cannot be read as an archive ({str(error) or type(error).__name__})") from error
 
 
