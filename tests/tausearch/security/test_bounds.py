@@ -83,6 +83,11 @@ def test_many_copies_of_one_large_label(refused: Refused, tmp_path: Path, monkey
         assert "column 'label' decodes to more than" in refused("data", "check", text)
 
 
+def test_bytes_inside_of_bytes_are_no_images(refused: Refused, tmp_path: Path) -> None:
+    table = pa.table({"image": [{"bytes": {"bytes": b"x"}}] * 8, "label": [n % 4 for n in range(8)]})
+    assert "has no column of image bytes" in refused("data", "check", images_of(table, tmp_path / "images"))
+
+
 def test_too_many_rows(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = parquet.MOST_ROWS + 1
     table = pa.table({"image": pa.nulls(rows, pa.binary()), "label": pa.nulls(rows, pa.int8())})

@@ -245,7 +245,12 @@ def _choose(found: Sequence[str], preferred: Sequence[str]) -> str | None:
 
 def _holds_bytes(kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
-        return any(kind.field(n).name == "bytes" for n in range(kind.num_fields))
+        fields = [kind.field(n) for n in range(kind.num_fields)]
+        return any(field.name == "bytes" and _is_binary(field.type) for field in fields)
+    return _is_binary(kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
