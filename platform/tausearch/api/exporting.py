@@ -48,7 +48,7 @@ def export_best_of(storage: Storage, name: str, target: Path, adapters: Path | N
 def _export(storage: Storage, best: BestFile, target: Path, adapters: Path | None) -> BestFile:
     """Write both or neither."""
     require_output(storage, target, "--output")
-    with nothing_left(target):
+    with nothing_left(target, adapters):
         if adapters is not None:
             export_adapters(storage, best, adapters)
         _write(best, target)

@@ -124,7 +124,7 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
 
 
 def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | None = None) -> Backbone:
-    """Return theta_0 as it is on this machine, if it is the one that was learned on.
+    """Return the backbone of a run, checked against the digest in its protocol.
 
     Args:
         name: What was learned on it, for errors.

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Storage
+from tausearch.api import export_best_of
+from tausearch.choosing import start_of
+from tausearch.runs import Storage, read_spec
 from tests.tausearch.security.conftest import Refused
 from trainables.composition import VECTOR_FILE, vector_folders
+from trainables.errors import InputError
 
 
 @pytest.fixture
@@ -74,3 +77,15 @@ def test_a_link_beside_the_vectors_is_not_copied(storage: Storage, refused: Refu
     secret.write_text("mine")
     (storage.run("letters").artifacts / "seed_0" / "task_1" / "adapter" / "more").symlink_to(secret)
     assert "is a link" in refused("export", "letters", "--adapters", "out", "--storage", str(storage.root))
+
+
+def test_a_best_file_that_cannot_be_written_takes_the_vectors_along(
+    trained: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = start_of(read_spec(trained.run("letters")).model_copy(update={"purpose": "search"}))
+    monkeypatch.setattr("tausearch.api.exporting.best_of_run", lambda *_: best)
+    monkeypatch.setattr("tausearch.api.exporting.export_adapters", lambda storage, best, target: target.mkdir())
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        export_best_of(trained, "search", tmp_path / "folder", tmp_path / "vectors")
+    assert not (tmp_path / "vectors").exists()
