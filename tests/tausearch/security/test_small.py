@@ -116,6 +116,8 @@ INTERRUPTED = """
 import os, signal, sys
 from tausearch.cli import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with the signal ignored
+
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[-1]:
