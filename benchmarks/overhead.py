@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tausearch.api import SearchRequest, plan_search, run_search
-from tausearch.campaigning import CampaignRequest, CellStanding, plan_campaign, run_campaign
+from tausearch.campaigns import CampaignRequest, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
 from tausearch.runs import Resources, TrialSummary, created
 from trainables.metrics import is_seconds

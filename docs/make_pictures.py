@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from PIL import Image
 from rich.console import Console
 
+from tausearch.cli.output import trials_table
 from tausearch.runs import RunDirectory, read_status
-from tausearch.showing import trials_table
 from trainables.data.embedded import digits, glyphs, letters
 
 FOLDER = Path(__file__).parent / "images"

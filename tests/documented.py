@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from tausearch.api import SearchRequest, plan_search
-from tausearch.choosing import BestFile, start_of
 from tausearch.runs import Plan, Record
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
+from tausearch.studies import BestFile, start_of
 from tests.support.imports import ROOT
 from tests.support.layouts import parquet
 from tests.support.runs.final_runs import make_final_run

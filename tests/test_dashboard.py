@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tausearch.driving import gauges
+from tausearch.execution import gauges
 from tausearch.runs import STATUSES
 
 DASHBOARD = json.loads((Path(__file__).parents[1] / "examples" / "grafana.json").read_text())

@@ -1,6 +1,6 @@
 """Every command in README and docs: the command line takes it, and what is quick is run.
 
-The tutorial is run as a whole by `tests/tausearch/predicting/test_tutorial.py`.
+The tutorial is run as a whole by `tests/tausearch/models/test_tutorial.py`.
 """
 
 from __future__ import annotations

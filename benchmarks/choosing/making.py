@@ -16,8 +16,8 @@ from pathlib import Path
 
 from benchmarks.choosing.tables import FOLDER, ConfigurationTable, write_table
 from tausearch.api import SearchRequest, plan_search
-from tausearch.choosing import OptunaSource, points_ahead
 from tausearch.runs import Record, RunSpec, TrialSummary, final_value
+from tausearch.studies import OptunaSource, points_ahead
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import DivergedError
 from trainables.metrics import names_of

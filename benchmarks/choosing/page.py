@@ -13,7 +13,7 @@ from benchmarks.choosing.measuring import PRICES, Estimate, Outcome, best_test
 from benchmarks.choosing.strategies import CANDIDATES, ROUNDS
 from benchmarks.choosing.tables import ConfigurationTable, table_files
 from benchmarks.results.page import as_table, replaced
-from tausearch.screen import counted
+from tausearch.presentation import counted
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "choosing.md", DOCS / "images" / "choosing.png"

@@ -9,10 +9,8 @@ from itertools import accumulate
 import numpy as np
 
 from benchmarks.choosing.tables import ConfigurationTable
-from tausearch.choosing import USUAL_CONFIRM
-from tausearch.confirming import race, verdict
-from tausearch.replaying import RecordedTrials, Replay, replay
-from tausearch.runs import Algorithm, RunSpec, Scheduler
+from tausearch.runs import Algorithm, RunSpec, Scheduler, race, verdict
+from tausearch.studies import USUAL_CONFIRM, RecordedTrials, Replay, replay
 
 CANDIDATES, ROUNDS = USUAL_CONFIRM.best, USUAL_CONFIRM.runs  # of a confirmation: the three best trials, twice each
 

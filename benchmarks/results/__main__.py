@@ -9,7 +9,7 @@ from benchmarks.results.compositions import composition_tables
 from benchmarks.results.extras import edit_all, train_ablations
 from benchmarks.results.page import filled, places
 from benchmarks.results.tables import provenance, tables
-from tausearch.campaigning import CampaignStanding, read_standing
+from tausearch.campaigns import CampaignStanding, read_standing
 from tausearch.runs import Storage, open_storage
 
 PAGE = Path(__file__).parents[2] / "docs" / "results.md"

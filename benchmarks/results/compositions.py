@@ -10,9 +10,9 @@ from statistics import fmean
 
 import tausearch
 from benchmarks.results.page import as_table
-from tausearch.campaigning import CampaignStanding
-from tausearch.composing import COEFFICIENTS, LINEAR, read_edit
-from tausearch.paper import paper_results
+from tausearch.campaigns import CampaignStanding
+from tausearch.comparison import paper_results
+from tausearch.models import COEFFICIENTS, LINEAR, read_edit
 from tausearch.runs import Storage
 from trainables.composition import RULES
 

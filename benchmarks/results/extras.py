@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import tausearch
-from tausearch.campaigning import CampaignStanding, CellStanding
-from tausearch.composing import read_edit
+from tausearch.campaigns import CampaignStanding, CellStanding
+from tausearch.models import read_edit
 from tausearch.runs import Storage
 
 REGULARISED = ("head", "none")  # in place of all

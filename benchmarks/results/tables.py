@@ -12,11 +12,11 @@ from statistics import median
 
 from benchmarks.overhead import inside
 from benchmarks.results.page import as_table
-from tausearch.campaigning import CampaignStanding, CellStanding, pilots_of
+from tausearch.campaigns import CampaignStanding, CellStanding, pilots_of
 from tausearch.cluster import local_cpus
 from tausearch.comparison import as_ablation_text, as_edit_text, read_final_runs
+from tausearch.presentation import brief, clock
 from tausearch.runs import Storage, TrialSummary
-from tausearch.screen import brief, clock
 from trainables.metrics import TEST
 
 SPREAD = "validation: worst / start / chosen"

@@ -12,10 +12,10 @@ from .api import (
     search,
     train,
 )
-from .campaigning import CampaignResult, campaign
-from .choosing import BestFile, load_best
-from .predicting import Model, Prediction, load_model
-from .previewing import Preview
+from .campaigns import CampaignResult, campaign
+from .execution import Preview
+from .models import Model, Prediction, load_model
+from .studies import BestFile, load_best
 
 __version__: str
 

@@ -46,7 +46,7 @@ def module_name(file: Path) -> str:
 
 METHODS = "tests/trainables/methods"
 CONTRACT = f"{METHODS}/test_methods.py"
-CHOOSING, RUNS, DRIVING = "tests/tausearch/choosing", "tests/tausearch/runs", "tests/tausearch/driving"
+SEARCH, RUNS, EXECUTION = "tests/tausearch/studies", "tests/tausearch/runs", "tests/tausearch/execution"
 
 ROOMS = (
     Room(
@@ -82,7 +82,7 @@ ROOMS = (
             "tests/trainables/composition",
             "tests/trainables/test_composition.py",
             "tests/trainables/test_composition_properties.py",
-            "tests/tausearch/composing",
+            "tests/tausearch/models",
         ),
     ),
     Room(
@@ -120,33 +120,54 @@ ROOMS = (
     Room(
         PLATFORM,
         ("platform/tausearch/runs/record.py", "platform/tausearch/runs/trials.py"),
-        (f"{RUNS}/test_record.py", f"{RUNS}/test_record_properties.py", RUNS, CHOOSING),
+        (f"{RUNS}/test_record.py", f"{RUNS}/test_record_properties.py", RUNS, SEARCH),
     ),
     Room(
         PLATFORM,
-        tuple(f"platform/tausearch/choosing/{name}.py" for name in ("study", "sources", "keeping", "best")),
-        (CHOOSING, f"{RUNS}/test_status.py"),
+        tuple(f"platform/tausearch/studies/{name}.py" for name in ("study", "searchers", "best_listener", "best_file")),
+        (SEARCH, f"{RUNS}/test_status.py"),
     ),
     Room(
         PLATFORM,
-        ("platform/tausearch/driving/checkpoints.py", "platform/tausearch/driving/tune_adapters.py"),
-        (f"{DRIVING}/test_checkpoints.py", f"{DRIVING}/test_tune_adapters.py", DRIVING, f"{CHOOSING}/test_sources.py"),
+        ("platform/tausearch/execution/checkpoints.py", "platform/tausearch/execution/tune_adapters.py"),
+        (
+            f"{EXECUTION}/test_checkpoints.py",
+            f"{EXECUTION}/test_tune_adapters.py",
+            EXECUTION,
+            f"{SEARCH}/test_searchers.py",
+        ),
     ),
     Room(
         PLATFORM,
         (
-            "platform/tausearch/api/resuming.py",
-            "platform/tausearch/api/planning.py",
+            "platform/tausearch/api/continuation.py",
+            "platform/tausearch/api/plans.py",
             "platform/tausearch/runs/protocol.py",
         ),
         ("tests/tausearch/api",),
     ),
     Room(
         PLATFORM,
-        ("platform/tausearch/confirming/racing.py", "platform/tausearch/runs/constraints.py"),
-        ("tests/tausearch/confirming", f"{CHOOSING}/test_constraints.py"),
+        ("platform/tausearch/runs/racing.py", "platform/tausearch/runs/constraints.py"),
+        (f"{RUNS}/test_racing.py", "tests/tausearch/execution", f"{SEARCH}/test_constraints.py"),
     ),
-    Room(PLATFORM, ("platform/tausearch/replaying/*.py",), ("tests/tausearch/replaying",)),
-    Room(PLATFORM, ("platform/tausearch/previewing/*.py",), ("tests/tausearch/previewing",)),
-    Room(PLATFORM, ("platform/tausearch/managing/*.py",), ("tests/tausearch/managing",)),
+    Room(
+        PLATFORM,
+        (
+            *(f"platform/tausearch/studies/{name}.py" for name in ("replay", "replay_request", "replay_comparison")),
+            "platform/tausearch/studies/recorded_trials.py",
+            "platform/tausearch/cli/output/replays.py",
+        ),
+        (f"{SEARCH}/test_replay.py",),
+    ),
+    Room(
+        PLATFORM,
+        ("platform/tausearch/execution/durations.py", "platform/tausearch/execution/previews.py"),
+        (f"{EXECUTION}/test_preview.py",),
+    ),
+    Room(
+        PLATFORM,
+        ("platform/tausearch/api/deletion.py", "platform/tausearch/api/new_names.py"),
+        ("tests/tausearch/api/test_deletion_and_names.py",),
+    ),
 )

@@ -12,7 +12,7 @@ import pytest
 from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, load_space, paper_benchmarks
 from search_spaces.reading import read_space_file
 from search_spaces.values import parse_assignment
-from tausearch.choosing.spaces import require_space_fits
+from tausearch.studies.spaces import require_space_fits
 from trainables.data import BENCHMARKS
 from trainables.methods import METHODS, get_method
 

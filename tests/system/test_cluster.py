@@ -19,7 +19,7 @@ import pytest
 import timm
 from ray.cluster_utils import Cluster
 
-from tausearch.campaigning import CampaignRequest, plan_campaign, run_campaign
+from tausearch.campaigns import CampaignRequest, plan_campaign, run_campaign
 from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
 from tests.support.drivers.searches import train_workers
 from tests.support.drivers.services import wait_until

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, read_spec
+from tausearch.studies import load_best
 from tests.support.drivers.searches import tausearch
 from tests.support.layouts import encoded, put, resisc45_split
 from trainables.metrics import repeatable

@@ -11,8 +11,8 @@ import psutil
 import pytest
 from optuna.trial import TrialState
 
-from tausearch.choosing import load_best
 from tausearch.runs import Storage
+from tausearch.studies import load_best
 from tests.support.drivers.searches import (
     assert_mlflow_has_each_task_once,
     nested_runs,

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, read_spec
+from tausearch.studies import load_best
 from tests.support.drivers.searches import run_here, tausearch
 from trainables.backbones import Backbone
 from trainables.composition import read_vector

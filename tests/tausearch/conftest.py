@@ -26,8 +26,8 @@ def spec() -> RunSpec:
 @pytest.fixture
 def no_insight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs end without importances and figures, which take most of the time."""
-    monkeypatch.setattr("tausearch.api.concluding._insight", lambda *_: ({}, []))
-    monkeypatch.setattr("tausearch.api.concluding._draw_final", lambda *_: [])
+    monkeypatch.setattr("tausearch.api.outcome._insight", lambda *_: ({}, []))
+    monkeypatch.setattr("tausearch.api.outcome._draw_final", lambda *_: [])
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def packed_plotly() -> str:
-    from tausearch.reporting.page import _packed_plotly  # plotly, which few tests need
+    from tausearch.report.page import _packed_plotly  # plotly, which few tests need
 
     return _packed_plotly()
 
@@ -46,4 +46,4 @@ def packed_plotly() -> str:
 @pytest.fixture
 def quick_report(few_resamples: None, packed_plotly: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all pages take the same plotly.js, packed once."""
-    monkeypatch.setattr("tausearch.reporting.page._packed_plotly", lambda: packed_plotly)
+    monkeypatch.setattr("tausearch.report.page._packed_plotly", lambda: packed_plotly)

@@ -1,7 +1,6 @@
-"""The doors that the command line and Python open: one request each, planned, driven, concluded.
+"""Functions of the Python API, one per command: check the request, plan, run, conclude.
 
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
+Not here: what is parsed from the command line (`cli`), and how trials run (`execution`).
 """
 
 import lazy_loader

@@ -1,9 +1,13 @@
-from .composing import Composed, Edited, compose, edit
+from .analysis import Drawn, draw
+from .benchmarks import OpenBenchmark, Opening, allow_code, allow_typed, open_benchmark
+from .composition import Composed, Edited, compose, edit
+from .continuation import extend, resume
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
-from .drawing import Drawn, draw
-from .exporting import export_adapters, export_best, export_best_of, export_vectors
-from .opening import OpenBenchmark, Opening, allow_code, allow_typed, open_benchmark
-from .planning import plan_search, plan_training, space_for
+from .deletion import delete_run, size_of
+from .export import export_adapters, export_best, export_best_of, export_vectors
+from .final_runs import FinalResult, preview_train, train, training_job
+from .new_names import rename_run
+from .plans import plan_search, plan_training, space_for
 from .requests import (
     CheckedRequest,
     ComposeRequest,
@@ -15,10 +19,8 @@ from .requests import (
     with_fields_of,
     within,
 )
-from .resuming import extend, resume
-from .searching import SearchResult, preview_search, run_search, search, search_job
-from .syncing import sync_run
-from .training import FinalResult, preview_train, train, training_job
+from .searches import SearchResult, preview_search, run_search, search, search_job
+from .synchronisation import sync_run
 
 __all__ = [
     "CheckResult",
@@ -42,6 +44,7 @@ __all__ = [
     "check_dataset",
     "compose",
     "dataset_states",
+    "delete_run",
     "draw",
     "edit",
     "export_adapters",
@@ -55,10 +58,12 @@ __all__ = [
     "prepare_dataset",
     "preview_search",
     "preview_train",
+    "rename_run",
     "resume",
     "run_search",
     "search",
     "search_job",
+    "size_of",
     "space_for",
     "sync_run",
     "train",

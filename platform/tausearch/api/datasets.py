@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tausearch.screen import LongWork
+from tausearch.presentation import LongWork
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of
 from trainables.data.disk.listing import Listing

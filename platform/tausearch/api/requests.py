@@ -17,7 +17,7 @@ from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
     from search_spaces import Scalar
-    from tausearch.choosing import BestFile
+    from tausearch.studies import BestFile
 
 DEFAULT_SEEDS = (0, 1, 2)
 _CALLED = {"store_gigabytes": "store-size", "overrides": "set", "constraints": "constraint"}  # on the command line

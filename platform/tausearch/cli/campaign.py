@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tausearch.cli import output
 from tausearch.cli.options import (
     AddressOption,
     AllowCodeOption,
@@ -19,11 +20,11 @@ from tausearch.cli.options import (
     TrackingOption,
     seconds,
 )
+from tausearch.presentation import print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output
-from tausearch.screen import print_json, say_loading, say_unreadable, storage_words
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
-    from tausearch.campaigning import CampaignResult
+    from tausearch.campaigns import CampaignResult
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, each cell searched, chosen and trained.", no_args_is_help=True
@@ -44,17 +45,16 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Say what would run, and what it would take; starts no run."""
-    from tausearch import showing
-    from tausearch.campaigning import CampaignRequest, estimate, plan_campaign, run_pilots
+    from tausearch.campaigns import CampaignRequest, estimate, plan_campaign, run_pilots
 
     planned = plan_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
     if pilot:
         run_pilots(planned)
     estimates = estimate(planned)
     if json:
-        print_json(showing.plan_as_dict(planned, estimates))
+        print_json(output.plan_as_dict(planned, estimates))
     else:
-        showing.show_plan(planned, estimates)
+        output.show_plan(planned, estimates)
 
 
 @campaign_app.command()
@@ -76,8 +76,7 @@ def run(
 ) -> None:
     """Make the table, or go on with it: the same command, as often as one likes; nothing finished runs again."""
     say_loading()
-    from tausearch import showing
-    from tausearch.campaigning import campaign
+    from tausearch.campaigns import campaign
 
     result = campaign(
         file,
@@ -95,7 +94,7 @@ def run(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
         )
     else:
-        showing.show_result(result, storage_words(storage))
+        output.show_result(result, storage_words(storage))
     _leave(result)
 
 
@@ -106,8 +105,7 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Show the table as it stands."""
-    from tausearch import showing
-    from tausearch.campaigning import all_standings, read_standing
+    from tausearch.campaigns import all_standings, read_standing
 
     root = open_storage(storage, write=False)
     if name is not None:
@@ -115,14 +113,14 @@ def status(
         if json:
             print_json(standing.as_dict())
         else:
-            showing.show_standing(standing, storage_words(storage))
+            output.show_standing(standing, storage_words(storage))
         return
     standings, faults = all_standings(root)
     say_unreadable(*faults)
     if json:
         print_json([each.as_dict() for each in standings])
     else:
-        showing.show_standings(standings)
+        output.show_standings(standings)
 
 
 @campaign_app.command()
@@ -135,7 +133,7 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Write one HTML file of all cells; it opens from disk without a network."""
-    from tausearch.campaigning import read_standing, write_campaign_report  # plotly takes a second to import
+    from tausearch.campaigns import read_standing, write_campaign_report  # plotly takes a second to import
 
     root = open_storage(storage, write=False)
     require_output(root, output, "--output")

@@ -10,17 +10,18 @@ from typing import Annotated, TypeVar
 import typer
 
 from search_spaces.text_files import shown
+from tausearch import models
 from tausearch.api import ComposeRequest
-from tausearch.cli import completing
+from tausearch.cli import completion, output
 from tausearch.cli.options import AllowCodeOption, JsonOption, OwnDataRootOption, StorageOption, app
+from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage
-from tausearch.screen import LongWork, print_json, say_loading, say_unreadable, storage_words
 from trainables.errors import InputError
 
 _Number = TypeVar("_Number", int, float)
 
 RunsArgument = Annotated[
-    list[str], typer.Argument(help="Final run, or folder of exported task vectors.", autocompletion=completing.runs)
+    list[str], typer.Argument(help="Final run, or folder of exported task vectors.", autocompletion=completion.runs)
 ]
 SeedsOption = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].")]
 BackboneWeightsOption = Annotated[
@@ -61,10 +62,7 @@ def compose(
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
     say_loading()
-    from tausearch import (
-        api,  # torch takes seconds to import; --help must not
-        showing,
-    )
+    from tausearch import api
 
     done = api.compose(
         runs,
@@ -83,9 +81,9 @@ def compose(
         storage=storage,
     )
     if json:
-        print_json(showing.composed_as_dict(done))
+        print_json(output.composed_as_dict(done))
     else:
-        showing.show_composed(done, storage_words(storage))
+        output.show_composed(done, storage_words(storage))
 
 
 @app.command()
@@ -101,16 +99,13 @@ def edit(
     """Run the paper's protocol: specialise on the first, central and last task; unlearn each task in three readings."""
     chosen = _numbers("seeds", seeds, int)
     say_loading()
-    from tausearch import (
-        api,  # torch takes seconds to import; --help must not
-        showing,
-    )
+    from tausearch import api
 
     done = api.edit(runs, seeds=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage)
     if json:
-        print_json([showing.edited_as_dict(each) for each in done])
+        print_json([output.edited_as_dict(each) for each in done])
     else:
-        showing.show_edited(done, storage_words(storage))
+        output.show_edited(done, storage_words(storage))
 
 
 @app.command()
@@ -144,7 +139,7 @@ def figures(
 @app.command()
 def predict(
     model: Annotated[
-        str, typer.Argument(help="Final run, its folder, or an exported folder.", autocompletion=completing.runs)
+        str, typer.Argument(help="Final run, its folder, or an exported folder.", autocompletion=completion.runs)
     ],
     images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
@@ -165,12 +160,11 @@ def predict(
     if json and csv:
         raise InputError("--json and --csv: choose one of them")
     say_loading()
-    from tausearch import predicting  # torch takes seconds to import; --help must not
 
-    paths = predicting.image_paths(images)
+    paths = models.image_paths(images)
     if figure is not None:
-        predicting.require_figure(figure, paths, open_storage(storage, write=False))
-    opened = predicting.open_model(model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, storage=storage)
+        output.require_figure(figure, paths, open_storage(storage, write=False))
+    opened = models.open_model(model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, storage=storage)
     say_unreadable(*opened.notes)
     left_out: list[str] = []
     with LongWork() as work:
@@ -178,9 +172,9 @@ def predict(
         limit = {} if max_image_bytes is None else {"max_image_bytes": max_image_bytes}
         found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick, **limit)
     say_unreadable(*left_out)
-    predicting.show_predictions(opened, found, left_out, "json" if json else "csv" if csv else "table")
+    output.show_predictions(opened, found, left_out, "json" if json else "csv" if csv else "table")
     if figure is not None:
-        print(f"figure: {predicting.draw(found, figure)}", file=sys.stderr)
+        print(f"figure: {output.draw(found, figure)}", file=sys.stderr)
 
 
 def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number] | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tausearch.cli.options import DataRootOption, JsonOption, PartialOption, VariantOption, app
-from tausearch.screen import print_json
+from tausearch.presentation import print_json
 
 data_app = typer.Typer(
     help="List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it.",
@@ -25,7 +25,7 @@ def data(context: typer.Context, data_root: DataRootOption = None, json: JsonOpt
     if context.invoked_subcommand is not None:
         return
     from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
-    from tausearch.showing import show_states
+    from tausearch.cli.output import show_states
 
     states = dataset_states(data_root)
     if json:
@@ -45,7 +45,7 @@ def check(
 ) -> None:
     """Read every image once and name each that cannot be read; of prepared data, every file is compared too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
-    from tausearch.showing import show_check
+    from tausearch.cli.output import show_check
 
     root, as_json = _inherited(context, data_root, json)
     found = check_dataset(benchmark, root, variant, partial)
@@ -87,7 +87,7 @@ def backbones(
     json: JsonOption = False,
 ) -> None:
     """List the backbones: the embedded one, those whose weights are here, those that timm offers."""
-    from tausearch.showing import show_backbones
+    from tausearch.cli.output import show_backbones
     from trainables.backbones.offered import offers  # timm takes seconds to import; --help must not
 
     found = list(offers(word))

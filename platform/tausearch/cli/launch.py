@@ -15,7 +15,7 @@ import typer
 
 from search_spaces.text_files import shown
 from tausearch.api import SearchRequest
-from tausearch.cli import completing
+from tausearch.cli import completion, output
 from tausearch.cli.options import (
     WHOLE,
     AddressOption,
@@ -56,15 +56,15 @@ from tausearch.cli.options import (
     seconds,
     whole_numbers,
 )
+from tausearch.presentation import print_json, say_loading
 from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
-from tausearch.screen import print_json, say_loading
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
-    from tausearch.choosing import BestFile
-    from tausearch.previewing import Preview
+    from tausearch.execution import Preview
     from tausearch.runs import RunResult, RunSpec
+    from tausearch.studies import BestFile
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
 
@@ -72,7 +72,7 @@ _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
 @app.command()
 def search(
     benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
-    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.", autocompletion=completing.methods)],
+    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.", autocompletion=completion.methods)],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = SearchRequest.algorithm,
     scheduler: Annotated[
@@ -126,7 +126,7 @@ def search(
 
 @app.command()
 def resume(
-    name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completing.runs)],
+    name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completion.runs)],
     concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
@@ -143,7 +143,7 @@ def resume(
 
 @app.command()
 def extend(
-    name: Annotated[str, typer.Argument(help="Search to extend.", autocompletion=completing.runs)],
+    name: Annotated[str, typer.Argument(help="Search to extend.", autocompletion=completion.runs)],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     confirm: OwnConfirmOption = None,
     confirm_runs: OwnConfirmRunsOption = None,
@@ -168,7 +168,7 @@ def train(
         typer.Argument(
             metavar="FILE | SEARCH | BENCHMARK METHOD",
             help="Best file, search, or both names.",
-            autocompletion=completing.runs,
+            autocompletion=completion.runs,
         ),
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
@@ -259,9 +259,9 @@ def _class_orders(text: str | None) -> list[int] | None:
 
 def _best_of(what: list[str], storage: str) -> BestFile:
     from tausearch.api import allow_typed  # torch takes seconds to import
-    from tausearch.choosing import best_of_all, best_of_run, load_best
+    from tausearch.presentation import say_unreadable
     from tausearch.runs import open_storage
-    from tausearch.screen import say_unreadable
+    from tausearch.studies import best_of_all, best_of_run, load_best
     from trainables.data import reference
 
     if len(what) == 1:
@@ -293,39 +293,36 @@ def _continue(fields: dict[str, Any], storage: str, json: bool) -> None:
 
 
 def _show_preview(found: Preview, json: bool) -> None:
-    from tausearch import showing
 
     if json:
         print_json(found.as_dict())
     else:
-        showing.show_preview(found)
+        output.show_preview(found)
 
 
 def _show_final(result: FinalResult, storage: str, json: bool) -> None:
-    from tausearch import showing
-    from tausearch.screen import storage_words
+    from tausearch.presentation import storage_words
 
     if json:
-        trials = showing.trials_as_dicts(result.trials)
+        trials = output.trials_as_dicts(result.trials)
         content = {"name": result.name, "summary": result.summary, "seeds": trials}
-        print_json({**content, **showing.tracking_as_dict(result)})
+        print_json({**content, **output.tracking_as_dict(result)})
     else:
-        showing.show_final(result, _spec_of(result.name, storage), storage_words(storage))
+        output.show_final(result, _spec_of(result.name, storage), storage_words(storage))
     _leave(result, all(trial.status == "complete" for trial in result.trials), storage)
 
 
 def _show_search(result: SearchResult, storage: str, json: bool) -> None:
-    from tausearch import showing
-    from tausearch.screen import storage_words
+    from tausearch.presentation import storage_words
 
     if json:
         best = None if result.best is None else result.best.model_dump(mode="json")
-        trials = showing.trials_as_dicts(result.trials)
+        trials = output.trials_as_dicts(result.trials)
         confirmed = {} if result.confirmation is None else {"confirmation": result.confirmation.as_dict()}
         content = {"name": result.name, "best": best, "trials": trials, **confirmed}
-        print_json({**content, **showing.tracking_as_dict(result)})
+        print_json({**content, **output.tracking_as_dict(result)})
     else:
-        showing.show_search(result, _spec_of(result.name, storage), storage_words(storage))
+        output.show_search(result, _spec_of(result.name, storage), storage_words(storage))
     _leave(result, result.best is not None, storage)
 
 
@@ -337,7 +334,7 @@ def _spec_of(name: str, storage: str) -> RunSpec:
 
 def _leave(result: RunResult, succeeded: bool, storage: str) -> None:
     """End the command: say how to go on if the run was stopped, and exit as that or its trials ask for."""
-    from tausearch.screen import code_words, command_on
+    from tausearch.presentation import code_words, command_on
 
     code = code_words(_spec_of(result.name, storage).benchmark)
     advice = f"continue with: {command_on('resume', result.name, storage)}{code}"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tausearch.cli import completing
+from tausearch.cli import completion, output
 from tausearch.cli.options import (
     AllowCodeOption,
     BackboneOption,
@@ -23,15 +23,15 @@ from tausearch.cli.options import (
     app,
     whole_numbers,
 )
+from tausearch.presentation import counted, print_json, say_unreadable
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
-from tausearch.screen import counted, print_json, say_unreadable
 from trainables.errors import InputError
 
 
 @app.command()
 def status(
     name: Annotated[
-        str | None, typer.Argument(help="Run to show; all runs without it.", autocompletion=completing.runs)
+        str | None, typer.Argument(help="Run to show; all runs without it.", autocompletion=completion.runs)
     ] = None,
     protocols: Annotated[
         bool, typer.Option("--protocols", help="What the first task, the first three and all would have chosen.")
@@ -42,7 +42,6 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch import showing  # rich and pyarrow take a moment to import; --help must not
     from tausearch.runs import all_statuses, eligible, protocol_choices, read_status
 
     root = open_storage(storage, write=False)
@@ -52,7 +51,7 @@ def status(
         if json:
             print_json([found.as_dict() for found in statuses])
         else:
-            showing.show_statuses(statuses)
+            output.show_statuses(statuses)
         return
     found = read_status(root.run(name))
     if protocols and found.spec.purpose != "search":
@@ -61,20 +60,20 @@ def status(
     choices = protocol_choices(competing, found.spec.steps, found.spec.metrics) if protocols else []
     if json:
         correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
-        table = showing.trials_as_dicts(found.trials)
+        table = output.trials_as_dicts(found.trials)
         front = [trial.number for trial in found.front]
         plain = {"protocols": [asdict(each) for each in choices]} if protocols else {}
         more = {"rank_correlation": correlations, "pareto_front": front, **plain, "table": table}
         print_json({**found.as_dict(), **more})
     elif protocols:
-        showing.show_protocols(found, choices)
+        output.show_protocols(found, choices)
     else:
-        showing.show_status(found)
+        output.show_status(found)
 
 
 @app.command()
 def replay(
-    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completing.runs)],
+    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completion.runs)],
     algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
     scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
@@ -83,7 +82,8 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Show what another algorithm or scheduler would have chosen, from the record alone; nothing is trained."""
-    from tausearch.replaying import replays_of, show_replays  # Optuna takes a second to import; --help must not
+    from tausearch.cli.output import show_replays
+    from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
 
     root, numbers = open_storage(storage, write=False), whole_numbers("--seeds", seeds)
     show_replays(replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers), json)
@@ -184,7 +184,7 @@ def _export_search(root: Storage, what: list[str], output: Path | None, adapters
 @app.command()
 def spaces(
     method: Annotated[
-        str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completing.methods)
+        str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completion.methods)
     ] = None,
     benchmark: Annotated[
         str, typer.Option(help='Whose values to show; of your own images with tasks: "folder:birds?tasks=5".')
@@ -196,7 +196,6 @@ def spaces(
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
-    from tausearch import showing
     from tausearch.api import SearchRequest, space_for
 
     overrides = parse_assignments(set_ or [])
@@ -205,12 +204,12 @@ def spaces(
         for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
     if json:
-        plain = [showing.space_as_dict(found) for found in resolved]
+        plain = [output.space_as_dict(found) for found in resolved]
         print_json(plain if method is None else plain[0])
     elif method is not None:
-        showing.show_space(resolved[0])
+        output.show_space(resolved[0])
     else:
-        showing.show_spaces(resolved)
+        output.show_spaces(resolved)
 
 
 @app.command()
@@ -253,7 +252,7 @@ def sync(
 
 def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
     """Tag the runs that stand in the tables of campaigns."""
-    from tausearch.campaigning import all_standings, track_tables
+    from tausearch.campaigns import all_standings, track_tables
 
     standings, faults = all_standings(root)
     say_unreadable(*faults)
@@ -289,7 +288,7 @@ def ui(
 
 
 def _open_dashboard(root: Storage, port: int) -> None:
-    from tausearch.choosing import dashboard_of  # Optuna takes a second to import; --help must not
+    from tausearch.studies import dashboard_of  # Optuna takes a second to import; --help must not
 
     serve, faults = dashboard_of(root)
     say_unreadable(*faults)

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from search_spaces.bounds import text_fault
-from tausearch.cli import completing
+from tausearch.cli import completion, output
 from tausearch.cli.options import JsonOption, StorageOption, app
+from tausearch.presentation import print_json
 from tausearch.runs import DEFAULT_STORAGE, open_storage
-from tausearch.screen import print_json
 from trainables.errors import InputError
 
-RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocompletion=completing.runs)]
+RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocompletion=completion.runs)]
 
 
 @app.command()
@@ -24,7 +24,6 @@ def store(
     json: JsonOption = False,
 ) -> None:
     """List the pre-consolidation store, what trials share, or clear it."""
-    from tausearch import showing  # torch takes seconds to import; --help must not
     from trainables.preconsolidation.store import Store
 
     folder = open_storage(storage, write=False).store
@@ -32,22 +31,22 @@ def store(
     removed = shared.shrink(0) if shared and clear else []
     entries = shared.entries() if shared else []
     if json:
-        print_json({"removed": len(removed), "entries": [showing.entry_as_dict(entry) for entry in entries]})
+        print_json({"removed": len(removed), "entries": [output.entry_as_dict(entry) for entry in entries]})
     else:
-        showing.show_store(entries, removed if clear else None)
+        output.show_store(entries, removed if clear else None)
 
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(help="Runs to delete.", autocompletion=completing.runs)],
+    names: Annotated[list[str], typer.Argument(help="Runs to delete.", autocompletion=completion.runs)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     storage: StorageOption = DEFAULT_STORAGE,
 ) -> None:
     """Delete runs with all that they have left; what MLflow has of them stays."""
     from rich.filesize import decimal
 
-    from tausearch.campaigning import campaign_of  # torch takes seconds to import; --help must not
-    from tausearch.managing import delete_run, size_of
+    from tausearch.api import delete_run, size_of
+    from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.runs import read_spec
 
     root = open_storage(storage, write=False)
@@ -74,9 +73,9 @@ def rename(
     storage: StorageOption = DEFAULT_STORAGE,
 ) -> None:
     """Rename a run, wherever a run of the storage folder says its name."""
-    from tausearch.campaigning import campaign_of  # torch takes seconds to import; --help must not
-    from tausearch.managing import rename_run
-    from tausearch.screen import command_on
+    from tausearch.api import rename_run
+    from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.presentation import command_on
 
     root = open_storage(storage, write=False)
     if (campaign := campaign_of(root, name)) is not None:

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tausearch.cli import completing
+from tausearch.cli import completion
 from tausearch.cli.options import JsonOption, StorageOption, app
+from tausearch.presentation import print_json
 from tausearch.runs import DEFAULT_STORAGE, RunDirectory, open_storage, require_output, shown_benchmark
-from tausearch.screen import print_json
 from trainables.errors import InputError
 
 if TYPE_CHECKING:
-    from tausearch.reporting import AnyTable
+    from tausearch.report import AnyTable
 
 
 @app.command()
 def report(
     name: Annotated[
-        str, typer.Argument(help="Search or final run; each brings the other along.", autocompletion=completing.runs)
+        str, typer.Argument(help="Search or final run; each brings the other along.", autocompletion=completion.runs)
     ],
     output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
     """Write one HTML file that shows a run: plots, tables, the best file; it opens from disk without a network."""
-    from tausearch.reporting import cell_of, write_report  # plotly and Optuna take a second to import
+    from tausearch.report import cell_of, write_report  # plotly and Optuna take a second to import
 
     root = open_storage(storage, write=False)
     require_output(root, output, "--output")

@@ -1,7 +1,6 @@
-"""Cluster: start or join Ray, look at its nodes, and know how many trials fit.
+"""Ray itself: starting or joining it, what its nodes have, whether they answer.
 
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
+Not here: trials on Ray Tune (`execution`).
 """
 
 import lazy_loader

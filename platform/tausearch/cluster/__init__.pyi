@@ -1,9 +1,9 @@
 from .capacity import at_once, capacity_here, fit_at_once, local_cpus
-from .head import head_watched
+from .head_watch import head_watched
 from .pilot import with_measured_share
-from .planning import plan_resources, require_gpu, slots_of
 from .preflight import require_fit_nodes
-from .raylet import raylet_watched
+from .raylet_watch import raylet_watched
+from .resources import plan_resources, require_gpu, slots_of
 from .session import joined, ray_session, require_reachable
 
 __all__ = [

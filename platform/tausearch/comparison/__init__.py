@@ -1,7 +1,6 @@
-"""Final runs beside the paper's results, and hyperparameters judged where they were not tuned.
+"""Final runs beside the tables of the paper, as text, tables and a figure.
 
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
+Not here: reading or making runs (`runs`, `api`).
 """
 
 import lazy_loader

@@ -1,11 +1,12 @@
-from .ablating import AblationRow, ablations, as_ablation_text, show_ablations
+from .ablation_tables import AblationRow, ablations, as_ablation_text, show_ablations
 from .cells import Sheet, comparison_sheets
 from .command import as_sheets, as_texts, show_comparison, show_transfer
-from .editing import EditRow, as_edit_text, compare_edits, show_edits
+from .edited_models import EditRow, as_edit_text, compare_edits, show_edits
+from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
 from .printing import FORMS, Form
 from .rows import Comparison, ComparisonRow, compare
 from .runs import FinalRun, read_final_run, read_final_runs
-from .transferring import TransferCell, TransferMatrix, transfer
+from .transfers import TransferCell, TransferMatrix, transfer
 
 __all__ = [
     "AblationRow",
@@ -15,6 +16,10 @@ __all__ = [
     "FORMS",
     "FinalRun",
     "Form",
+    "PaperBenchmark",
+    "PaperCell",
+    "PaperComposition",
+    "PaperResults",
     "Sheet",
     "TransferCell",
     "TransferMatrix",
@@ -26,6 +31,8 @@ __all__ = [
     "compare",
     "compare_edits",
     "comparison_sheets",
+    "load_results",
+    "paper_results",
     "read_final_run",
     "read_final_runs",
     "show_ablations",

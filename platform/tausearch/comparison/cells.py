@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tausearch.comparison.paper import PaperResults
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import FinalRun, describe, protocol_text
-from tausearch.comparison.transferring import TransferCell, TransferMatrix
-from tausearch.paper import PaperResults
+from tausearch.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.runs import Score
 
 POOLED = "all classes"

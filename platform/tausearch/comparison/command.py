@@ -8,14 +8,14 @@ from pathlib import Path
 from tausearch.comparison import formats
 from tausearch.comparison.cells import POOLED, Sheet, comparison_sheets, transfer_sheet
 from tausearch.comparison.figure import draw
+from tausearch.comparison.paper import paper_results
 from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
 from tausearch.comparison.rows import Comparison, compare
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.terminal import show_sheets
-from tausearch.comparison.transferring import transfer
-from tausearch.paper import paper_results
+from tausearch.comparison.transfers import transfer
+from tausearch.presentation import console, print_json, say_unreadable, tool
 from tausearch.runs import Storage, require_picture
-from tausearch.screen import console, print_json, say_unreadable, tool
 from trainables.errors import InputError
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tausearch.comparison.cells import label
+from tausearch.comparison.paper import PaperResults
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import describe
-from tausearch.figures import Line, Panel, draw_panels, save
-from tausearch.paper import PaperResults
+from tausearch.presentation import Line, Panel, draw_panels, save
 from trainables.errors import InputError
 
 

@@ -14,7 +14,7 @@ from search_spaces.text_files import spreadsheet_cell
 from tausearch.comparison.cells import Sheet
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import FinalRun
-from tausearch.comparison.transferring import TransferMatrix
+from tausearch.comparison.transfers import TransferMatrix
 from tausearch.runs import shown_benchmark
 
 _LATEX = str.maketrans(

@@ -8,10 +8,10 @@ from typing import Literal, get_args
 
 from tausearch.comparison import formats
 from tausearch.comparison.cells import Sheet
+from tausearch.comparison.paper import paper_results
 from tausearch.comparison.runs import FinalRun, read_final_runs
-from tausearch.paper import paper_results
+from tausearch.presentation import say_unreadable, tool
 from tausearch.runs import Storage
-from tausearch.screen import say_unreadable, tool
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 

@@ -1,7 +1,6 @@
-"""Runs: where a search or a final run lies, what was asked for, and what it has come to.
+"""Run directories: specification, record, trials, results, status, re-evaluations.
 
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
+Not here: anything that starts a trial (`execution`).
 """
 
 import lazy_loader

@@ -8,8 +8,8 @@ from .confirmations import (
     set_aside_orphans,
 )
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
-from .creating import Plan, created, new_run
-from .files import (
+from .creation import Plan, created, new_run
+from .directories import (
     DEFAULT_STORAGE,
     DEFAULT_STORE_GIGABYTES,
     CampaignDirectory,
@@ -23,7 +23,7 @@ from .files import (
     replace_text,
     trial_name,
 )
-from .guarding import (
+from .guards import (
     driver_lock,
     is_driven,
     nothing_left,
@@ -45,6 +45,7 @@ from .insight import (
     rank_correlations,
 )
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
+from .racing import FIRST_LOOK, LEVEL, Known, Race, Verdict, race, verdict
 from .record import Record, row_metrics
 from .results import (
     Conclusion,
@@ -70,17 +71,7 @@ from .spec import (
     read_spec,
 )
 from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
-from .trials import (
-    STATUSES,
-    Status,
-    TrialSummary,
-    TrialTable,
-    all_ended,
-    at_rest,
-    final_value,
-    metrics_of,
-    ranked,
-)
+from .trials import STATUSES, Status, TrialSummary, TrialTable, all_ended, at_rest, final_value, metrics_of, ranked
 
 __all__ = [
     "ALGORITHMS",
@@ -94,17 +85,21 @@ __all__ = [
     "Constraint",
     "DEFAULT_STORAGE",
     "DEFAULT_STORE_GIGABYTES",
-    "ENOUGH",
     "DataFacts",
     "DrivenDirectory",
+    "ENOUGH",
     "ExperimentProtocol",
+    "FIRST_LOOK",
     "Importance",
+    "Known",
     "KnownPoint",
+    "LEVEL",
     "MetricSummary",
     "Plan",
+    "ProtocolChoice",
+    "Race",
     "Record",
     "Resources",
-    "ProtocolChoice",
     "RunDirectory",
     "RunResult",
     "RunSpec",
@@ -119,8 +114,9 @@ __all__ = [
     "Summary",
     "TrialSummary",
     "TrialTable",
-    "all_statuses",
+    "Verdict",
     "all_ended",
+    "all_statuses",
     "at_rest",
     "best_trial",
     "chosen_trial",
@@ -144,6 +140,7 @@ __all__ = [
     "pareto_front",
     "protocol_choices",
     "protocol_of",
+    "race",
     "rank_correlations",
     "ranked",
     "read_confirmation",
@@ -164,6 +161,7 @@ __all__ = [
     "summarise",
     "summarise_orders",
     "trial_name",
+    "verdict",
     "why_nothing_chosen",
     "write_results",
 ]

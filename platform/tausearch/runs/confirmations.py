@@ -1,7 +1,7 @@
 """The confirmations of a search: its best trials run again on fresh seeds and validation splits, to choose among them.
 
 They lie in a folder of their own in the run directory, with a record like that of trials, so that nobody who reads the
-trials of a search meets a confirmation. What is to be run follows from the two records alone (`tausearch.confirming`).
+trials of a search meets a confirmation. What is to be run follows from the two records alone (`tausearch.runs`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from search_spaces.bounds import ROUNDS, SEED
-from tausearch.confirming import Known, Race, Verdict, race, verdict
 from tausearch.runs.constraints import eligible
-from tausearch.runs.files import ConfirmationDirectory, RunDirectory, trial_name
+from tausearch.runs.directories import ConfirmationDirectory, RunDirectory, trial_name
+from tausearch.runs.racing import Known, Race, Verdict, race, verdict
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Role, RunSpec
 from tausearch.runs.trials import TrialSummary

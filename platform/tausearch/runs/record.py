@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from search_spaces.text_files import one_line
 from search_spaces.values import is_number
-from tausearch.runs.files import StorageError, trial_name
+from tausearch.runs.directories import StorageError, trial_name
 from tausearch.runs.trials import STATUSES, TrialSummary, final_value, metrics_of
 from trainables.errors import InputError
 from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seconds

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from pydantic import BaseModel, FiniteFloat
 
 from search_spaces.text_files import one_line, read_json
-from tausearch.runs.files import RunDirectory, replace_text
+from tausearch.runs.directories import RunDirectory, replace_text
 from tausearch.runs.spec import RunSpec
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError

@@ -14,7 +14,7 @@ from search_spaces.schema import Dimension, Strict, first_fault
 from search_spaces.text_files import TextFileError
 from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs.constraints import Constraint
-from tausearch.runs.files import DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
+from tausearch.runs.directories import DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from tausearch.runs.confirmations import Confirmation, read_confirmation
 from tausearch.runs.constraints import best_trial
-from tausearch.runs.files import RunDirectory, Storage
-from tausearch.runs.guarding import is_driven
+from tausearch.runs.directories import RunDirectory, Storage
+from tausearch.runs.guards import is_driven
 from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.record import Record
 from tausearch.runs.results import Score

@@ -1,7 +1,6 @@
-"""Tracking: MLflow's view of a run, written from what the driver knows.
+"""MLflow: runs, metrics, tags, registered models, written from the record.
 
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
+Not here: the record itself (`runs`).
 """
 
 import lazy_loader

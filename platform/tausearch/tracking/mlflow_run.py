@@ -7,7 +7,7 @@ server was away, after the driver was killed, or to build all of it anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ RUN_TAG = "tausearch.run"
 ID_TAG = "tausearch.id"
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
+DrawTrial = Callable[[RunSpec, TrialSummary], Any]  # a matplotlib figure
 MATRIX_FILE = "accuracy_matrix.png"
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
@@ -62,13 +63,15 @@ class MlflowRun:
         spec: The specification of the run.
         storage: The storage root that holds the default tracking store.
         uri: MLflow tracking URI of the store to write to.
+        draw: Draws the picture of a trial that has ended; None for no picture.
 
     Attributes:
         written: Number of tasks that this object has written.
         changes: Number of changes to nested runs that MLflow has taken from it.
     """
 
-    def __init__(self, spec: RunSpec, storage: Storage, uri: str) -> None:
+    def __init__(self, spec: RunSpec, storage: Storage, uri: str, draw: DrawTrial | None = None) -> None:
+        self._draw = draw
         self.spec = spec
         self.storage = storage
         self.written = 0
@@ -91,11 +94,8 @@ class MlflowRun:
         if trial.status == "running":
             self._set_status(run, status)
         elif run.status != status or run.tags.get("status") != trial.status:
-            if trial.rows:
-                from tausearch.figures import accuracy_matrix_figure  # matplotlib takes a second to import
-
-                figure = accuracy_matrix_figure(trial.rows, self.spec.metrics, _title(self.spec, trial))
-                self._client.log_figure(run.id, figure, MATRIX_FILE)
+            if trial.rows and self._draw is not None:
+                self._client.log_figure(run.id, self._draw(self.spec, trial), MATRIX_FILE)
             tags = {"status": trial.status, **({"error": trial.error[:4000]} if trial.error else {})}
             self._log(run.id, tags=tags)
             run.tags |= tags
@@ -300,7 +300,3 @@ def _nested(run: Any) -> _Nested:
         status=run.info.status,
         tags=dict(run.data.tags),
     )
-
-
-def _title(spec: RunSpec, trial: TrialSummary) -> str:
-    return f"{spec.method} on {spec.benchmark}, {spec.name}, trial {trial.number}"

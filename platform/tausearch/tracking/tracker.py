@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary, TrialTable
-from tausearch.tracking.mlflow_run import MlflowRun
+from tausearch.tracking.mlflow_run import DrawTrial, MlflowRun
 from tausearch.tracking.mlflow_store import reason
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,7 @@ class Tracker:
         storage: Holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
         after: Writes to the same parent run, and makes it: this one writes nothing before that is there.
+        draw: Draws the picture of a trial that has ended; None for no picture.
     """
 
     def __init__(
@@ -44,7 +45,9 @@ class Tracker:
         storage: Storage,
         uri: str | None = None,
         after: Tracker | None = None,
+        draw: DrawTrial | None = None,
     ) -> None:
+        self._draw = draw
         self.spec = spec
         self.trials = trials
         self.storage = storage
@@ -155,7 +158,7 @@ class Tracker:
         was_away, self._away = self._away, True
         if self.after is not None and not self.after.has_parent:
             raise ConnectionError(self.after.error or "the run that this is part of is not there yet")
-        run = MlflowRun(self.spec, self.storage, self.uri)
+        run = MlflowRun(self.spec, self.storage, self.uri, self._draw)
         self._away, self.has_parent = False, True
         if was_away:
             self._last_progress = time.monotonic()

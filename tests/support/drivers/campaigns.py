@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tausearch.campaigning import read_standing
+from tausearch.campaigns import read_standing
 from tausearch.runs import Storage
 from tests.support.drivers.kills import Table, assert_nothing_runs_again
 from tests.support.drivers.searches import assert_mlflow_has_each_task_once, trials_of

@@ -17,9 +17,9 @@ from unittest.mock import patch
 
 from filelock import FileLock
 
-from tausearch.api.concluding import conclude
+from tausearch.api.outcome import conclude
 from tausearch.runs import Record, RunDirectory, RunSpec, Storage, TrialSummary
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
 
 Build = Callable[..., object]  # build(storage, name, *arguments) makes the run of that name
 
@@ -83,7 +83,10 @@ def finish(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary
     record = Record(directory.record, names=spec.metrics, tasks=tasks)
     for trial in trials:
         record.write(trial)
-    with patch("tausearch.figures.final.save", _unsaved), patch("tausearch.figures.search.save", _unsaved):
+    with (
+        patch("tausearch.presentation.figures.final.save", _unsaved),
+        patch("tausearch.presentation.figures.search.save", _unsaved),
+    ):
         conclude(spec, directory, list(trials))
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from tausearch.runs import Resources, RunDirectory, RunSpec, Storage, TrialSummary, protocol_of
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
 from trainables.data import Benchmark, BenchmarkSource, allow_code, build_benchmark, get_source

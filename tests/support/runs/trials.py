@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tausearch.choosing import TrialSource
-from tausearch.driving import Alone, Fleet, Job, Listener, OpenRun
+from tausearch.execution import Alone, Fleet, Job, Listener, OpenRun
 from tausearch.runs import Conclusion, ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary, TrialTable
+from tausearch.studies import TrialSource
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
 

@@ -14,9 +14,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from benchmarks.results.tables import provenance, tables
-from tausearch.campaigning import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
-from tausearch.choosing import load_best
+from tausearch.campaigns import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
 from tausearch.runs import Record, Storage, driver_lock, read_spec, read_status
+from tausearch.studies import load_best
 from tausearch.tracking import TABLE_TAG
 from tests.support.drivers.searches import assert_mlflow_has_each_task_once, run_here, tausearch, trials_of
 from tests.support.drivers.trials import Diverging, FiveTasks

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from tausearch.choosing import load_best
 from tausearch.runs import Record, Storage, TrialSummary
+from tausearch.studies import load_best
 from tests.support.drivers.kills import assert_nothing_runs_again, one_ended_and_one_runs
 from tests.support.drivers.searches import kill_tree, started, trials_of, without_time
 from tests.support.drivers.services import wait_until

@@ -13,13 +13,13 @@ import ray
 import torch
 
 from benchmarks.analytic import AnalyticTrial
-from tausearch.choosing import FixedSource
 from tausearch.cluster import capacity_here, fit_at_once
 from tausearch.cluster.pilot import propose
-from tausearch.driving import Alone, Fleet, Job, OpenRun, StorageWatch
-from tausearch.driving.observer import RecordListener
-from tausearch.driving.tune_run import run_on_tune
+from tausearch.execution import Alone, Fleet, Job, OpenRun, StorageWatch
+from tausearch.execution.observer import RecordListener
+from tausearch.execution.tune_run import run_on_tune
 from tausearch.runs import Conclusion, ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialTable
+from tausearch.studies import FixedSource
 from trainables.device import CONTEXT_BYTES, claim, fence
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

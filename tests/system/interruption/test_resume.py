@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 import tausearch
-from tausearch.choosing import load_best
 from tausearch.runs import Storage
+from tausearch.studies import load_best
 from tests.support.drivers.kills import Table, assert_nothing_is_lost, kill_driver, one_ended_and_one_runs, repeated
 from tests.support.drivers.searches import (
     assert_mlflow_has_each_task_once,

@@ -8,15 +8,24 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import FinalResult, SearchRequest, TrainRequest, plan_search, plan_training, resume, resuming
-from tausearch.api.concluding import conclude
-from tausearch.api.training import training_job
-from tausearch.choosing.best import BestFile, choose
-from tausearch.comparison import compare, read_final_runs
-from tausearch.paper import paper_results
+from tausearch.api import (
+    FinalResult,
+    SearchRequest,
+    TrainRequest,
+    plan_search,
+    plan_training,
+    resume,
+)
+from tausearch.api import (
+    continuation as resuming,
+)
+from tausearch.api.final_runs import training_job
+from tausearch.api.outcome import conclude
+from tausearch.cli.output import show_final
+from tausearch.comparison import compare, paper_results, read_final_runs
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_spec
-from tausearch.runs.creating import create
-from tausearch.showing import show_final
+from tausearch.runs.creation import create
+from tausearch.studies.best_file import BestFile, choose
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
 

@@ -14,8 +14,8 @@ import timm
 from PIL import Image
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
-from tausearch.choosing.best import choose
 from tausearch.runs import Confirm, TrialSummary
+from tausearch.studies.best_file import choose
 from tests.support.command_line import run
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.backbones.loading import timm as timm_of_loading

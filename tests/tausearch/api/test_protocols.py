@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training, resume, resuming
-from tausearch.choosing.best import BestFile, choose
+from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training, resume
+from tausearch.api import continuation as resuming
 from tausearch.runs import RunSpec, Storage, TrialSummary, read_spec
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
+from tausearch.studies.best_file import BestFile, choose
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
 from trainables.errors import InputError
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.api import SearchRequest, plan_search, resume, resuming
+from tausearch.api import SearchRequest, plan_search, resume
+from tausearch.api import continuation as resuming
 from tausearch.runs import RunSpec, Storage, read_spec
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
 from tests.support.layouts import mit67
 from trainables.backbones import EMBEDDED
 from trainables.errors import InputError
@@ -22,7 +23,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[RunSpec]:
     """The searches that came as far as being run."""
     found: list[RunSpec] = []
     monkeypatch.setattr(resuming, "run_search", lambda spec, *_, **__: found.append(spec))
-    monkeypatch.setattr("tausearch.cluster.planning.local_cpus", lambda: 4)
+    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 4)
     return found
 
 
@@ -63,6 +64,6 @@ def test_a_cluster_is_asked_where_it_is_said_to_be(
 ) -> None:
     begin(tmp_path)
     asked: list[str] = []
-    monkeypatch.setattr("tausearch.cluster.planning.require_reachable", asked.append)
+    monkeypatch.setattr("tausearch.cluster.resources.require_reachable", asked.append)
     resume("s", storage=tmp_path / "storage", address="host:6379", concurrent=99)
     assert asked == ["host:6379"] and ran[0].resources.concurrent == 99  # more than this machine has room for

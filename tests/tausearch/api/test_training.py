@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import resume, sync_run, training
-from tausearch.driving import Job
+from tausearch.api import final_runs as training
+from tausearch.api import resume, sync_run
+from tausearch.execution import Job
 from tausearch.runs import Record, RunResult, Storage, read_spec
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
@@ -53,7 +54,7 @@ def test_it_goes_on_with_the_seeds_that_have_not_ended(stopped: Storage, monkeyp
 
 
 def test_its_seeds_are_fixed(stopped: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.api.resuming._require_unchanged", lambda spec: None)
+    monkeypatch.setattr("tausearch.api.continuation._require_unchanged", lambda spec: None)
     with pytest.raises(
         InputError, match="run 'f' is a final run, whose seeds are fixed; only searches can be extended"
     ):

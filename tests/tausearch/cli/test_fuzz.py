@@ -16,7 +16,7 @@ from tests.search_spaces.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.damage import damaged
 from tests.support.runs.trials import make_trial, search_spec
-from tests.tausearch.choosing.test_damaged_files import BEST, OWN_SPACE
+from tests.tausearch.studies.test_damaged_files import BEST, OWN_SPACE
 
 SEARCH, TRAIN = ["search", "digits", "ita-lora"], ["train", "best.yaml"]
 HUGE, TEXTS = "9" * 400, ["", " ", "a\nb", "\udcff", "x" * 5000]

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tausearch.api import compose
-from tausearch.comparison import Comparison
+from tausearch.comparison import Comparison, PaperResults
 from tausearch.comparison.figure import draw
-from tausearch.paper import PaperResults
 from tausearch.runs import open_storage
 from tests.support.command_line import run
 from tests.support.layouts import EACH, parquet, rows
@@ -34,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     storage = open_storage(folder / "runs", write=True)
     make_composable_run(storage, "final")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tausearch.api.composing.try_to_record", lambda *_: None)  # MLflow takes seconds to start
+        patch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)  # MLflow takes seconds to start
         compose(["final"], seeds=[0], export=folder / "exported", storage=storage.root)
     (folder / "data").mkdir()
     parquet(folder / "data" / "all.parquet", rows(4, range(EACH), lambda label, n: f"{label}/{n}.png"), list("abcd"))

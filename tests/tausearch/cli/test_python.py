@@ -17,7 +17,7 @@ import tausearch
 from tausearch.api import SearchResult
 from tausearch.cli.application import app
 from tausearch.runs import Record, RunSpec, Storage, open_storage
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
 from tests.support.runs.trials import make_trial
 
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -31,7 +31,7 @@ DOORS = {
     "train": "train",
     "compose": "compose",
     "edit": "edit",
-    "figures": "draw",  # `tausearch.figures` is the room that draws
+    "figures": "draw",  # `tausearch.presentation` is the room that draws
     "predict": "load_model",  # whose answer has `predict`
     "campaign run": "campaign",
 }

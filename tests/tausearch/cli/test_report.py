@@ -9,7 +9,7 @@ import pytest
 
 from tausearch.runs import Storage
 from tests.support.command_line import run
-from tests.tausearch.reporting.runs import make_final, make_search
+from tests.tausearch.report.runs import make_final, make_search
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tausearch.api import SearchResult
-from tausearch.choosing.best import choose
+from tausearch.cli.output import show_search, show_status
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_status
-from tausearch.runs.creating import create
-from tausearch.showing import show_search, show_status
+from tausearch.runs.creation import create
+from tausearch.studies.best_file import choose
 from tests.support.runs.trials import make_trial
 
 

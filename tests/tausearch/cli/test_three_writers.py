@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from tausearch.api.searching import search_job
-from tausearch.api.training import training_job
-from tausearch.campaigning import CampaignRequest, plan_campaign
-from tausearch.driving import Job
+from tausearch.api.final_runs import training_job
+from tausearch.api.searches import search_job
+from tausearch.campaigns import CampaignRequest, plan_campaign
+from tausearch.execution import Job
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, all_statuses, driver_lock, final_value
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
 from tests.support.command_line import run
 
 TABLE = """

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ray.exceptions import AuthenticationError
 
-from tausearch.cluster import head as head_module
+from tausearch.cluster import head_watch as head_module
 from tausearch.cluster import head_watched, ray_session, session
 from tausearch.runs import Resources
 from trainables.errors import InputError

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.cluster import raylet, raylet_watched
+from tausearch.cluster import raylet_watch as raylet
+from tausearch.cluster import raylet_watched
 
 
 @pytest.fixture

@@ -14,12 +14,11 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from tausearch.comparison import ComparisonRow, compare, read_final_runs
+from tausearch.comparison import ComparisonRow, compare, paper_results, read_final_runs
 from tausearch.comparison.cells import comparison_sheets
 from tausearch.comparison.command import Form, show_comparison
 from tausearch.comparison.figure import draw
 from tausearch.comparison.terminal import show_sheets
-from tausearch.paper import paper_results
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError

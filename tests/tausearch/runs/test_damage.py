@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from search_spaces.text_files import LARGEST
-from tausearch.choosing.best import best_of_all
 from tausearch.runs import (
     Record,
     RunDirectory,
@@ -29,6 +28,7 @@ from tausearch.runs import (
     open_storage,
     read_status,
 )
+from tausearch.studies.best_file import best_of_all
 from tests.search_spaces.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from search_spaces import Choices, Range
-from tausearch.choosing import SearchStudy
-from tausearch.figures import draw_search
-from tausearch.figures.search import _few_ticks, _slices
+from tausearch.presentation import draw_search
+from tausearch.presentation.figures.search import _few_ticks, _slices
 from tausearch.runs import RunSpec, TrialSummary, importances, pareto_front, rank_correlations
+from tausearch.studies import SearchStudy
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION
 

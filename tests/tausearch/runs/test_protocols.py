@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import ProtocolChoice, Record, RunSpec, TrialSummary, open_storage, protocol_choices
-from tausearch.runs.creating import create
+from tausearch.runs.creation import create
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION

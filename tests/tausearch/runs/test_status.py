@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from tausearch.api import export_adapters, export_best
-from tausearch.api.concluding import conclude, identify
-from tausearch.choosing import BestListener, load_best
-from tausearch.choosing.best import best_of_all, choose
+from tausearch.api.outcome import conclude, identify
 from tausearch.runs import (
     Record,
     RunDirectory,
@@ -23,6 +21,8 @@ from tausearch.runs import (
     open_storage,
     read_status,
 )
+from tausearch.studies import BestListener, load_best
+from tausearch.studies.best_file import best_of_all, choose
 from tests.support.runs.trials import FIXED, make_trial, tell
 from trainables.composition import Origin, SavedVector, read_vector, write_vector
 from trainables.errors import InputError

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tausearch.choosing import start_of
 from tausearch.runs import Storage, read_spec
+from tausearch.studies import start_of
 from tests.support.command_line import run
 from tests.tausearch.security.conftest import Refused
 from trainables.data import from_module

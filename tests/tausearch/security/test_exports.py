@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tausearch.api import export_best_of
-from tausearch.choosing import start_of
 from tausearch.runs import Storage, read_spec
+from tausearch.studies import start_of
 from tests.tausearch.security.conftest import Refused
 from trainables.composition import VECTOR_FILE, vector_folders
 from trainables.errors import InputError
@@ -83,8 +83,8 @@ def test_a_best_file_that_cannot_be_written_takes_the_vectors_along(
     trained: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best = start_of(read_spec(trained.run("letters")).model_copy(update={"purpose": "search"}))
-    monkeypatch.setattr("tausearch.api.exporting.best_of_run", lambda *_: best)
-    monkeypatch.setattr("tausearch.api.exporting.export_adapters", lambda storage, best, target: target.mkdir())
+    monkeypatch.setattr("tausearch.api.export.best_of_run", lambda *_: best)
+    monkeypatch.setattr("tausearch.api.export.export_adapters", lambda storage, best, target: target.mkdir())
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         export_best_of(trained, "search", tmp_path / "folder", tmp_path / "vectors")

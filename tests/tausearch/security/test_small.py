@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tausearch.api import deletion as deleting
 from tausearch.comparison.cells import Sheet
 from tausearch.comparison.formats import as_csv, as_markdown
-from tausearch.managing import deleting
 from tausearch.runs import RunSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.runs.test_status import write_run
@@ -80,7 +80,7 @@ def test_what_cannot_be_deleted_whole_is_not_touched(
 def test_a_run_of_a_campaign_is_not_deleted(
     storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.campaigning.campaign_of", lambda *_: "table")
+    monkeypatch.setattr("tausearch.campaigns.campaign_of", lambda *_: "table")
     assert "is a cell's of campaign 'table'" in refused("delete", spec.name, "--yes")
     assert storage.run(spec.name).spec_file.exists()
 

@@ -13,6 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from tausearch.presentation import draw_trial
 from tausearch.runs import Conclusion, Constraint, KnownPoint, RunSpec, TrialSummary, TrialTable, open_storage
 from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
@@ -99,10 +100,10 @@ def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str
 def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: RunSpec, tmp_path: Path) -> None:
     before, trial = open_storage(tmp_path / "a_b", write=True), make_trial(0, value=70.0)
     before.root.mkdir()
-    MlflowRun(spec, before, before.mlflow_uri).write(trial)
+    MlflowRun(spec, before, before.mlflow_uri, draw_trial).write(trial)
     moved = open_storage(tmp_path / "b c", write=True)
     before.root.rename(moved.root)
-    run = MlflowRun(spec, moved, moved.mlflow_uri)
+    run = MlflowRun(spec, moved, moved.mlflow_uri, draw_trial)
     run.write(make_trial(1, value=60.0))
     client = MlflowClient(tracking_uri=moved.mlflow_uri)
     for number in (0, 1):

@@ -22,7 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from search_spaces.reading import read_space_file
 from search_spaces.schema import resolve
-from tausearch.choosing.spaces import require_space_fits
+from tausearch.studies.spaces import require_space_fits
 from tests.support.methods.linear_probe import LINEAR_PROBE
 from tests.support.methods.recorded import Recorded, shown, watch
 from tests.support.methods.small_digits import COMPOSABLE, SOURCE, run

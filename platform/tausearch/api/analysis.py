@@ -1,0 +1,190 @@
+"""The paper's figures, drawn from what runs have saved, each with its numbers as CSV beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tausearch.api.composition import open_pools
+from tausearch.api.requests import FiguresRequest, with_fields_of
+from tausearch.models import (
+    Pools,
+    VectorSource,
+    alignment_rows,
+    cosine_rows,
+    find_source,
+    measurements,
+    require_alike,
+    risk_rows,
+    theorem_rows,
+)
+from tausearch.presentation import LongWork
+from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, require_output, shown_benchmark
+from trainables.errors import InputError
+from trainables.metrics import STAGES, seconds
+
+if TYPE_CHECKING:  # matplotlib takes a second to import
+    from matplotlib.figure import Figure
+
+_TIMED = STAGES[:2]  # the paper times what comes before evaluation
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Figures that have been drawn.
+
+    Attributes:
+        pictures: Name of a figure to its picture; the file with its numbers has the same name, and ends in `.csv`.
+        left_out: Why runs are in some figures alone.
+    """
+
+    pictures: dict[str, Path]
+    left_out: tuple[str, ...]
+
+
+@with_fields_of(FiguresRequest)
+def draw(request: FiguresRequest) -> Drawn:
+    """Draw the paper's Figures 1 to 3, Theorem 1 against the size of tau, and cosines within each run.
+
+    Takes the fields of `FiguresRequest`.
+
+    Returns:
+        The pictures: of all runs the time per task; of those that have task vectors the others.
+
+    Raises:
+        InputError: If a run does not exist, or the folder cannot be written.
+    """
+    storage = open_storage(request.storage, write=False)
+    pools, left_out = _pools(storage, request)
+    output = _output(storage, request)
+    with nothing_left(output):
+        return Drawn(_drawn(storage, request, pools, output), tuple(left_out))
+
+
+def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:
+    """Write all tables and pictures; returns the pictures by their names."""
+    tables = _Tables(output)
+    times = [row for name in request.runs for row in _times(storage, name)]
+    from tausearch.presentation import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure
+
+    specs = [read_spec(storage.run(name)) for name in request.runs if storage.run_exists(name)]
+    composed = _of(each for pool in pools for each in pool.sources)
+    timed = "; ".join(dict.fromkeys(_on(spec.method, spec.benchmark) for spec in specs))
+    tables.add("time", times, time_figure, f"time per task: {timed}")
+    risk = f"risk of the composed model: {composed}, test images"
+    theorem = f"Theorem 1, task vectors scaled: {composed}, test images"
+    with LongWork() as work:
+        tick = work.start("figures", measurements(pools))
+        tables.add("risk", [row for each in pools for row in risk_rows(each, tick)], risk_figure, risk)
+        tables.add("theorem1", [row for each in pools for row in theorem_rows(each, tick)], theorem_figure, theorem)
+    for each in pools:
+        name = Path(each.sources[0].text).name
+        tables.add(f"cosines-{name}", cosine_rows(each), cosine_figure, f"task vectors: {_of(each.sources)}")
+    pairs = [pair for pair in combinations(pools, 2) if _alike(*pair)]
+    tables.add(
+        "alignment",
+        [row for pair in pairs for row in alignment_rows(*pair)],
+        alignment_figure,
+        f"task vectors: {composed}",
+    )
+    return tables.pictures
+
+
+def _of(sources: Iterable[VectorSource]) -> str:
+    """Say which methods learned task vectors on which benchmarks; names of runs stand in the figures."""
+    return "; ".join(dict.fromkeys(_on(" and ".join(each.methods), each.benchmark) for each in sources))
+
+
+def _on(method: str, benchmark: str) -> str:
+    return f"{method} on {shown_benchmark(benchmark)}"
+
+
+class _Tables:
+    """Writes each table as CSV and as a picture."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pictures: dict[str, Path] = {}
+
+    def add(self, name: str, rows: Rows, draw: Callable[[Rows], Figure], of: str) -> None:
+        """Write one, with what it is of above it; without rows there is none."""
+        if not rows:
+            return
+        from tausearch.presentation import entitle, save, write_table
+
+        path = self.folder / f"{name}.png"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_table(rows, path.with_suffix(".csv"))
+            figure = draw(rows)
+            entitle(figure, of)
+            self.pictures[name] = save(figure, path)
+        except OSError as error:
+            raise InputError(f"--output {self.folder}: cannot be written ({error.strerror})") from error
+
+
+def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list[str]]:
+    """Open the runs that have task vectors; returns why the others have none, too."""
+    found, left_out = [], []
+    for name in request.runs:
+        if storage.run_exists(name):
+            read_spec(storage.run(name))  # a run that cannot be read is no run without vectors
+        try:
+            find_source(storage, name)
+        except InputError as error:
+            if not storage.run_exists(name):
+                raise
+            left_out.append(str(error))
+            continue
+        found.append(open_pools(storage, [name], request))
+    return found, left_out
+
+
+def _output(storage: Storage, request: FiguresRequest) -> Path:
+    """Return the folder to write to: what was asked for, or that of the first run."""
+    if request.output is not None:
+        require_output(storage, Path(request.output), "--output")
+        return Path(request.output)
+    runs = [name for name in request.runs if storage.run_exists(name)]
+    if not runs:
+        raise InputError("--output: name a folder, as no run has one for its figures")
+    return storage.run(runs[0]).figures
+
+
+def _alike(first: Pools, second: Pools) -> bool:
+    """Whether two runs learned the same tasks from the same theta_0 and seeds, with different methods."""
+    if first.sources[0].methods == second.sources[0].methods:
+        return False
+    if first.network.theta_0.keys() != second.network.theta_0.keys():  # tangents are of biases and norms, too
+        return False
+    try:
+        require_alike([*first.sources, *second.sources])
+    except InputError:
+        return False
+    return bool(set(first.by_seed) & set(second.by_seed))
+
+
+def _times(storage: Storage, name: str) -> list[dict[str, Any]]:
+    """Return the seconds of set-up and training of every task that a run's trials have finished."""
+    if not storage.run_exists(name):
+        return []
+    spec = read_spec(storage.run(name))
+    return [
+        {
+            "run": name,
+            "method": spec.method,
+            "trial": trial.number,
+            "seed": trial.seed,
+            "task": int(row["task"]),
+            "stage": stage,
+            "seconds": row[seconds(stage)],
+        }
+        for trial in Record(storage.run(name).record).trials()
+        for row in trial.rows
+        for stage in _TIMED
+        if seconds(stage) in row
+    ]

@@ -1,0 +1,151 @@
+"""A benchmark as a run opens it: checked before any trial starts, with long work shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tausearch.presentation import LongWork, say_unreadable
+from tausearch.runs import DataFacts
+from trainables.backbones import EMBEDDED, Backbone, InputSpec
+from trainables.config import Purpose
+from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, allow_code, build_benchmark, get_source
+from trainables.data import reference as known_reference
+from trainables.data.dataset import data_root as root_of
+from trainables.data.few import steps_of
+from trainables.data.from_module import require_fits
+from trainables.data.opening import images_per_task, on_disk
+from trainables.data.parts import PARTS
+from trainables.data.soundness import longest_side
+from trainables.data.usable import require_usable
+from trainables.errors import NotFetchedError
+
+_SMALL = 64  # pixels of the longest side up to which an image loses little in the embedded backbone's 32
+_LOOKED_AT = 16  # images whose size is asked for
+
+
+@dataclass(frozen=True)
+class Usable:
+    """What a run will see of a benchmark.
+
+    Attributes:
+        data: Which images, and how many.
+        left_out: A line for each image that cannot be read and is left out.
+    """
+
+    data: DataFacts
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OpenBenchmark:
+    """A benchmark that is there.
+
+    Attributes:
+        ref: The reference that names the benchmark, with its options.
+        source: The benchmark's specification with the means to read it.
+        data_root: Folder of the published datasets, if it is one of them; absolute, for a worker.
+    """
+
+    ref: BenchmarkRef
+    source: BenchmarkSource
+    data_root: str | None
+    _required: dict[tuple[object, ...], Usable] = field(default_factory=dict, compare=False)
+
+    @property
+    def own(self) -> bool:
+        """Whether it is made of one's own images, of which nobody has said how they are learned best."""
+        return self.ref.path is not None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is drawn or read from the package, with nothing to fetch."""
+        return self.ref.name in BENCHMARKS
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of batches of an epoch over the training images of a task, on average."""
+        return steps_of(images_per_task(self.source), self.source.batch_size)
+
+    def backbone(self, weights: Path | None) -> Backbone:
+        """Return the benchmark's backbone; for small images of one's own the embedded one, where that is out of reach.
+
+        Args:
+            weights: Local weights file of the benchmark's backbone, or None.
+
+        Returns:
+            The backbone; which was taken in the place of another is said.
+
+        Raises:
+            NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
+        """
+        wanted = Backbone(self.source.backbone, weights)
+        if weights is not None or not self.own:
+            return wanted
+        try:
+            _ = wanted.digest
+        except NotFetchedError:
+            side = longest_side(self.source.load("train")[0], _LOOKED_AT)
+            if side > _SMALL:
+                raise
+            reads = Backbone().input
+            say_unreadable(
+                f"{wanted.name}: its weights cannot be fetched. The images are small ({side} pixels), so the embedded"
+                f" {EMBEDDED} is taken: it reads {reads.size} x {reads.size} grey, colour and finer detail are lost"
+            )
+            return Backbone()
+        return wanted
+
+    def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
+        """Make sure, once, that a run can use it: every image of both parts is readable, every class large enough.
+
+        Of the test images a search learns that they can be decoded, and nothing else: no final run fails on one.
+
+        Returns:
+            What images the run will see.
+
+        Raises:
+            InputError: If an image cannot be read, or a class has too few images.
+        """
+        asked = (purpose, split_seed, reads)
+        if asked not in self._required:
+            with LongWork() as work:
+                left_out = require_usable(str(self.ref), self.data_root, PARTS, work.start)
+            say_unreadable(*(f"left out: {line}" for line in left_out))
+            built = build_benchmark(self.source, purpose, split_seed, reads)
+            if self.ref.is_module:
+                require_fits(built, reads)
+            images = tuple(len(task.train) for task in built.tasks)
+            seen = sum(map(len, built.evaluation))
+            data = DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
+            self._required[asked] = Usable(data, tuple(left_out))
+        return self._required[asked]
+
+
+def allow_typed(benchmark: str | None) -> None:
+    """Allow the code of a benchmark `MODULE:NAME` that the user asked for by this very name; others need nothing."""
+    if benchmark is not None and BenchmarkRef.parse(benchmark).is_module:
+        allow_code(benchmark)
+
+
+Opening = Callable[[str, str | Path | None], OpenBenchmark]
+"""`open_benchmark`, or the same with a memory."""
+
+
+def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
+    """Find a benchmark and list its images.
+
+    Args:
+        text: What the benchmark is called, as `BenchmarkRef` reads it.
+        data_root: Folder of the published datasets (`--data-root`); None for the default.
+
+    Returns:
+        The benchmark; its images have been listed, none read.
+
+    Raises:
+        InputError: If there is no such benchmark, or its data is not on disk.
+    """
+    ref = known_reference(text)
+    root = str(root_of(data_root)) if on_disk(ref) and ref.path is None else None
+    return OpenBenchmark(ref, get_source(text, root), root)

@@ -1,0 +1,140 @@
+"""Continue a run that was stopped or killed, or extend a search that has ended."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+from tausearch.api.benchmarks import open_benchmark
+from tausearch.api.final_runs import FinalResult, run_training
+from tausearch.api.plans import require_continuable, require_enough
+from tausearch.api.requests import ResumeRequest, with_fields_of
+from tausearch.api.searches import SearchResult, run_search
+from tausearch.cluster import plan_resources
+from tausearch.presentation import counted, say_unreadable
+from tausearch.runs import (
+    Record,
+    RunDirectory,
+    RunSpec,
+    driver_lock,
+    open_storage,
+    protocol_of,
+    read_confirmation,
+    read_spec,
+    read_trials,
+    require_space,
+    set_aside_orphans,
+)
+from tausearch.studies import confirm_of, grid_size
+from tausearch.tracking import checked_uri
+from trainables.backbones import Backbone
+from trainables.errors import InputError
+
+
+@with_fields_of(ResumeRequest)
+def resume(request: ResumeRequest) -> SearchResult | FinalResult:
+    """Continue a run that was stopped or killed: finished trials are kept, others go on after their last task.
+
+    Takes the fields of `ResumeRequest`.
+
+    Returns:
+        What `search` or `train` returns, whichever began it.
+
+    Raises:
+        InputError: If there is no such run, another process drives it, or its protocol is no longer what it was.
+    """
+    root = open_storage(request.storage, write=True)
+    require_space(root.root)
+    directory = root.run(request.name)
+    with driver_lock(directory):
+        spec = _continued(_read(directory, request.without_damaged), request)
+        spec.save(directory)
+        go_on = run_search if spec.purpose == "search" else run_training
+        return go_on(
+            spec,
+            root,
+            directory,
+            address=request.address,
+            time_budget=request.time_budget,
+            progress_to=request.progress_to,
+        )
+
+
+@with_fields_of(ResumeRequest)
+def extend(request: ResumeRequest) -> SearchResult:
+    """Run more trials of a search, the algorithm told everything that is known; `trials` is the new total.
+
+    Takes the fields of `ResumeRequest`.
+
+    Returns:
+        All trials and the best configuration.
+
+    Raises:
+        InputError: As `resume`; also if no number of trials is given.
+    """
+    if request.trials is None:
+        raise InputError("extend: needs trials, the new total")
+    result = resume(**{each.name: getattr(request, each.name) for each in fields(request)})
+    assert isinstance(result, SearchResult)  # a final run is refused
+    return result
+
+
+def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
+    """Read what was asked for, and make sure that the record is of it before anything starts."""
+    spec = read_spec(directory)
+    require_continuable(spec)
+    say_unreadable(*(_set_aside(directory) if without_damaged else ()))
+    read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
+    return spec
+
+
+def _set_aside(directory: RunDirectory) -> list[str]:
+    """Put damaged files of both records aside; returns a line for each."""
+    records = (directory.record, directory.confirmation.record)
+    damaged = [line for record in records for line in Record(record).set_aside_damaged()]
+    return [*damaged, *set_aside_orphans(directory)]
+
+
+def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+    """Check that a search can go on; returns what it is to be from now on."""
+    if request.data_root is not None:
+        spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, request.data_root).data_root})
+    _require_unchanged(spec)
+    if request.trials is not None:
+        spec = _extended(spec, request.trials)
+    if request.confirm is not None or request.confirm_runs is not None:
+        spec = _confirming(spec, request)
+    wanted = request.concurrent or spec.resources.concurrent
+    resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
+    uri = checked_uri(request.tracking_uri) or spec.tracking_uri
+    return spec.model_copy(update={"resources": resources, "tracking_uri": uri})
+
+
+def _extended(spec: RunSpec, trials: int) -> RunSpec:
+    if spec.purpose == "final":
+        raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
+    if trials < spec.trials:
+        raise InputError(f"--trials {trials}: the search has {counted(spec.trials, 'trial')} already")
+    if trials > spec.trials:
+        points = grid_size(spec.space, spec.warm_start)
+        require_enough(trials, spec.algorithm, points, bool(spec.space))
+    return spec.model_copy(update={"trials": trials})
+
+
+def _confirming(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+    if spec.purpose == "final":
+        raise InputError(f"run {spec.name!r} is a final run, which chooses nothing; only searches confirm")
+    return spec.model_copy(
+        update={"confirm": confirm_of(request.confirm, request.confirm_runs, spec.trials, spec.confirm)}
+    )
+
+
+def _require_unchanged(spec: RunSpec) -> None:
+    """Refuse to continue a search whose numbers would no longer be comparable."""
+    then = spec.protocol
+    backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
+    source = open_benchmark(spec.benchmark, spec.data_root).source
+    now = protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
+    for key, value in then:
+        if getattr(now, key) != value:
+            raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

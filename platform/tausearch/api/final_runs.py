@@ -1,0 +1,107 @@
+"""The final run: the chosen configuration trained on the whole training set, tested, for several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from tausearch.api.benchmarks import allow_typed
+from tausearch.api.outcome import conclude
+from tausearch.api.plans import plan_training
+from tausearch.api.requests import TrainRequest, with_fields_of
+from tausearch.execution import Job, Preview, drive, preview_of
+from tausearch.presentation import Stream
+from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Score, Storage, Summary, TrialTable, summarise
+from tausearch.studies import FixedSource
+
+
+@dataclass(frozen=True, repr=False)
+class FinalResult(RunResult):
+    """Test results of a chosen configuration.
+
+    Attributes:
+        summary: Metric to its mean, its sample standard deviation (None for one seed) and number of seeds; percent.
+        results_file: The file that has them; None as long as a seed has not ended.
+    """
+
+    summary: Summary
+    results_file: Path | None
+    unit: ClassVar[str] = "seed"
+
+    def _said(self, scores: Sequence[float]) -> str:
+        return f"test {Score.of(scores).text()} %"
+
+
+@with_fields_of(TrainRequest)
+def train(request: TrainRequest) -> FinalResult:
+    """Train a chosen configuration on all training data, once per seed, and test it.
+
+    Takes the fields of `TrainRequest`.
+
+    Returns:
+        Every seed's trial, and mean and standard deviation of test accuracy and forgetting. Task vectors and adapters
+        lie in the run directory.
+
+    Raises:
+        InputError: Before any work, if something in the request, or the best file's protocol, is wrong.
+    """
+    allow_typed(request.benchmark)
+    plan = plan_training(request)
+    with plan.entered() as (spec, directory):
+        return run_training(spec, plan.storage, directory, address=request.address, progress_to=request.progress_to)
+
+
+@with_fields_of(TrainRequest)
+def preview_train(request: TrainRequest) -> Preview:
+    """Say what `train` would do and what it would take; starts nothing.
+
+    Takes the fields of `TrainRequest`.
+
+    Returns:
+        The preview; `print` shows it.
+
+    Raises:
+        InputError: If something in the request, or the best file's protocol, is wrong.
+    """
+    allow_typed(request.benchmark)
+    return preview_of(plan_training(request), request.address)
+
+
+def run_training(
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    *,
+    address: str | None = None,
+    time_budget: float | None = None,
+    progress_to: Stream = "stdout",
+) -> FinalResult:
+    """Run a final run that has been planned and created, from wherever its record says that it is.
+
+    Args:
+        spec: What was asked for; saved already.
+        storage: Its root.
+        directory: Its run directory, which exists.
+        address: Of a running Ray cluster, or None.
+        time_budget: Seconds after which the run is stopped.
+        progress_to: The stream on which progress is shown: "stdout" or "stderr".
+
+    Returns:
+        Every seed's trial, and mean and standard deviation of the metrics.
+    """
+    run = drive(
+        training_job(spec, storage, directory), address=address, time_budget=time_budget, progress_to=progress_to
+    )
+    results = directory.results_file if directory.results_file.exists() else None
+    return FinalResult(**vars(run), summary=summarise(run.trials), results_file=results)
+
+
+def training_job(spec: RunSpec, storage: Storage, directory: RunDirectory) -> Job:
+    """Return a final run as it is driven, from wherever its record says that it is; see `run_training`."""
+    trials = TrialTable(Record(directory.record).trials())
+    ended = {trial.number for trial in trials if trial.status != "running"}
+    source = FixedSource((number, {}) for number in range(spec.trials) if number not in ended)
+    return Job(spec, storage, directory, trials, source, partial(conclude, spec, directory))

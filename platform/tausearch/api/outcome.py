@@ -1,0 +1,128 @@
+"""What a run leaves behind when its last trial has ended: choice, results, insight, figures."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from tausearch.models import describe_run
+from tausearch.runs import (
+    Conclusion,
+    RunDirectory,
+    RunSpec,
+    TrialSummary,
+    all_ended,
+    best_trial,
+    importances,
+    rank_correlations,
+    read_confirmation,
+    write_results,
+)
+from tausearch.studies import SearchStudy, Selection, write_best
+
+_log = logging.getLogger(__name__)
+
+
+def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Write what a run leaves behind, and say what MLflow is to be told.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials.
+
+    Returns:
+        What it came to, for MLflow.
+    """
+    concluded = _conclude_search if spec.purpose == "search" else _conclude_training
+    return concluded(spec, directory, trials)
+
+
+def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
+    """Whether nothing of a run is left to run, confirmations included.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials that have started.
+
+    Returns:
+        Whether it is over.
+    """
+    if not all_ended(trials, spec.trials):
+        return False
+    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    return confirmation is None or confirmation.race.over
+
+
+def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+    """Write into what a run has left behind which of MLflow's runs it is; a search's best file has a place for it.
+
+    Args:
+        spec: The run.
+        directory: Its run directory.
+        trials: All of its trials.
+        run_ids: Number of a trial to the id of its run in MLflow, where MLflow has it.
+    """
+    if spec.purpose == "search" and run_ids:
+        write_best(spec, directory, trials, run_ids)
+
+
+def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    best = write_best(spec, directory, trials)
+    if best_trial(trials) is None:
+        return Conclusion(files=(directory.spec_file,))
+    metrics, figures = _insight(spec, directory, trials)
+    files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
+    if best is None or best.selection is None:
+        return Conclusion(metrics=metrics, files=files)
+    chosen = best.selection.trial
+    metrics |= _confirmed(spec, best.selection)
+    return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
+
+
+def _confirmed(spec: RunSpec, selection: Selection) -> dict[str, float]:
+    """Return what confirmation says, as metrics: of no trial, but of the mean of fresh runs of one."""
+    confirmed, metric = selection.confirmation, spec.metrics.final_accuracy
+    if confirmed is None:
+        return {}
+    values = {"": confirmed.value, "_error": confirmed.error, "_ahead": confirmed.ahead}
+    values["_ahead_error"] = confirmed.ahead_error
+    return {f"confirmed/{metric}{name}": value for name, value in values.items() if value is not None}
+
+
+def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:
+    """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
+    from tausearch.presentation import caption, draw_search  # matplotlib, which no search needs before its end
+
+    mattered = importances(SearchStudy(spec, trials).optuna)
+    correlations = rank_correlations(trials, spec.steps, spec.metrics)
+    metrics = {f"importance/{name}": each.share for name, each in mattered.items()}
+    metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
+    try:
+        return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures, caption(spec))
+    except OSError as error:  # a full disk must not cost the best file
+        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
+        return metrics, []
+
+
+def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    if not all_ended(trials, spec.trials):  # results of some of its seeds would be taken for the run's
+        return Conclusion(files=(directory.spec_file,))
+    summary = write_results(spec, directory, trials)
+    describe_run(directory)
+    figures = _draw_final(spec, directory, trials)
+    metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
+    metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
+    return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
+
+
+def _draw_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> list[Path]:
+    from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
+
+    try:
+        return draw_final(spec, trials, directory.figures)
+    except OSError as error:  # a full disk must not cost the results
+        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
+        return []

@@ -1,0 +1,255 @@
+"""Check everything that can be wrong with a request before any work starts, and say exactly what will be done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from search_spaces import ResolvedSpace
+from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
+from tausearch.api.requests import SearchRequest, TrainRequest
+from tausearch.cluster import plan_resources, require_gpu
+from tausearch.presentation import counted
+from tausearch.runs import Algorithm, ExperimentProtocol, Plan, RunSpec, Storage, new_run, open_storage, protocol_of
+from tausearch.studies import (
+    algorithm_named,
+    confirm_of,
+    constraints_named,
+    different_numbers,
+    grid_size,
+    known_points,
+    one_of,
+    require_runs,
+    scheduler_named,
+    space_of,
+    usual_confirm,
+)
+from tausearch.tracking import checked_uri
+from trainables.backbones import EMBEDDED, Backbone
+from trainables.config import PRECISIONS, Purpose
+from trainables.data import reference
+from trainables.errors import InputError
+from trainables.methods import MethodEntry, Setting, get_method
+
+DEFAULT_TRIALS = 12
+
+
+def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan:
+    """Check a request for a search, and say exactly what it will do; starts nothing.
+
+    Args:
+        request: What is asked for.
+        opening: Opens the benchmark; with a memory where many searches are planned.
+
+    Returns:
+        The plan; a share of a GPU that is to be measured is 1 in it.
+
+    Raises:
+        InputError: If something in the request is wrong.
+        SpaceError: If the search space is.
+    """
+    entry = get_method(request.method)  # first: who misspells a method need not fetch a dataset
+    if request.gpus_per_trial == "auto" and request.address is None:
+        require_gpu("--gpus-per-trial auto")
+    opened = opening(_text_of(request), request.data_root)
+    storage, given = _given(request, "search", opened, entry)
+    algorithm = algorithm_named(request.algorithm)
+    precision = one_of("precision", request.precision, PRECISIONS)
+    scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
+    on_gpu = request.gpus_per_trial != 0
+    constraints = constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
+    backbone = _backbone(request, opened)
+    setting = entry.setting(opened.source.spec, backbone)
+    space = _space(request, entry, opened, setting)
+    require_runs(entry, space, setting)
+    known = known_points(
+        request.warm_start or (),
+        space,
+        open_storage(request.storage, write=False),
+        lambda hyperparameters: entry.requires(entry.parse(hyperparameters), setting),
+    )
+    trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
+    usual = usual_confirm(opened.embedded and backbone.name == EMBEDDED, trials)
+    protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
+    usable = opened.require("search", request.seed, backbone.input)
+    spec = RunSpec(
+        **given,
+        protocol=protocol,
+        data=usable.data,
+        trials=trials,
+        algorithm=algorithm,
+        scheduler=scheduler,
+        seed=request.seed,
+        space=space.space,
+        start=space.start,
+        warm_start=known,
+        constraints=constraints,
+        confirm=confirm_of(request.confirm, request.confirm_runs, trials, usual),
+        fixed=space.fixed,
+        left_out=usable.left_out,
+    )
+    return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
+
+
+def space_for(request: SearchRequest) -> ResolvedSpace:
+    """Return exactly the space that a search would use; one's own images are opened for it, and nothing else.
+
+    Args:
+        request: Of which method, benchmark with its options, backbone, space and fixed values count.
+
+    Raises:
+        InputError: If one of them is wrong.
+        SpaceError: If the space is wrong.
+    """
+    ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
+    if ref.path is None:
+        return space_of(request.method, ref.name, file, request.set or {})
+    entry, opened = get_method(request.method), open_benchmark(str(ref), None)
+    return _space(request, entry, opened, entry.setting(opened.source.spec, _backbone(request, opened)))
+
+
+def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
+    weights = None if request.weights is None else Path(request.weights).absolute()
+    return Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
+
+
+def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, setting: Setting) -> ResolvedSpace:
+    file = None if request.space is None else Path(request.space)
+    suited = entry.suited(setting, opened.steps_per_epoch) if opened.own else {}
+    return space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
+
+
+def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan:
+    """Check a request for a final run, and say exactly what it will do; starts nothing.
+
+    Args:
+        request: What is asked for.
+        opening: Opens the benchmark; with a memory where many runs are planned.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InputError: If something in the request, or the best file's protocol, is wrong.
+    """
+    if isinstance(request.gpus_per_trial, str):
+        got = request.gpus_per_trial
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
+    best, seeds = request.best, different_numbers("--seeds", request.seeds)
+    orders = None if request.class_orders is None else different_numbers("--class-orders", request.class_orders)
+    entry = get_method(best.method)
+    opened = opening(request.benchmark or best.benchmark, request.data_root)
+    overrides = dict(request.set or {})
+    config = entry.parse({**best.hyperparameters, **overrides})
+    then = best.protocol
+    backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
+    entry.requires(config, entry.setting(opened.source.spec, backbone))
+    protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
+    _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
+    for order in orders or ():
+        opened.ref.with_options(class_order=order)  # refuses one that is too large
+    storage, given = _given(request, "final", opened, entry)
+    usable = opened.require("final", protocol.split_seed, backbone.input)
+    spec = RunSpec(
+        **given,
+        protocol=protocol,
+        data=usable.data,
+        trials=len(seeds) * len(orders or (None,)),
+        fixed=asdict(config),
+        seeds=seeds,
+        source=None if best.selection is None else best.selection.search,
+        tuned_on=None if best.selection is None else best.benchmark,
+        overrides=overrides,
+        left_out=usable.left_out,
+    )
+    return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
+
+
+def require_continuable(spec: RunSpec) -> None:
+    """Make sure that a specification that was read is one that can be driven: an edited one is not.
+
+    Args:
+        spec: What was read.
+
+    Raises:
+        InputError: If it names a method or hyperparameter that there is not.
+    """
+    entry = get_method(spec.method)
+    try:
+        entry.parse({**spec.fixed, **spec.start})
+    except InputError as error:
+        raise InputError(f"run {spec.name!r}: run.yaml: {error}") from error
+
+
+def _given(
+    request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
+) -> tuple[Storage, dict[str, Any]]:
+    """Check what every new run is given; returns its storage root, and the fields of its specification."""
+    share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
+    resources = plan_resources(request.cpus_per_trial, share, request.concurrent, request.address)
+    uri = checked_uri(request.tracking_uri)
+    stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
+    if request.go_on and request.name is None:
+        raise InputError("--continue goes with --name: without one every run is a new one")
+    storage, name = new_run(request.storage, request.name, stem, go_on=request.go_on)
+    given = {
+        "name": name,
+        "id": uuid4().hex,
+        "purpose": purpose,
+        "benchmark": str(opened.ref),
+        "data_root": opened.data_root,
+        "method": entry.name,
+        "resources": resources,
+        "steps": _steps(entry, opened),
+        "store_gigabytes": request.store_size,
+        "tracking_uri": uri,
+    }
+    return storage, given
+
+
+def _steps(entry: MethodEntry, opened: OpenBenchmark) -> int:
+    """Return the number of steps of a trial: one per task, or one in all for a method that sees all tasks at once."""
+    return 1 if entry.capabilities.joint else opened.source.num_tasks
+
+
+def _text_of(request: SearchRequest) -> str:
+    """Return what the benchmark is called, with the options that were given beside its name."""
+    ref = reference(request.benchmark).with_options(
+        tasks=request.tasks,
+        classes_per_task=request.classes_per_task,
+        class_order=request.class_order,
+        epochs=request.epochs,
+        variant=request.variant,
+        partial=request.partial or None,
+        skip_broken=request.skip_broken or None,
+        label_column=request.label_column,
+    )
+    return str(ref)
+
+
+def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
+    require_enough(trials, algorithm, grid_size, anything_to_search)
+    return trials or (grid_size if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
+
+
+def require_enough(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> None:
+    """Make sure that there are as many configurations to try as are asked for.
+
+    Raises:
+        InputError: If not.
+    """
+    if trials is not None and algorithm == "grid" and trials > grid_size:
+        raise InputError(f"--trials {trials}: the grid has {counted(grid_size, 'point')}")
+    if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
+        raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
+
+
+def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
+    """Refuse to call it the same experiment when what the numbers depend on has changed."""
+    keys = ("tasks", "epochs", "batch_size", "weights_digest") if same_benchmark else ("weights_digest",)
+    for key in keys:
+        was, is_ = getattr(then, key), getattr(now, key)
+        if was != is_:
+            raise InputError(f"best file: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")

@@ -1,0 +1,101 @@
+"""Rebuild MLflow from the Parquet record: what it lacks of a run is written, what it has is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tausearch.api.composition import register_again
+from tausearch.api.outcome import conclude, identify, is_over
+from tausearch.models import record_compositions
+from tausearch.presentation import chatter_to, draw_trial
+from tausearch.runs import (
+    Conclusion,
+    RunDirectory,
+    RunSpec,
+    Storage,
+    TrialSummary,
+    driver_lock,
+    read_confirmation,
+    read_spec,
+    read_trials,
+)
+from tausearch.tracking import MlflowRun, checked_uri, reason
+from trainables.errors import InputError
+
+
+@dataclass(frozen=True)
+class Synced:
+    """What MLflow has of a run now.
+
+    Attributes:
+        name: Of the run.
+        tracking_uri: Of the tracking store.
+        trials: Number of trials.
+        tasks: Number of tasks of all trials together.
+        written: Number of these tasks that it lacked before.
+    """
+
+    name: str
+    tracking_uri: str
+    trials: int
+    tasks: int
+    written: int
+
+
+def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None = None) -> Synced:
+    """Bring MLflow up to date with the record of a run that no process drives.
+
+    Args:
+        storage: Its root.
+        directory: Of the run.
+        tracking_uri: Where to write, and where the run is tracked from now on; by default where it was.
+
+    Returns:
+        What MLflow has of it now.
+
+    Raises:
+        InputError: If there is no such run, a process drives it, or MLflow cannot be written.
+    """
+    spec = read_spec(directory)
+    wanted = checked_uri(tracking_uri)
+    uri = wanted or spec.tracking_uri or storage.mlflow_uri
+    with driver_lock(directory):
+        trials = read_trials(spec, directory)
+        try:
+            with chatter_to(directory.log_file):
+                written = _write(spec, storage, directory, trials, uri)
+            if wanted is not None:
+                spec.model_copy(update={"tracking_uri": wanted}).save(directory)
+        except InputError:
+            raise
+        except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+            raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
+    return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), written)
+
+
+def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
+    """Write what MLflow lacks; returns the number of tasks that it lacked."""
+    run = MlflowRun(spec, storage, uri, draw_trial)
+    for trial in trials:
+        run.write(trial)
+    written = _write_confirmations(spec, storage, directory, trials, uri)
+    conclusion = conclude(spec, directory, trials)
+    identify(spec, directory, trials, run.run_ids)
+    run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
+    there = spec.model_copy(update={"tracking_uri": uri})
+    record_compositions(there, directory, storage)
+    register_again(there, directory, storage)
+    return run.written + written
+
+
+def _write_confirmations(
+    spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
+) -> int:
+    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    if confirmation is None or not confirmation.runs:
+        return 0
+    nested = MlflowRun(confirmation.spec, storage, uri, draw_trial)
+    for run in confirmation.runs:
+        nested.write(run)
+    nested.conclude("FINISHED", Conclusion())
+    return nested.written

@@ -1,0 +1,39 @@
+from .cells import CampaignCells, CellRuns, campaign_of, read_cells
+from .driver import CampaignResult, campaign, run_campaign
+from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
+from .file import CampaignFile, Cell, read_campaign
+from .mlflow_tables import LOCAL, read_pages, track_tables
+from .outputs import write_campaign_report
+from .plans import CampaignPlan, PlannedCell, plan_campaign
+from .requests import CampaignRequest
+from .status import CampaignStanding, CellStanding, all_standings, read_standing
+
+__all__ = [
+    "CampaignCells",
+    "CampaignFile",
+    "CampaignPlan",
+    "CampaignRequest",
+    "CampaignResult",
+    "CampaignStanding",
+    "Cell",
+    "CellRuns",
+    "CellStanding",
+    "Estimate",
+    "LOCAL",
+    "Measured",
+    "PlannedCell",
+    "all_standings",
+    "campaign",
+    "campaign_of",
+    "estimate",
+    "pilots_of",
+    "plan_campaign",
+    "read_campaign",
+    "read_cells",
+    "read_pages",
+    "read_standing",
+    "run_campaign",
+    "run_pilots",
+    "track_tables",
+    "write_campaign_report",
+]

@@ -1,0 +1,199 @@
+"""Run a campaign: one driver, one Ray, all cells together."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ray.tune import Trainable
+
+from tausearch.api import with_fields_of
+from tausearch.campaigns.display import CampaignDisplay
+from tausearch.campaigns.mlflow_tables import track_tables
+from tausearch.campaigns.outputs import write_outputs
+from tausearch.campaigns.plans import CampaignPlan, plan_campaign
+from tausearch.campaigns.queue import Cells
+from tausearch.campaigns.requests import CampaignRequest
+from tausearch.campaigns.status import CampaignStanding, read_standing
+from tausearch.execution import Drive, Interrupt, StorageWatch, drive_together, interruptible, read_by_trials
+from tausearch.presentation import chatter_to, code_words, counted, storage_words, tool
+from tausearch.runs import (
+    CampaignDirectory,
+    Resources,
+    StorageError,
+    driver_lock,
+    is_driven,
+    nearest_folder,
+    open_storage,
+    remove_empty,
+    require_space,
+)
+from trainables.errors import InputError
+from trainables.trial import Trial
+
+
+@dataclass(frozen=True)
+class CampaignResult:
+    """How a campaign went.
+
+    Attributes:
+        standing: Its cells as they stand.
+        failed: Titles of the cells that failed, and why.
+        files: What it left for people: best files, tables.
+        go_on: The command that goes on with it.
+        signal: Number of the signal that ended it early; None if none did.
+        out_of_time: Whether its time budget ended it early.
+        tracking_errors: Why MLflow lacks something, by run, or by the name of the campaign.
+        results: Number of runs that this process has driven.
+    """
+
+    standing: CampaignStanding
+    failed: dict[str, str]
+    files: list[Path]
+    go_on: str
+    signal: int | None
+    out_of_time: bool
+    tracking_errors: dict[str, str]
+    results: int
+
+
+@with_fields_of(CampaignRequest)
+def campaign(request: CampaignRequest) -> CampaignResult:
+    """Make the table that a campaign's file describes, or go on with it: cells that are done stay as they are.
+
+    Takes the fields of `CampaignRequest`.
+
+    Returns:
+        Its cells as they stand, and what it left.
+
+    Raises:
+        InputError: Before any work, if something in the file is wrong, or another process drives the campaign.
+        SpaceError: Before any work, if a search space is wrong.
+        StorageError: If the storage became full or went away; the same command goes on.
+    """
+    return run_campaign(plan_campaign(request))
+
+
+def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> CampaignResult:
+    """Run a campaign that has been planned, from wherever its runs say that it is.
+
+    Args:
+        plan: What is to be done.
+        trainable: What a trial runs; another one measures the platform alone.
+
+    Returns:
+        Its cells as they stand, and what it left.
+
+    Raises:
+        InputError: If another process drives the campaign or one of its runs, or the cluster cannot run it.
+        StorageError: If the storage became full or went away; the same command goes on.
+    """
+    with _held(plan), _timed(plan.directory):
+        return _run(plan, trainable)
+
+
+@contextmanager
+def _held(plan: CampaignPlan) -> Iterator[None]:
+    """Make the folder of the campaign, and hold it while it is driven; one that is refused leaves none behind."""
+    require_space(open_storage(plan.storage.root, write=True).root)
+    before = nearest_folder(plan.directory.path)
+    try:
+        plan.directory.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
+    try:
+        with driver_lock(plan.directory, "campaign"):
+            for run in (spec.name for cell in plan.cells for spec in cell.specs):
+                if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
+                    raise InputError(f"run {run!r} is being driven by another process")
+            plan.kept.save(plan.directory)
+            yield
+    except InputError:
+        remove_empty(plan.directory.path, before)
+        raise
+
+
+@contextmanager
+def _timed(directory: CampaignDirectory) -> Iterator[None]:
+    """Write down how long a driver drove: what the table took is the sum over all of them."""
+    started, start = datetime.datetime.now(datetime.UTC), time.monotonic()
+    try:
+        yield
+    finally:
+        with suppress(OSError), directory.drives_file.open("a", encoding="utf-8") as file:
+            seconds = round(time.monotonic() - start, 1)
+            file.write(json.dumps({"started": started.isoformat(timespec="seconds"), "seconds": seconds}) + "\n")
+
+
+def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
+    directory, request = plan.directory, plan.request
+    code = code_words(*(planned.cell.benchmark for planned in plan.cells))
+    go_on = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
+    with ExitStack() as stack:
+        interrupt = stack.enter_context(interruptible(request.time_budget))
+        screen = stack.enter_context(chatter_to(directory.log_file, request.progress_to))
+        display = stack.enter_context(CampaignDisplay(plan, screen))
+        for line in _headlines(plan):
+            display.say(line)
+        watch = StorageWatch(directory)
+        cells = Cells(plan, interrupt, watch, display.say, display.follow)
+        try:
+            drive_together(cells, _how(plan, go_on, trainable), interrupt, watch, display)
+        finally:
+            cells.close()
+        if watch.problem is not None:
+            raise StorageError(f"{watch.problem}; mend that, then: {go_on}")
+        return _result(plan, cells, interrupt, go_on)
+
+
+def _result(plan: CampaignPlan, cells: Cells, interrupt: Interrupt, go_on: str) -> CampaignResult:
+    standing = replace(read_standing(plan.storage, plan.directory), running=False)  # we hold it, and are done
+    files = write_outputs(plan.storage, standing)
+    tracking_errors = {each.name: each.tracking_error for each in cells.results if each.tracking_error}
+    try:
+        track_tables(plan.storage, standing)
+    except InputError as error:
+        tracking_errors[plan.name] = str(error)
+    standing_failed = {each.cell.title: each.reason or "" for each in standing.failed}
+    return CampaignResult(
+        standing=standing,
+        failed={**standing_failed, **cells.failed},
+        files=files,
+        go_on=go_on,
+        signal=None if standing.finished else interrupt.signal,
+        out_of_time=interrupt.out_of_time and not standing.finished,
+        tracking_errors=tracking_errors,
+        results=len(cells.results),
+    )
+
+
+def _how(plan: CampaignPlan, go_on: str, trainable: type[Trainable]) -> Drive:
+    specs = [spec for cell in plan.cells for spec in cell.specs]
+    cpus = max(spec.resources.cpus_per_trial for spec in specs)
+    gpus = max(spec.resources.gpus_per_trial for spec in specs)
+    return Drive(
+        home=plan.directory,
+        resources=Resources(cpus_per_trial=cpus, gpus_per_trial=gpus),
+        read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
+        go_on=go_on,
+        address=plan.request.address,
+        concurrent=plan.request.concurrent,
+        trainable=trainable,
+    )
+
+
+def _headlines(plan: CampaignPlan) -> Iterator[str]:
+    searched = sum(each.runs.trials for each in plan.cells)
+    seeds = sum(each.runs.seeds for each in plan.cells)
+    done = sum(each.standing.state == "done" for each in plan.cells)
+    known = f" ({done} done already)" if done else ""
+    cells, trials = counted(len(plan.cells), "cell"), counted(searched, "trial")
+    yield f"campaign {plan.name}: {cells}{known}, {trials} to search, {counted(seeds, 'seed')} to train"
+    for each in plan.gone:
+        yield f"{each.title} is no longer in the file; its runs are left alone ({each.search or each.final})"
+    yield f"log of Ray, Optuna and MLflow: {plan.directory.log_file}"

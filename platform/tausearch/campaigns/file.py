@@ -1,0 +1,180 @@
+"""The file of a campaign: which cells the table has, and how each is searched and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from search_spaces.schema import Strict
+from search_spaces.text_files import TextFileError, one_line, shown
+from search_spaces.yaml_text import read_yaml
+from tausearch.campaigns.options import OF_THE_COMMAND, search_options, train_options
+from trainables.data import reference
+from trainables.errors import InputError
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One (benchmark, method) of a campaign.
+
+    Attributes:
+        benchmark: The benchmark, as `BenchmarkRef` reads it.
+        method: Name of the method.
+        search: Fields of the search's request; None if it is not searched, and trained with the space's own values.
+        train: Fields of the final run's request.
+    """
+
+    benchmark: str
+    method: str
+    search: Options | None = field(default_factory=dict)
+    train: Options = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What the cell is called: `digits/ita-lora`."""
+        return f"{reference(self.benchmark).slug}/{self.method}"
+
+    @property
+    def stem(self) -> str:
+        """What the names of its runs begin with."""
+        return self.title.replace("/", "-")
+
+
+@dataclass(frozen=True)
+class CampaignFile:
+    """What a campaign's file says.
+
+    Attributes:
+        name: Name of the campaign.
+        cells: Its cells, benchmark after benchmark.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+class _Exception(Strict):
+    """What departs from the rest in one cell, a row or a column of the table."""
+
+    benchmark: str | None = None
+    method: str | None = None
+    search: dict[str, Any] | None = None
+    train: dict[str, Any] = {}
+
+
+class _File(Strict):
+    campaign: str
+    benchmarks: list[str] = Field(min_length=1)
+    methods: list[str] = Field(min_length=1)
+    search: dict[str, Any] | None = {}
+    train: dict[str, Any] = {}
+    cells: list[_Exception] = []
+
+
+def read_campaign(path: str | Path) -> CampaignFile:
+    """Read and check a campaign's file; whether its cells can be run is another matter.
+
+    Returns:
+        What it says, exceptions applied.
+
+    Raises:
+        InputError: If it cannot be read, or an entry is wrong; names file, entry and what is allowed.
+    """
+    try:
+        content = read_yaml(Path(path))
+    except FileNotFoundError as error:
+        raise InputError(f"campaign file {path}: cannot be read ({error.strerror})") from error
+    except TextFileError as error:
+        raise InputError(f"campaign file {path}: {error}") from error
+    try:
+        return _campaign(_checked(_File, content, ""))
+    except InputError as error:
+        raise InputError(f"campaign file {path}: {error}") from error
+
+
+def _campaign(file: _File) -> CampaignFile:
+    for key, names in (("benchmarks", file.benchmarks), ("methods", file.methods)):
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"{key}: {twice[0]!r} is there twice")
+    benchmarks = [_reference(f"benchmarks[{n}]", name) for n, name in enumerate(file.benchmarks)]
+    search = None if file.search is None else _options("search", search_options(), file.search)
+    train = _options("train", train_options(), file.train)
+    cells = {(b, m): Cell(b, m, search, train) for b in benchmarks for m in file.methods}
+    for number, each in enumerate(file.cells):
+        where = f"cells[{number}]"
+        for benchmark, method in _named(where, each, benchmarks, file.methods):
+            cell = cells.get((benchmark, method)) or Cell(benchmark, method, search, train)
+            cells[benchmark, method] = _changed(where, cell, each)
+    order = list(dict.fromkeys(benchmark for benchmark, _ in cells))
+    return CampaignFile(file.campaign, tuple(sorted(cells.values(), key=lambda cell: order.index(cell.benchmark))))
+
+
+def _named(
+    where: str, each: _Exception, benchmarks: Sequence[str], methods: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the cells that an exception names; a row or column that is not in the table is added to it."""
+    if each.benchmark is None and each.method is None:
+        raise InputError(f"{where}: names neither a benchmark nor a method")
+    own = benchmarks if each.benchmark is None else [_reference(f"{where}.benchmark", each.benchmark)]
+    for benchmark in own:
+        for method in methods if each.method is None else [each.method]:
+            yield benchmark, method
+
+
+def _changed(where: str, cell: Cell, each: _Exception) -> Cell:
+    search, given = cell.search, each.model_fields_set
+    if "search" in given:
+        new = None if each.search is None else _options(f"{where}.search", search_options(), each.search)
+        search = None if new is None else _over(cell.search or {}, new)
+    train = _over(cell.train, _options(f"{where}.train", train_options(), each.train))
+    return Cell(cell.benchmark, cell.method, search, train)
+
+
+def _over(usual: Options, own: Options) -> Options:
+    """Put options over others; values that are set are put over one by one."""
+    both = {**usual, **own}
+    values = {**(usual.get("set") or {}), **(own.get("set") or {})}
+    return {**both, "set": values} if values else both
+
+
+def _reference(where: str, text: str) -> str:
+    try:
+        return str(reference(text))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def _options(where: str, model: type[BaseModel], given: Mapping[str, Any]) -> Options:
+    """Check options; returns them as fields of a request."""
+    underscored = {str(name).replace("-", "_"): value for name, value in given.items()}
+    for name in underscored.keys() & set(OF_THE_COMMAND):
+        raise InputError(f"{where}.{name}: is given on the command line of `campaign run`, for all cells")
+    checked = _checked(model, underscored, f"{where}.")
+    return dict(checked.model_dump(exclude_unset=True))
+
+
+def _checked(model: type[Any], content: object, where: str) -> Any:
+    if not isinstance(content, dict):
+        raise InputError(f"{where or 'it'} must be a mapping with the keys {', '.join(model.model_fields)}")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise InputError(_explain(error, model, where)) from error
+
+
+def _explain(error: ValidationError, model: type[Any], where: str) -> str:
+    first = error.errors()[0]
+    path = [one_line(part) for part in first["loc"] if not str(part).startswith(("function", "Sequence", "Mapping"))]
+    key = where + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
+    if first["type"] == "missing":
+        return f"{key} is missing"
+    if first["type"] == "extra_forbidden":
+        inside = _Exception if path[0] == "cells" else model
+        return f"{key}: there is no such key; allowed: {', '.join(inside.model_fields)}"
+    return f"{key}: {first['msg'].lower()}, got {shown(first['input'])}"

@@ -1,0 +1,66 @@
+"""A campaign in MLflow: the table of each benchmark, and where its pages show it."""
+
+from __future__ import annotations
+
+import json
+
+from search_spaces.text_files import read_json
+from tausearch.campaigns.status import CampaignStanding, CellStanding
+from tausearch.comparison import paper_results
+from tausearch.runs import CampaignDirectory, Storage, replace_text
+from tausearch.tracking import TableRow, reason, write_table
+from trainables.errors import InputError
+
+LOCAL = "http://127.0.0.1:5000"  # of `tausearch ui`
+
+
+def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:
+    """Tag in MLflow the runs that stand in a campaign's table, with the paper's accuracy beside.
+
+    Args:
+        storage: The storage root.
+        standing: The campaign.
+        tracking_uri: Where to write; by default where the runs were tracked.
+
+    Returns:
+        Benchmark to the page that shows its final runs side by side, the best first.
+
+    Raises:
+        InputError: If MLflow cannot be written.
+    """
+    pages: dict[str, str] = {}
+    by_benchmark: dict[str, list[CellStanding]] = {}
+    for each in standing.cells:
+        if each.final is not None:
+            by_benchmark.setdefault(each.cell.benchmark, []).append(each)
+    for benchmark, cells in by_benchmark.items():
+        own = tracking_uri or _uri(cells[0])
+        uri = own or storage.mlflow_uri
+        try:
+            page = write_table(storage, uri, benchmark, standing.name, [_row(each) for each in cells])
+        except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+            raise InputError(f"campaign {standing.name!r}: MLflow cannot be written ({reason(error)})") from error
+        pages[benchmark] = f"{own if own and own.startswith('http') else LOCAL}/{page}"
+    replace_text(standing.directory.pages_file, json.dumps(pages, indent=2) + "\n")
+    return pages
+
+
+def read_pages(directory: CampaignDirectory) -> dict[str, str]:
+    """Return where MLflow shows a campaign's tables; empty before it has been told."""
+    try:
+        pages = read_json(directory.pages_file)
+    except (OSError, ValueError):
+        return {}
+    texts = isinstance(pages, dict) and all(isinstance(page, str) for page in pages.values())
+    return pages if texts else {}
+
+
+def _uri(each: CellStanding) -> str | None:
+    assert each.final is not None, "only cells with a final run stand in the table"
+    return each.final.spec.tracking_uri
+
+
+def _row(each: CellStanding) -> TableRow:
+    runs = tuple(run.spec for run in (each.search, each.final) if run is not None)
+    cell = paper_results().cell(each.cell.benchmark, each.cell.method)
+    return TableRow(each.cell.method, runs, None if cell is None else cell.accuracy)

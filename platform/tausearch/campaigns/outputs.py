@@ -1,0 +1,93 @@
+"""What a campaign leaves for people: the chosen configurations, and the table beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tausearch.campaigns.status import CampaignStanding, CellStanding
+from tausearch.comparison import FinalRun, as_sheets, as_texts, read_final_run
+from tausearch.report import ReportCell, write_report
+from tausearch.runs import CampaignDirectory, RunSpec, Storage, replace_text
+from tausearch.studies import load_best, start_of
+from trainables.data import reference
+
+SUFFIXES: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
+
+
+def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
+    """Write the best file of every cell that has chosen, the comparison of all final runs, and in the end the report.
+
+    Args:
+        storage: The storage root.
+        standing: The campaign.
+
+    Returns:
+        The files.
+    """
+    best = [_write_best(storage, standing.directory, each) for each in standing.cells]
+    tables = _write_comparison(storage, standing)
+    report = [write_campaign_report(storage, standing)] if standing.finished else []
+    return [*(path for path in best if path is not None), *tables, *report]
+
+
+def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStanding) -> Path | None:
+    """Write a cell's chosen configuration; that of a cell that is not searched is the one that it was trained with."""
+    target = directory.best_file(reference(cell.cell.benchmark).slug, cell.cell.method)
+    if cell.cell.search is not None:
+        source = storage.run(cell.cell.search).best_file
+        if not source.exists():
+            return None
+        best = load_best(source)
+    elif cell.final is not None:
+        best = start_of(_untouched(cell.final.spec))
+    else:
+        return None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    best.save(target)
+    return target
+
+
+def _untouched(spec: RunSpec) -> RunSpec:
+    return spec.model_copy(update={"start": {}})
+
+
+def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
+    """Write one HTML file of all cells, with the table beside the paper's.
+
+    Args:
+        storage: The storage root.
+        standing: The campaign.
+        file: Where to; by default `report.html` in the campaign's folder.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    cells = [_report_cell(storage, each) for each in standing.cells]
+    target = file or standing.directory.report_file
+    return write_report(
+        f"campaign {standing.name}", cells, target, comparison=as_sheets(_final_runs(storage, standing))
+    )
+
+
+def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
+    search, final = (None if run is None else storage.run(run.spec.name) for run in (each.search, each.final))
+    return ReportCell(each.cell.benchmark, each.cell.method, search, final, each.reason or each.state)
+
+
+def _final_runs(storage: Storage, standing: CampaignStanding) -> list[FinalRun]:
+    """Return the final runs of the cells that have results; a run that cannot be read has none."""
+    ended = [storage.run(each.cell.final) for each in standing.cells if each.scores]
+    return [run for _, run in map(read_final_run, ended) if run is not None]
+
+
+def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path]:
+    """Write the campaign's own final runs beside the paper's, as Markdown, LaTeX and CSV; nothing without one."""
+    runs, files = _final_runs(storage, standing), []
+    for form, text in as_texts(runs).items() if runs else ():
+        files.append(standing.directory.path / f"comparison{SUFFIXES[form]}")
+        replace_text(files[-1], text)
+    return files

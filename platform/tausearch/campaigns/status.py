@@ -1,0 +1,189 @@
+"""A campaign as it stands: its cells and their runs, read from the storage alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tausearch.campaigns.cells import CellRuns, read_cells
+from tausearch.runs import (
+    CampaignDirectory,
+    RunStatus,
+    Score,
+    Storage,
+    TrialSummary,
+    is_driven,
+    read_scores,
+    read_status,
+    why_nothing_chosen,
+)
+from trainables.errors import InputError
+from trainables.metrics import TEST
+
+CellState = Literal["waiting", "searching", "confirming", "training", "stopped", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class CellStanding:
+    """A cell as it stands.
+
+    Attributes:
+        cell: The cell and the names of its runs.
+        state: Where it is on its way.
+        search: Its search; None if there is none yet, or none is wanted.
+        final: Its final run; None if there is none yet.
+        scores: Metric to the score over its seeds; empty before all have ended.
+        reason: Why it failed, or cannot be read.
+    """
+
+    cell: CellRuns
+    state: CellState
+    search: RunStatus | None = None
+    final: RunStatus | None = None
+    scores: dict[str, Score] | None = None
+    reason: str | None = None
+
+    @property
+    def ended(self) -> tuple[int, int]:
+        """Number of trials of its search, and of seeds of its final run, that have ended, in whichever way."""
+        return (0 if self.search is None else self.search.ended, 0 if self.final is None else self.final.ended)
+
+    @property
+    def confirmations_left(self) -> int:
+        """Number of confirmations that its search may still run."""
+        if self.search is None:
+            return self.cell.confirmations
+        if self.search.state == "finished" or self.search.confirmation is None:
+            return 0
+        ended = sum(run.status not in ("running", "pending") for run in self.search.confirmation.runs)
+        return max(0, self.cell.confirmations - ended)
+
+    @property
+    def best(self) -> TrialSummary | None:
+        """The best trial of its search so far."""
+        return None if self.search is None else self.search.best
+
+    @property
+    def accuracy(self) -> Score | None:
+        """Final accuracy over its seeds; None before all have ended."""
+        return (self.scores or {}).get(TEST.final_accuracy)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `tausearch campaign status --json` prints."""
+        best = None if self.best is None else {"trial": self.best.number, "value": self.best.value}
+        confirmation = None if self.search is None else self.search.confirmation
+        return {
+            **self.cell.model_dump(mode="json"),
+            "state": self.state,
+            "trials_ended": self.ended[0],
+            "seeds_ended": self.ended[1],
+            "best": best,
+            **({} if confirmation is None else {"confirmation": confirmation.as_dict()}),
+            "test": {name: vars(score) for name, score in (self.scores or {}).items()},
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class CampaignStanding:
+    """A campaign as it stands.
+
+    Attributes:
+        name: Its name.
+        directory: Its folder.
+        running: Whether a process drives it.
+        cells: Its cells, in order.
+    """
+
+    name: str
+    directory: CampaignDirectory
+    running: bool
+    cells: tuple[CellStanding, ...]
+
+    @property
+    def finished(self) -> bool:
+        """Whether every cell is done or failed."""
+        return all(each.state in ("done", "failed") for each in self.cells)
+
+    @property
+    def failed(self) -> list[CellStanding]:
+        """The cells that failed."""
+        return [each for each in self.cells if each.state == "failed"]
+
+    @property
+    def state(self) -> str:
+        """Where it is: "running", "finished" or "stopped"."""
+        return "running" if self.running else "finished" if self.finished else "stopped"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `tausearch campaign status --json` prints."""
+        cells = [each.as_dict() for each in self.cells]
+        return {"name": self.name, "running": self.running, "finished": self.finished, "cells": cells}
+
+
+def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignStanding:
+    """Read a campaign as it stands; a run that cannot be read makes its own cell a failed one.
+
+    Returns:
+        All of its cells, in order.
+
+    Raises:
+        InputError: If there is no such campaign, or its file cannot be read.
+    """
+    cells, running = read_cells(directory), is_driven(directory)
+    standing = tuple(cell_standing(storage, cell, running=running) for cell in cells.cells)
+    return CampaignStanding(directory.name, directory, running, standing)
+
+
+def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputError]]:
+    """Read every campaign in a storage root, oldest first; returns why some are left out, too."""
+    found, faults = [], []
+    for directory in storage.campaigns():
+        try:
+            found.append(read_standing(storage, directory))
+        except InputError as error:
+            faults.append(error)
+    return found, faults
+
+
+def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) -> CellStanding:
+    """Read one cell; `running` says whether a process drives its campaign."""
+    try:
+        search = _status(storage, cell.search)
+        final = _status(storage, cell.final)
+        scores = read_scores(storage.run(cell.final)) if final is not None and final.state == "finished" else {}
+    except InputError as error:
+        return CellStanding(cell, "failed", reason=str(error))
+    state, reason = _state(cell, search, final)
+    if state == "stopped" and running:
+        state = "waiting" if final is None and not (search and search.ended) else "training" if final else "searching"
+    return CellStanding(cell, state, search, final, scores, reason)
+
+
+def _status(storage: Storage, name: str | None) -> RunStatus | None:
+    return read_status(storage.run(name)) if name is not None and storage.run_exists(name) else None
+
+
+def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
+    """Say where a cell is, and why if it failed."""
+    if final is not None:
+        if final.state != "finished":
+            return ("training" if final.state == "running" else "stopped"), None
+        bad = [trial for trial in final.trials if trial.status != "complete"]
+        return ("failed", f"seed {bad[0].seed} {bad[0].status}: {bad[0].error}") if bad else ("done", None)
+    if search is None:
+        return "waiting", None
+    if search.state != "finished":
+        under_way: CellState = "confirming" if search.ended == search.spec.trials else "searching"
+        return (under_way if search.state == "running" else "stopped"), None
+    if search.best is None:
+        return "failed", _why(search)
+    return "stopped", None  # chosen, and its final run has not begun
+
+
+def _why(search: RunStatus) -> str:
+    """Say why a search has chosen nothing."""
+    if search.counts["complete"]:
+        return why_nothing_chosen(search.trials, search.spec.constraints)
+    errors = [trial.error for trial in search.trials if trial.error]
+    return f"no trial finished its last task; the last one: {errors[-1]}" if errors else "no trial finished"

@@ -1,0 +1,51 @@
+from .campaigns import plan_as_dict, show_plan, show_result, show_standing, show_standings
+from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
+from .data import show_backbones, show_check, show_states
+from .predictions import draw, require_figure, show_predictions
+from .previews import show_preview
+from .replays import show_replays
+from .runs import (
+    show_final,
+    show_protocols,
+    show_search,
+    show_status,
+    show_statuses,
+    tracking_as_dict,
+    trials_as_dicts,
+    trials_table,
+)
+from .spaces import show_space, show_spaces, space_as_dict
+from .store import entry_as_dict, show_store
+
+__all__ = [
+    "composed_as_dict",
+    "draw",
+    "edited_as_dict",
+    "entry_as_dict",
+    "plan_as_dict",
+    "require_figure",
+    "show_backbones",
+    "show_check",
+    "show_composed",
+    "show_edited",
+    "show_final",
+    "show_plan",
+    "show_predictions",
+    "show_preview",
+    "show_protocols",
+    "show_replays",
+    "show_result",
+    "show_search",
+    "show_space",
+    "show_spaces",
+    "show_standing",
+    "show_standings",
+    "show_states",
+    "show_status",
+    "show_statuses",
+    "show_store",
+    "space_as_dict",
+    "tracking_as_dict",
+    "trials_as_dicts",
+    "trials_table",
+]

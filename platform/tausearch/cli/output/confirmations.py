@@ -1,0 +1,59 @@
+"""The confirmation of a search for people: who ran again, on what, what came of it, and how sure the choice is."""
+
+from __future__ import annotations
+
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from tausearch.presentation import counted, percent
+from tausearch.runs import Confirmation
+
+
+def with_error(value: float, error: float | None, sign: str = "") -> str:
+    """Return `92.60 ± 0.41`, the standard error after the sign; the value alone if there is none."""
+    return f"{value:{sign}.2f}" + ("" if error is None else f" ± {error:.2f}")
+
+
+def confirmed_words(confirmation: Confirmation | None) -> str:
+    """Return `, confirmed 92.60 ± 0.41 %`; empty before that is known."""
+    verdict = None if confirmation is None else confirmation.verdict
+    return "" if verdict is None else f", confirmed {with_error(verdict.mean, verdict.error)} %"
+
+
+def show_confirmation(out: Console, confirmation: Confirmation, indent: int) -> None:
+    """Print how sure the choice is, and the fresh runs of every candidate."""
+    out.print(f"{'confirmed':<{indent}}{standing_words(confirmation)}", soft_wrap=True)
+    if confirmation.runs:
+        out.print(confirmation_table(confirmation))
+
+
+def standing_words(confirmation: Confirmation) -> str:
+    """Say where a confirmation stands: how far it is, or by how much the chosen trial is ahead."""
+    verdict, race = confirmation.verdict, confirmation.race
+    asked = f"the best {len(race.candidates)} on {confirmation.spec.rounds} fresh seeds and validation splits"
+    if not race.over or not race.candidates:
+        ended = sum(run.status not in ("running", "pending") for run in confirmation.runs)
+        return f"not yet: {asked}, {counted(ended, 'run')} ended"
+    if verdict is None:
+        return f"no: a fresh run of each of {asked} did not end, so the highest value is chosen"
+    if verdict.second is None:
+        return f"trial {verdict.chosen}, the only candidate, {asked}"
+    ahead = with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
+    return f"trial {verdict.chosen}, of {asked}, {ahead} points ahead of trial {verdict.second} (± standard error)"
+
+
+def confirmation_table(confirmation: Confirmation) -> Table:
+    """Return the table of candidates: what each has reached in every round."""
+    table = Table(title="fresh runs", title_justify="left")
+    for column in ("trial", *(f"seed {seed}" for seed in confirmation.seeds), "mean"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("")
+    for candidate in confirmation.race.candidates:
+        values = list(confirmation.race.values.get(candidate, ()))
+        cells = [percent(value) for value in values] + [""] * (confirmation.spec.rounds - len(values))
+        mean = percent(statistics.fmean(values) if values else None)
+        state = confirmation.state_of(candidate)
+        table.add_row(str(candidate), *cells, mean, state, style="bold green" if state == "chosen" else "")
+    return table

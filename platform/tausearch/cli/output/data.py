@@ -1,0 +1,62 @@
+"""Datasets, what a check of them found, and backbones, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from tausearch.presentation import console, counted, tool
+from trainables.backbones import EMBEDDED
+from trainables.data.dataset import DATA_VARIABLE, data_root
+
+if TYPE_CHECKING:  # Ray and timm take seconds to import
+    from tausearch.api import CheckResult, DataState
+    from trainables.backbones.offered import Offer
+
+
+def show_states(states: Sequence[DataState], root: str | None) -> None:
+    """Print a table of all benchmarks, and where to get what is not there."""
+    out = console()
+    table = Table()
+    for column in ("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout"):
+        table.add_column(column, overflow="fold")
+    for state in states:
+        classes = "" if state.classes is None else str(len(state.classes))
+        table.add_row(state.name, state.state, classes, state.count("train"), state.count("test"), state.layout or "")
+    out.print(table)
+    out.print(f"looked for in {data_root(root)}/<benchmark> (--data-root, or {DATA_VARIABLE})", soft_wrap=True)
+    for state in states:
+        if not state.whole:
+            out.print(f"{state.name}: needs {state.looks_for}\n  in {state.home}; from {state.source}", soft_wrap=True)
+
+
+def show_check(found: CheckResult) -> None:
+    """Print every fault, and how many there are of how many images."""
+    out = console()
+    for fault in found.faults:
+        out.print(fault, soft_wrap=True)
+    verdict = counted(len(found.faults), "fault") if found.faults else "all of them readable"
+    out.print(
+        f"{found.name}: {found.images:,} images in {Path(found.home)} ({found.layout}), {verdict}", soft_wrap=True
+    )
+    if any(fault.startswith("image ") for fault in found.faults):
+        out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
+
+
+def show_backbones(offers: Sequence[Offer], word: str) -> None:
+    """Print backbones: without a word those whose weights are here, and how to see the others."""
+    out, table = console(), Table()
+    for column in ("backbone", "reads", "weights"):
+        table.add_column(column, overflow="fold")
+    for each in offers:
+        if word or each.here:
+            where = "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub"
+            table.add_row(each.name, f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}", where)
+    out.print(table)
+    if not word:
+        others = sum(not each.here for each in offers)
+        out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
+        out.print("they are fetched when first used; a local file: --backbone NAME --weights FILE", soft_wrap=True)

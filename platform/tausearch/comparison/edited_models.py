@@ -1,0 +1,179 @@
+"""Specialisation and unlearning of final runs beside the paper's Tables 3 and 7."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from search_spaces import Scalar
+from tausearch.comparison import formats
+from tausearch.comparison.cells import Sheet, label
+from tausearch.comparison.paper import PaperComposition, PaperResults, paper_results
+from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
+from tausearch.comparison.rows import departures
+from tausearch.comparison.runs import FinalRun, describe
+from tausearch.comparison.terminal import show_sheets
+from tausearch.models import COEFFICIENTS, PAPERS_READING, EditResult, read_edit
+from tausearch.presentation import console, print_json, tool
+from tausearch.runs import Score, Storage
+
+_SPECIALISED = ("target", "target_gain", "control")
+_UNLEARNED = (*_SPECIALISED, "control_gain")
+_NUMBERS = ("kept", "gain", "others", "unlearned", "gain of it", "the rest", "gain of the rest")
+_HEADER = ("method", "whose", *_NUMBERS, "run")
+_NOTE = "readings of unlearning: docs/compose.md; a gain is relative to the whole composition"
+
+
+@dataclass(frozen=True)
+class EditRow:
+    """A method on a benchmark: what editing its composition does to ours, to the paper's, or to both.
+
+    Attributes:
+        benchmark: Name.
+        method: Name.
+        settings: See `FinalRun.settings`.
+        ours: What the protocol came to on our run; None if there is none.
+        paper: The paper's; None if it has none, or ours cannot be compared with it.
+        departures: Why ours cannot be compared with the paper's; empty if it can.
+    """
+
+    benchmark: str
+    method: str
+    settings: Mapping[str, Scalar]
+    ours: EditResult | None
+    paper: PaperComposition | None
+    departures: tuple[str, ...] = ()
+
+
+def compare_edits(
+    runs: Sequence[tuple[FinalRun, EditResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
+) -> list[EditRow]:
+    """Put the protocol's results beside the paper's.
+
+    Args:
+        runs: Final runs with what the protocol came to on them.
+        paper: The paper's results.
+        benchmarks: Which to show; by default all that have a run.
+
+    Returns:
+        By benchmark: our runs, then what the paper has and we do not.
+    """
+    rows = []
+    for name in benchmarks or dict.fromkeys(run.spec.benchmark for run, _ in runs):
+        here = [_row(run, result, paper) for run, result in runs if run.spec.benchmark == name]
+        theirs = paper.composition.get(name, {})
+        had = {row.method for row in here if row.paper is not None}
+        missing = [EditRow(name, method, {}, None, cell) for method, cell in theirs.items() if method not in had]
+        rows += sorted(here, key=lambda row: (row.method, len(row.settings))) + missing
+    return rows
+
+
+def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
+    """Print specialisation and unlearning of final runs beside the paper's.
+
+    Args:
+        storage: Storage root that holds the runs.
+        benchmarks: The benchmarks to show; empty for all that have a run.
+        form: The form in which to print.
+
+    Raises:
+        InputError: If a benchmark is unknown, or a result cannot be read.
+    """
+    runs, without = final_runs(storage, benchmarks)
+    if not runs and form != "json":
+        nothing(storage, without, form)
+        return
+    rows = compare_edits(_edited(storage, runs), paper_results(), benchmarks)
+    if form == "json":
+        print_json({"source": paper_results().source, "rows": [_as_dict(row) for row in rows]})
+    elif form == "csv":
+        print(formats.as_csv([record for row in rows for record in _records(row)]), end="")
+    elif not rows:
+        say(f"no final run has been edited; do it with: {tool()} edit RUN", form)
+    elif form == "table":
+        show_sheets(edit_sheets(rows), console())
+        console().print(f"\n{_NOTE}", style="dim")
+    else:
+        print_text(edit_sheets(rows), form)
+
+
+def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
+    """Return specialisation and unlearning of final runs as Markdown."""
+    return formats.as_markdown(edit_sheets(compare_edits(_edited(storage, runs), paper_results())))
+
+
+def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EditResult]]:
+    """Return those that have been edited, with what it came to."""
+    return [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
+
+
+def edit_sheets(rows: Sequence[EditRow]) -> list[Sheet]:
+    """Return a sheet per benchmark, with a line for each reading of ours and one for the paper's."""
+    sheets = []
+    for benchmark in dict.fromkeys(row.benchmark for row in rows):
+        here = [row for row in rows if row.benchmark == benchmark]
+        lines = [line for row in here for line in _lines(row)]
+        title = f"{benchmark}: specialisation and unlearning, test accuracy in percent"
+        sheets.append(Sheet(title, _HEADER, tuple(lines)))
+    return sheets
+
+
+def _row(run: FinalRun, result: EditResult, paper: PaperResults) -> EditRow:
+    reasons = departures(run, paper)
+    method = run.spec.method
+    theirs = None if reasons or run.marks else paper.composition[run.spec.benchmark].get(method)
+    return EditRow(run.spec.benchmark, method, run.settings, result, theirs, reasons)
+
+
+def _lines(row: EditRow) -> list[tuple[str, ...]]:
+    name, lines = label(row.method, describe(dict(row.settings))), []
+    if row.ours is not None:
+        special = _cells(row.ours.specialisation(), _SPECIALISED)
+        first = sorted(COEFFICIENTS, key=lambda reading: reading != PAPERS_READING)
+        for number, reading in enumerate(first):
+            unlearned = _cells(row.ours.unlearning(reading), _UNLEARNED)
+            start = (name, f"ours, {reading}", *special) if number == 0 else ("", f"ours, {reading}", "", "", "")
+            lines.append((*start, *unlearned, row.ours.run if number == 0 else ""))
+    if row.paper is not None:
+        theirs = [f"{getattr(row.paper.specialisation, part):{_sign(part)}.2f}" for part in _SPECIALISED]
+        theirs += [f"{getattr(row.paper.unlearning, part):{_sign(part)}.2f}" for part in _UNLEARNED]
+        lines.append(("" if row.ours else name, "paper", *theirs, ""))
+    return lines
+
+
+def _cells(scores: Mapping[str, Score], parts: Sequence[str]) -> list[str]:
+    return [scores[part].text(_sign(part)) if part in scores else "" for part in parts]
+
+
+def _sign(part: str) -> str:
+    return "+" if part.endswith("gain") else ""
+
+
+def _as_dict(row: EditRow) -> dict[str, Any]:
+    return {
+        "benchmark": row.benchmark,
+        "method": row.method,
+        "settings": dict(row.settings),
+        "ours": None if row.ours is None else row.ours.as_dict(),
+        "paper": None if row.paper is None else row.paper.model_dump(mode="json"),
+        "departures": list(row.departures),
+    }
+
+
+def _records(row: EditRow) -> list[dict[str, Any]]:
+    """Return the rows of the CSV form: one for each reading of ours, one for the paper's."""
+    about = {"benchmark": row.benchmark, "method": row.method, "settings": dict(row.settings)}
+    records: list[dict[str, Any]] = []
+    for reading in COEFFICIENTS if row.ours is not None else ():
+        assert row.ours is not None
+        parts = {"specialisation": row.ours.specialisation(), "unlearning": row.ours.unlearning(reading)}
+        scores = {f"{table}_{name}": each for table, part in parts.items() for name, each in part.items()}
+        numbers: dict[str, float | None] = {name: each.mean for name, each in scores.items()}
+        numbers |= {f"{name}_std": each.std for name, each in scores.items()}
+        records.append({**about, "whose": "ours", "reading": reading, "run": row.ours.run, **numbers})
+    if row.paper is not None:
+        plain = row.paper.model_dump(mode="json")
+        numbers = {f"{k}_{n}": value for k, part in plain.items() for n, value in part.items()}
+        records.append({**about, "whose": "paper", "reading": None, "run": None, **numbers})
+    return records

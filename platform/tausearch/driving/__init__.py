@@ -1,9 +1,0 @@
-"""Driving: run all trials of a run on Ray Tune, and let nothing that was found be lost.
-
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

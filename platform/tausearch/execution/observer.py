@@ -1,0 +1,153 @@
+"""Turns Tune's events into ours, once, for everything that listens: the record, MLflow, the progress display."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.exceptions import RayActorError
+
+from tausearch.execution.dispatcher import Fleet, OpenRun
+from tausearch.execution.storage_watch import StorageWatch
+from tausearch.execution.tune_adapters import latest_error, status_of
+from tausearch.runs import Record, TrialSummary, final_value, metrics_of
+
+
+class Observer(tune.Callback):
+    """The one Tune callback of a driver. A run's table of trials is kept up to date here, before anybody is told.
+
+    Args:
+        fleet: The runs; each one's listeners are told of what happens to its trials.
+        on_step: Called whenever Tune goes round its event loop.
+        watch: Is told of what could not be written.
+        on_saved: Called with the folder of a checkpoint that a trial has left.
+        on_end: Called with run and number of a trial that has ended, once Tune is done with it.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        on_step: Callable[[], None],
+        watch: StorageWatch,
+        on_saved: Callable[[Path], None] = lambda checkpoint: None,
+        on_end: Callable[[OpenRun, int], None] = lambda run, number: None,
+    ) -> None:
+        self.fleet = fleet
+        self.on_step = on_step
+        self.watch = watch
+        self.on_saved = on_saved
+        self.on_end = on_end
+        self._ended: list[tuple[OpenRun, int]] = []  # since Tune last looked for an event
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
+        return {}
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        """Tune looks for the next event."""
+        self._let_go()
+        self.on_step()
+
+    def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
+        """Tune is done."""
+        self._let_go()
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial starts, or starts again after its process died."""
+        if not self._has_ended(trial):
+            self._tell(self._run(trial), self._summary(trial))
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """A task is done; one that is repeated after a failure takes the place of its first result.
+
+        The end of a trial is noted together with its last task: Tune calls it complete only once its checkpoint is
+        saved, and a driver that dies between the two would leave a trial that runs and has nothing left to run.
+        """
+        if self._has_ended(trial):
+            return
+        summary = self._summary(trial)
+        if result.get("diverged"):
+            summary = replace(summary, error=str(result["diverged"]))
+        else:
+            row = metrics_of(result)
+            rows = [other for other in summary.rows if other["task"] < row["task"]] + [row]
+            summary = replace(summary, rows=rows, value=final_value(row))
+        if result.get("done"):  # Tune sets it for trials that are stopped early, too
+            summary = replace(summary, status=status_of(result, False, self._run(trial).names.final_accuracy))
+        self._tell(self._run(trial), summary)
+
+    def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any) -> None:
+        """A checkpoint of a trial lies in the run directory."""
+        self.on_saved(Path(checkpoint.path))
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial is over and its last checkpoint saved."""
+        if self._has_ended(trial):
+            self._ended.append((self._run(trial), trial.config["trial"]))
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial's process failed for the last time; one that could not write is to be continued."""
+        if self.watch.failed(latest_error(trial)) or self._has_ended(trial):
+            return
+        summary = replace(self._summary(trial), status="failed", error=_reason(trial))
+        self._tell(self._run(trial), summary)
+        self._ended.append((self._run(trial), summary.number))
+
+    def _let_go(self) -> None:
+        while self._ended:
+            self.on_end(*self._ended.pop())
+
+    def _has_ended(self, trial: Any) -> bool:
+        """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""
+        return self._summary(trial).status != "running"
+
+    def _run(self, trial: Any) -> OpenRun:
+        return self.fleet[trial.config["run"]]
+
+    def _summary(self, trial: Any) -> TrialSummary:
+        config = trial.config
+        return self._run(trial).summary(config["trial"], config["seed"], config["hyperparameters"])
+
+    def _tell(self, run: OpenRun, summary: TrialSummary) -> None:
+        run.job.trials.put(summary)
+        # Once the storage has failed, the record may lack what the table has: nobody is told but the record itself.
+        told = run.listeners if self.watch.problem is None else run.listeners[:1]
+        try:
+            for listener in told:
+                listener.trial_changed(summary)
+        except OSError as error:
+            if not self.watch.failed(error):
+                raise
+
+
+class RecordListener:
+    """Writes every change to the Parquet record."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Replace the trial's file in the record."""
+        self.record.write(trial)
+
+
+def _reason(trial: Any) -> str:
+    """Say in one line why a trial was given up; what Ray guesses about a process that died fills a page of the log."""
+    if isinstance(latest_error(trial), RayActorError):
+        return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
+    return _last_line(trial.error_file)
+
+
+def _last_line(error_file: str | None) -> str:
+    """Return the line of a traceback that says what went wrong, from the file that Tune keeps on the driver."""
+    try:
+        text = Path(error_file or "").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "unknown error"

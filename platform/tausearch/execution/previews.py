@@ -1,0 +1,226 @@
+"""What a run will do, as far as it is known before it starts: its trials, where they come from, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.filesize import decimal
+
+from search_spaces import Scalar, far_off
+from tausearch.cluster import slots_of
+from tausearch.execution.durations import Taken, taken_by_others
+from tausearch.presentation import brief, clock, counted, spread
+from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, confirmations_of, read_trials
+from tausearch.studies import STARTUP_TRIALS, USUAL_CONFIRM, grid_size, points_ahead
+from trainables.data.few import steps_of
+
+_COARSE = 0.25  # points that a validation image weighs, from which on the best of many trials is partly luck
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A run before it starts; `str` says it in a few lines.
+
+    Attributes:
+        spec: What it is, in full.
+        ended: Number of its trials that have ended already, where it is continued.
+        begun: Number of tasks that trials which go on have done already.
+        points: Hyperparameters that a search tries before its algorithm is asked, in order: its start, what it is
+            warm-started with, the points of a grid.
+        random: Number of trials after them whose hyperparameters are drawn at random.
+        learned: Number of trials that the algorithm chooses by what it has learned from those before.
+        slots: Trials at a time; None where the cluster says it once it has been joined.
+        taken: What runs like it took.
+    """
+
+    spec: RunSpec
+    ended: int
+    begun: int
+    points: tuple[dict[str, Scalar], ...]
+    random: int
+    learned: int
+    slots: int | None
+    taken: Taken
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks that are left to train, unless trials are stopped early."""
+        return (self.spec.trials - self.ended) * self.spec.steps - self.begun
+
+    @property
+    def confirmations(self) -> int:
+        """Number of runs, at most, in which the best trials are confirmed afterwards."""
+        return confirmations_of(self.spec)
+
+    @property
+    def seconds(self) -> float | None:
+        """Time that its trials will take, Ray's start left out; None where nothing is known."""
+        left = self.spec.trials - self.ended
+        whole = self._seconds_of(left)
+        return None if whole is None else whole * self.tasks / max(1, left * self.spec.steps)
+
+    @property
+    def seconds_confirming(self) -> float | None:
+        """Time that confirmation will take at most; None where nothing is known."""
+        return self._seconds_of(self.confirmations)
+
+    @property
+    def steps_per_epoch(self) -> tuple[int, ...]:
+        """Batches of an epoch over the training images of each task; empty where images were not counted."""
+        return tuple(steps_of(images, self.spec.protocol.batch_size) for images in _per_task(self.spec))
+
+    def _seconds_of(self, trials: int) -> float | None:
+        each, slots = self.taken.seconds, self.slots
+        return None if each is None or slots is None else each * -(-trials // slots)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Say what is learned from, where trials come from, and what is known of what they will take."""
+        if self.spec.data is not None:
+            yield f"images: {self._images(self.spec.data)}"
+        if self.spec.purpose == "search":
+            yield f"trials: {self._origin()}"
+        if self.spec.fixed:
+            label = "fixed" if self.spec.purpose == "search" else "hyperparameters"
+            yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
+            for name, usual in far_off(self.spec.method, self.spec.fixed).items():
+                yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
+        if self.spec.purpose == "search":
+            yield from self._choice()
+        yield f"estimate: {self._estimate()}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `--dry-run --json` prints."""
+        spec = self.spec
+        return {
+            "name": spec.name,
+            "purpose": spec.purpose,
+            "benchmark": spec.benchmark,
+            "method": spec.method,
+            "algorithm": spec.algorithm if spec.purpose == "search" else None,
+            "images": None if spec.data is None else spec.data.train,
+            "evaluation_images": None if spec.data is None else spec.data.evaluation,
+            "images_per_task": list(_per_task(spec)),
+            "steps_per_epoch": list(self.steps_per_epoch),
+            "batch_size": spec.protocol.batch_size,
+            "epochs": spec.protocol.epochs,
+            "trials": spec.trials,
+            "ended": self.ended,
+            "tasks": self.tasks,
+            "fixed": spec.fixed,
+            "confirmations": self.confirmations,
+            "points": list(self.points),
+            "random": self.random,
+            "learned": self.learned,
+            "at_once": self.slots,
+            "seconds": self.seconds,
+            "seconds_confirming": self.seconds_confirming,
+            "seconds_per_trial": self.taken.seconds,
+            "gpu_bytes": self.taken.gpu_bytes,
+            "disk": self.taken.disk,
+            "known_from": list(self.taken.runs),
+        }
+
+    def _images(self, data: DataFacts) -> str:
+        protocol, part = self.spec.protocol, "validation" if self.spec.purpose == "search" else "test"
+        each = f"{spread(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
+        steps = f"{spread(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
+        pace = f"{steps} (batches of {protocol.batch_size}), {counted(protocol.epochs, 'epoch')}"
+        return f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.resolution:.2g} points"
+
+    def _choice(self) -> Iterator[str]:
+        """Say how sure the choice will be, where it is confirmed or should be."""
+        asked = self.spec.confirm
+        if asked is not None:
+            tasks = self.confirmations * self.spec.steps
+            what = f"the best {asked.best} again, {asked.runs} times each"
+            yield f"confirmation: {what}: up to {counted(self.confirmations, 'run')}, {tasks} tasks more"
+        elif self.spec.resolution >= _COARSE and self.spec.trials > 1:
+            again = f"--confirm {USUAL_CONFIRM.best} runs the best again on others"
+            yield f"choice: by one split this small, so partly luck; {again}"
+
+    def _origin(self) -> str:
+        spec, known = self.spec, len(self.points)
+        if spec.algorithm == "grid":
+            size = grid_size(spec.space, spec.warm_start)
+            return (
+                f"all {size} points of the grid" if known == size else f"{known} of {size} points of the grid, spread"
+            )
+        parts = [f"{counted(known, 'known point')} first"]
+        if self.random:
+            parts.append(f"{self.random} at random")
+        if self.learned:
+            parts.append(f"{self.learned} chosen by {spec.algorithm} from what it has seen by then")
+        elif spec.learns and spec.space:
+            parts.append(
+                f"none chosen by {spec.algorithm}: it learns once {STARTUP_TRIALS} have ended, so ask for more"
+            )
+        return ", ".join(parts)
+
+    def _estimate(self) -> str:
+        taken, spec = self.taken, self.spec
+        if taken.seconds is None:
+            return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
+        unit = "trial" if spec.purpose == "search" else "seed"
+        inside = clock(taken.seconds * self.tasks / spec.steps)
+        parts = [f"{inside} inside {counted(spec.trials - self.ended, unit)}"]
+        if self.seconds is not None:
+            parts.insert(0, f"{clock(self.seconds)} with {self.slots} at a time")
+        if self.confirmations and self.seconds_confirming is not None:
+            parts.append(f"up to {clock(self.seconds_confirming)} more to confirm")
+        if taken.gpu_bytes is not None:
+            parts.append(f"{decimal(int(taken.gpu_bytes))} of a GPU per trial")
+        disk = "" if taken.disk is None else f"; the largest is {decimal(taken.disk)}"
+        return f"{', '.join(parts)} (from {', '.join(taken.runs)}{disk})"
+
+
+def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:
+    """Say what a run will do; starts nothing, and reads the run directories of a storage root alone.
+
+    Args:
+        spec: The run.
+        storage: Its storage root.
+        address: Of the Ray cluster that is to run it, which alone knows how much it fits; None for this machine.
+        trials: Those that have started already, of a run that is continued.
+
+    Returns:
+        The preview.
+    """
+    known = TrialTable(trials)
+    begun = sum(trial.tasks_done for trial in known if trial.status == "running")
+    slots, searched = slots_of(spec, on_cluster=address is not None), spec.purpose == "search"
+    points = points_ahead(spec)[: spec.trials] if searched else []
+    rest = spec.trials - len(points) if searched else 0
+    random = min(rest, max(0, _unlearned(slots or 1) - len(points))) if spec.learns else rest
+    taken = taken_by_others(storage, spec)
+    return Preview(spec, known.ended, begun, tuple(points), random, rest - random, slots, taken)
+
+
+def preview_of(plan: Plan, address: str | None) -> Preview:
+    """Say what a planned run will do; see `preview`.
+
+    Returns:
+        The preview; of a run that goes on, of what is left.
+
+    Raises:
+        InputError: If it goes on with a run that is not what is asked for.
+    """
+    if not plan.exists:
+        return preview(plan.spec, plan.storage, address)
+    spec = plan.continued()
+    return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
+
+
+def _per_task(spec: RunSpec) -> tuple[int, ...]:
+    """Return the number of training images of each task; of an older run the mean of all."""
+    data = spec.data
+    return () if data is None else data.per_task or (data.train // spec.steps,)
+
+
+def _unlearned(slots: int) -> int:
+    """Return how many trials have been asked for before enough have ended: those that still run then are among them."""
+    return STARTUP_TRIALS + slots - 1

@@ -1,0 +1,88 @@
+"""What is written about a run while it is driven, and at its end."""
+
+from __future__ import annotations
+
+import math
+
+from tausearch.execution.gauges import Gauges
+from tausearch.execution.interrupt import Interrupt
+from tausearch.execution.job import Job, Listener
+from tausearch.execution.observer import RecordListener
+from tausearch.presentation import draw_trial
+from tausearch.runs import Conclusion, Record, RunResult, at_rest
+from tausearch.tracking import Tracker
+from trainables.methods import get_method
+
+URGENT_SECONDS = 8.0  # that each of two waits for MLflow may take after SIGTERM; what it lacks then, `sync` adds
+
+
+class Books:
+    """Record and MLflow of one run.
+
+    Args:
+        job: The run.
+        after: Those of the run that this is part of, if it is.
+    """
+
+    def __init__(self, job: Job, after: Books | None = None) -> None:
+        self.job = job
+        self.record = _record(job)
+        before = None if after is None else after.tracker
+        self.tracker: Tracker = Tracker(job.spec, job.trials, job.storage, job.spec.tracking_uri, before, draw_trial)
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Who is told of every change of a trial, in this order."""
+        gauges = Gauges(self.job.spec, self.job.trials)
+        return [RecordListener(self.record), *self.job.listeners, self.tracker, gauges]
+
+    def abandon(self) -> None:
+        """End the run where its storage has failed: nothing can be written, and it will be continued."""
+        self.tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
+
+    def conclude(self, interrupt: Interrupt) -> RunResult:
+        """Write what the run leaves behind, and wait until MLflow has it.
+
+        Args:
+            interrupt: Knows whether and how the driver was stopped.
+
+        Returns:
+            All trials as the record has them.
+        """
+        tracker = self.tracker
+        trials = self.record.trials()
+        ended = self.job.over(trials)
+        interrupted = interrupt.requested and not ended
+        out_of_time = interrupt.out_of_time and not ended and not interrupted
+        for trial in trials:
+            tracker.trial_changed(trial)  # also those that an earlier driver could not write
+        conclusion = self.job.conclude(trials)  # before MLflow, which may keep us waiting
+        longest = URGENT_SECONDS if interrupt.urgent else math.inf
+        self.job.identify(trials, tracker.settle(longest))
+        tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion, longest)
+        return RunResult(
+            name=self.job.directory.name,
+            path=self.job.directory.path,
+            trials=at_rest(trials),
+            signal=interrupt.signal if interrupted else None,
+            out_of_time=out_of_time,
+            log_file=self.job.directory.log_file,
+            tracking_uri=tracker.uri,
+            tracking_error=tracker.error,
+        )
+
+
+def _record(job: Job) -> Record:
+    spec = job.spec
+    constants = {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method}
+    extra = [metric.name for metric in get_method(spec.method).metrics]
+    texts = [name for name, dimension in spec.space.items() if not dimension.numbers]
+    return Record(
+        job.directory.record,
+        constants,
+        tasks=spec.protocol.tasks,
+        names=spec.metrics,
+        extra=extra,
+        texts=texts,
+        about=spec.about,
+    )

@@ -1,0 +1,122 @@
+"""The model card: what a folder of a learned model is, for the person who finds it; `model.json` is for programs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from tausearch.models.descriptions import About
+from tausearch.models.results import Form
+from tausearch.models.sources import about_source, source_of_run
+from tausearch.presentation import counted
+from tausearch.runs import RunDirectory, replace_text, shown_benchmark
+from trainables.errors import InputError
+
+CARD_FILE = "README.md"
+_log = logging.getLogger(__name__)
+_LIBRARY: dict[Form, str] = {"adapter": "peft", "timm": "timm", "models": "timm", "vectors": "tausearch"}
+_IS: dict[Form, str] = {
+    "adapter": "One PEFT adapter of a composition of task vectors, with its classifier in `head.safetensors`.",
+    "timm": "A composed ViT with its classifier.",
+    "models": "theta_0 and theta_0 + tau_t of each task as whole models; each has the classifier of all tasks.",
+    "vectors": "The task vectors of every seed, a folder for each task, each with its rows of the classifier.",
+}
+_OPENED: dict[Form, str] = {
+    "adapter": 'peft.PeftModel.from_pretrained(backbone, "FOLDER")  # features alone, the classifier lies beside',
+    "timm": 'timm.create_model("local-dir:FOLDER", pretrained=True)',
+    "models": 'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # by timm\'s names',
+    "vectors": 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',
+}
+
+
+def describe_run(directory: RunDirectory) -> None:
+    """Write `model.json` and the card beside the task vectors of a final run; nothing where it has left none.
+
+    A disk that is full costs no results: that is said in the log.
+    """
+    try:
+        write_card(directory.artifacts, about_source(source_of_run(directory)))
+    except (InputError, OSError) as error:
+        _log.info("%s: has no model card (%s)", directory.name, error)
+
+
+def write_card(folder: Path, about: About) -> None:
+    """Write what a model says of itself into its folder: `model.json` and `README.md`."""
+    about.save(folder)
+    replace_text(folder / CARD_FILE, card(about))
+
+
+def card(about: About) -> str:
+    """Return the text of a model card, as Hugging Face's hub reads it; it says nothing of licences."""
+    return "\n".join([*_head(about), *_table(about), *_usage(about), *_limits(about)]) + "\n"
+
+
+def _head(about: About) -> Iterator[str]:
+    protocol = about.protocol
+    yield from ("---", f"library_name: {_LIBRARY[about.form]}", "pipeline_tag: image-classification", "---", "")
+    yield from (f"# {' + '.join(about.methods)} on {shown_benchmark(about.benchmark)}", "", _IS[about.form], "")
+    yield f"Learned by {', '.join(about.runs)} with tausearch {about.version}, on the backbone {protocol.backbone}"
+    yield f"(sha256 {protocol.weights_digest[:12]}), {protocol.epochs} epochs a task."
+    if about.weights:
+        rule = "" if about.density is None else f", rule {about.rule} at density {about.density:g}"
+        yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."
+    yield from _taken_out(about)
+    yield ""
+
+
+def _taken_out(about: About) -> Iterator[str]:
+    """Say which tasks were left out or unlearned, and that their classes are answers all the same."""
+    for task, (weight, names) in enumerate(zip(about.weights, about.classes_by_task, strict=False), start=1):
+        if weight <= 0:
+            how = "left out" if weight == 0 else "taken out (unlearned)"
+            yield f"Task {task} ({', '.join(map(_cell, names))}) was {how}; its classes can still be answered."
+
+
+def _table(about: About) -> Iterator[str]:
+    if not about.tasks:
+        return
+    yield from ("| task | classes, in order | test accuracy |", "|---|---|---|")
+    for task, names in enumerate(about.classes_by_task, start=1):
+        score = about.accuracy(task)
+        yield f"| {task} | {', '.join(map(_cell, names))} | {'not measured' if score is None else score.text()} |"
+    final = about.final_accuracy
+    yield f"| mean | {len(about.class_names)} classes | {'not measured' if final is None else final.text()} |"
+    yield from (
+        "",
+        f"Percent, over the logits of all classes, {counted(len(about.accuracies), 'seed')} (± their deviation).",
+        "",
+    )
+
+
+def _usage(about: About) -> Iterator[str]:
+    yield from ("## Use", "", "```python")
+    if about.form != "models":
+        yield from ("import tausearch", "", 'model = tausearch.load_model("FOLDER")  # this folder')
+        yield 'model.predict(["image.png"])  # classes and probabilities; model.module is the plain network'
+    if about.form != "vectors":
+        yield from ("", f"import {'safetensors.torch' if about.form == 'models' else _LIBRARY[about.form]}", "")
+    yield from (_OPENED[about.form], "```", "")
+    if about.transform is not None:
+        each = about.transform
+        cut = f"resized to {each.resize} pixels ({'shorter side' if each.keep_ratio else 'both sides'})"
+        cut = f"{cut}, {each.interpolation}, the middle {each.size} x {each.size} cut out" if each.resize else "as is"
+        kind = "grey" if each.channels == 1 else "RGB"
+        yield f"What it reads: {kind}, {each.size} x {each.size} pixels ({cut}),"
+        yield from (f"scaled to [0, 1], minus {_list(each.mean)}, divided by {_list(each.std)}.", "")
+
+
+def _limits(about: About) -> Iterator[str]:
+    yield from ("## Limits", "")
+    yield "- It always answers with one of its classes, whatever the image shows."
+    yield "- Its probabilities are a softmax of logits; nobody has calibrated them."
+    yield f"- Accuracies are of the test images of {shown_benchmark(about.benchmark)}; of another kind expect less."
+    yield "- Backbone and images belong to those who published them; their terms hold for what was learned of them."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _list(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)

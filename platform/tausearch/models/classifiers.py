@@ -1,0 +1,97 @@
+"""Compositions as plain modules of torch: images in, logits of the model's classes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from tausearch.models.exports import HEAD_FILE
+from trainables.backbones import Backbone, tuned_layers
+from trainables.backbones.linearised import LinearisedViT, Vector
+from trainables.composition import ComposedNetwork
+from trainables.composition.adapter import read_adapter
+from trainables.composition.networks.tangents import TangentNetwork
+from trainables.config import Precision
+from trainables.errors import InputError
+from trainables.heads import Head
+from trainables.precision import features
+from trainables.tensor_files import read_weights
+
+
+class Classifier(nn.Module):
+    """A ViT and a linear classifier on its features: `(b, c, h, w)` to `(b, C)`.
+
+    Args:
+        vit: The ViT, from images to features `(b, d)`.
+        head: Rows of the classifier, `(C, d)` and `(C,)`.
+        precision: Precision of the ViT's forward passes.
+    """
+
+    def __init__(self, vit: nn.Module, head: Head, precision: Precision = "fp32") -> None:
+        super().__init__()
+        self.vit = vit
+        self.head = nn.Linear(head[0].shape[1], len(head[0]), device=head[0].device)
+        self.head.load_state_dict({"weight": head[0], "bias": head[1]})
+        self.precision = precision
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, `(b, C)`."""
+        return self.head(features(self.vit, images, self.precision, images.device))
+
+
+class TangentClassifier(nn.Module):
+    """A ViT linearised at theta_0, with a task vector: `(b, c, h, w)` to `(b, C)`. It stays on its device.
+
+    Args:
+        linearised: The network.
+        tau: The task vector.
+        rows: The classes to answer for, int64 `(C,)`.
+    """
+
+    def __init__(self, linearised: LinearisedViT, tau: Vector, rows: Tensor) -> None:
+        super().__init__()
+        self.vit = linearised.vit
+        self._linearised = linearised
+        self._tau = tau
+        self._rows = rows.to(linearised.device)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits of the linearised network, `(b, C)`."""
+        return self._linearised.logits(images, self._tau)[:, self._rows]
+
+
+def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Module:
+    """Return what has been composed in a network as a module; the network is used up.
+
+    Args:
+        network: Something has been composed in it.
+        head: Rows of all classes, `(C, d)` and `(C,)`.
+        rows: The classes to answer for, int64, on the CPU.
+    """
+    if isinstance(network, TangentNetwork):
+        return TangentClassifier(network.linearised, network.weights, rows)
+    network.model.load_state_dict({**network.model.state_dict(), **network.weights})
+    chosen = (head[0][rows].to(network.device), head[1][rows].to(network.device))
+    return Classifier(network.model, chosen, network.precision)
+
+
+def of_adapter(folder: Path, backbone: Backbone, classes: int, device: torch.device, precision: Precision) -> nn.Module:
+    """Return theta_0 with an exported adapter merged into it, and the classifier beside it.
+
+    Raises:
+        InputError: If a file is missing, is damaged, or does not fit the backbone or the number of classes.
+    """
+    vit = backbone.load(device).requires_grad_(False)
+    tuned = {f"{name}.weight": layer.weight for name, layer in tuned_layers(vit).items()}
+    shapes = {"head.weight": torch.Size((classes, vit.num_features)), "head.bias": torch.Size((classes,))}
+    try:
+        taus = read_adapter(folder, tuned)
+        head, _ = read_weights(folder / HEAD_FILE, shapes)
+    except (OSError, SafetensorError, ValueError) as error:
+        raise InputError(f"{folder}: cannot be read as an adapter ({str(error).splitlines()[0]})") from error
+    for name, tau in taus.items():
+        tuned[name] += tau.to(device)
+    return Classifier(vit, (head["head.weight"].to(device), head["head.bias"].to(device)), precision)

@@ -1,0 +1,133 @@
+"""What a model says of itself: `model.json` beside what a final run, or an export, has left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from search_spaces.bounds import WEIGHT, text_fault
+from search_spaces.schema import Strict, first_fault
+from search_spaces.text_files import TextFileError, read_json
+from tausearch.models.results import Form
+from tausearch.runs import ExperimentProtocol, Score, replace_text
+from trainables.composition import RULES
+from trainables.data import TransformSpec
+from trainables.errors import InputError
+
+ABOUT_FILE = "model.json"
+LINEAR = "linear"  # the weighted sum, in the place of a merging rule
+_LIBRARIES = ("tausearch", "torch", "timm", "peft")
+
+
+class About(Strict):
+    """What learned models say of themselves.
+
+    Attributes:
+        form: What the folder holds; see `FORMS`.
+        benchmark: What the benchmark is called, as `trainables.data.BenchmarkRef` reads it.
+        protocol: The protocol of the run that learned them; its digest is that of theta_0.
+        runs: The runs that learned them.
+        methods: Their methods.
+        class_names: The names of all classes, in class order; empty where they are not known.
+        tasks: Number of classes of each task, in order; empty where it is not known.
+        transform: What test images went through; None where it is not known, or is somebody's own.
+        weights: The weights of the composition that was exported; empty for the run's own, which are equal.
+        rule: "linear", or the merging rule of the composition.
+        density: Share of entries that the rule keeps; None for "linear".
+        accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
+        version: The version of tausearch that wrote it.
+        versions: Those of the libraries that it was written with.
+    """
+
+    form: Form = "vectors"
+    benchmark: str
+    protocol: ExperimentProtocol
+    runs: tuple[str, ...]
+    methods: tuple[str, ...]
+    class_names: tuple[str, ...] = ()
+    tasks: tuple[int, ...] = ()
+    transform: TransformSpec | None = None
+    weights: tuple[float, ...] = ()
+    rule: str = "linear"
+    density: float | None = None
+    accuracies: dict[int, tuple[float, ...]] = {}
+    version: str = Field(default_factory=lambda: version("tausearch"))
+    versions: dict[str, str] = Field(default_factory=lambda: {name: version(name) for name in _LIBRARIES})
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder."""
+        replace_text(folder / ABOUT_FILE, self.model_dump_json(indent=2) + "\n")
+
+    @property
+    def classes_by_task(self) -> list[tuple[str, ...]]:
+        """The names of the classes of each task."""
+        names = iter(self.class_names)
+        return [tuple(next(names) for _ in range(count)) for count in self.tasks]
+
+    def accuracy(self, task: int) -> Score | None:
+        """Return the accuracy on a task, from 1, over the seeds; None if it was not measured."""
+        return Score.of([row[task - 1] for row in self.accuracies.values()]) if self.accuracies else None
+
+    @property
+    def final_accuracy(self) -> Score | None:
+        """The mean accuracy over tasks, over the seeds; None if it was not measured."""
+        return Score.of([sum(row) / len(row) for row in self.accuracies.values()]) if self.accuracies else None
+
+
+def read_about(folder: Path) -> About:
+    """Read what learned models say of themselves.
+
+    Returns:
+        It, checked.
+
+    Raises:
+        InputError: If it is not there or cannot be read.
+    """
+    path = folder / ABOUT_FILE
+    if not path.is_file():
+        raise InputError(f"{folder}: has no {ABOUT_FILE}, which says of what benchmark its vectors are")
+    try:
+        about = About.model_validate(read_json(path))
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_fault(error)}") from error
+    except (OSError, TextFileError) as error:
+        raise InputError(f"{path}: {error}") from error
+    if fault := _fault(about):
+        raise InputError(f"{path}: {fault}")
+    return about
+
+
+def _fault(about: About) -> str | None:
+    """Say which field of a file is not what we write there; None if none."""
+    if about.transform is not None and about.transform.fault:
+        return f"transform: {about.transform.fault}"
+    if not about.tasks or min(about.tasks) < 1 or sum(about.tasks) != len(about.class_names):
+        return f"names {len(about.class_names)} classes, but its tasks have {sum(about.tasks)}"
+    if len(set(about.class_names)) < len(about.class_names):
+        return "class_names must be different"
+    if fault := next(filter(None, map(text_fault, about.class_names)), None):
+        return f"class_names: {fault}"
+    if len(about.weights) not in (0, len(about.tasks)) or any(map(WEIGHT.fault, about.weights)):
+        return f"weights must be one for each of {len(about.tasks)} tasks, each {WEIGHT.words}"
+    if about.rule not in (LINEAR, *RULES):
+        return f"unknown rule {about.rule!r}; allowed: {', '.join((LINEAR, *RULES))}"
+    share = 1 if about.density is None else about.density
+    if (about.rule == LINEAR) != (about.density is None) or not 0 < share <= 1:
+        return "density must be above 0 and at most 1, and goes with a merging rule alone"
+    for row in about.accuracies.values():
+        if len(row) != len(about.tasks) or not all(0 <= value <= 100 for value in row):
+            return f"accuracies must be one from 0 to 100 for each of {len(about.tasks)} tasks"
+    return None
+
+
+def describes(folder: Path) -> bool:
+    """Whether a folder says of itself what it holds."""
+    return (folder / ABOUT_FILE).is_file()
+
+
+def with_accuracies(about: About, seeds: Sequence[int], rows: Sequence[Sequence[float]]) -> About:
+    """Return it with what each seed reached on each task."""
+    return about.model_copy(update={"accuracies": {s: tuple(row) for s, row in zip(seeds, rows, strict=True)}})

@@ -1,0 +1,77 @@
+"""Results of compositions in MLflow, a view of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tausearch.models.edit_results import EditResult, read_edit
+from tausearch.models.results import EDIT, CompositionResult, read_compositions
+from tausearch.presentation import chatter_to
+from tausearch.runs import RunDirectory, RunSpec, Score, Storage
+from tausearch.tracking import Version, reason, register_model, track_composition
+from trainables.errors import InputError
+
+
+def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
+    """Write to MLflow what it lacks of a run's compositions; may raise whatever MLflow raises."""
+    for result in read_compositions(directory):
+        _record(spec, storage, result)
+    edit = read_edit(directory)
+    if edit is not None:
+        _record(spec, storage, edit)
+
+
+def try_to_record(
+    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EditResult
+) -> str | None:
+    """Write one result to MLflow; returns why it could not be, which costs nothing else."""
+    try:
+        with chatter_to(directory.log_file):
+            _record(spec, storage, result)
+    except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+        return reason(error)
+    return None
+
+
+def register(
+    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult, folder: Path
+) -> Version:
+    """Make the exported model of a composition that MLflow has a version of the benchmark's registered model.
+
+    Args:
+        spec: The final run that it is of.
+        directory: Its run directory.
+        storage: Holds the default tracking store.
+        result: What the composition came to.
+        folder: The exported model.
+
+    Returns:
+        The version.
+
+    Raises:
+        InputError: If MLflow cannot be written.
+    """
+    try:
+        with chatter_to(directory.log_file):
+            return register_model(spec, storage, result.label, folder)
+    except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `sync` makes up for it") from error
+
+
+def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EditResult) -> None:
+    if isinstance(result, EditResult):
+        metrics = {f"{table}/{name}": each for table, part in result.summary().items() for name, each in part.items()}
+        track_composition(spec, storage, EDIT, _points(metrics), {"kept": ",".join(map(str, result.kept))})
+    else:
+        weights = ",".join(f"{weight:.6g}" for weight in result.weights)
+        tags = {"rule": result.rule, "weights": weights, "composition.sources": ",".join(result.runs)}
+        track_composition(spec, storage, result.label, _points(result.summary()), tags)
+
+
+def _points(scores: dict[str, Score]) -> dict[str, float]:
+    """Return mean and deviation as metrics, named as those of a final run."""
+    return {f"{name}/{part}": value for name, each in scores.items() for part, value in _parts(each)}
+
+
+def _parts(score: Score) -> list[tuple[str, float]]:
+    return [("mean", score.mean), ("std", score.std or 0.0)]

@@ -1,0 +1,126 @@
+"""A model that predicts: a module, the transform before it, the classes behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tausearch.models.descriptions import About
+from tausearch.models.images import Looked, looked_at, sound
+from trainables.data import stacked
+from trainables.data.disk.decoding import MOST_BYTES
+from trainables.data.transforms import Transform
+from trainables.errors import InputError
+from trainables.evaluation import EVALUATION_BATCH
+from trainables.process import threads
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model makes of an image.
+
+    Attributes:
+        image: Path of the image, or its number in the order given, from 0.
+        label: The most likely class.
+        probability: Its probability, from 0 to 1: a softmax over the model's classes, not calibrated.
+        probabilities: Class to probability, of all classes in their order.
+    """
+
+    image: str
+    label: str
+    probability: float
+    probabilities: dict[str, float] = field(repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A composed model of a final run; see `tausearch.load_model`.
+
+    Attributes:
+        module: From what `transform` returns, `(b, c, h, w)`, to logits `(b, C)`; a plain module in eval mode.
+        classes: Names of the C classes, in the order of the logits.
+        transform: From uint8 images, `(b, c, h, w)` or a list of `(c, h, w)`, to what the module reads.
+        about: Where it comes from: benchmark, method, run, backbone and its digest, versions.
+        tasks: The tasks whose classes it knows, from 1.
+        seed: The seed of the run; None where the folder does not say.
+        device: The device that computes.
+        notes: What a user ought to know of how it was put together, a line each.
+        cpu_threads: CPU threads of the run's trials, with which their numbers come out; None for torch's own.
+    """
+
+    module: nn.Module
+    classes: tuple[str, ...]
+    transform: Transform
+    about: About
+    tasks: tuple[int, ...]
+    seed: int | None
+    device: torch.device
+    notes: tuple[str, ...] = ()
+    cpu_threads: int | None = None
+
+    def __repr__(self) -> str:
+        of, tasks = f"{' + '.join(self.about.methods)} on {self.about.benchmark}", ", ".join(map(str, self.tasks))
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"<Model {of}, tasks {tasks}{seed}: {len(self.classes)} classes, on {self.device}>"
+
+    def predict(
+        self,
+        images: Any,
+        *,
+        skip_broken: bool = False,
+        left_out: list[str] | None = None,
+        max_image_bytes: int = MOST_BYTES,
+        tick: Callable[[int], None] = lambda count: None,
+    ) -> list[Prediction]:
+        """Classify images.
+
+        Args:
+            images: A path, a folder (every image in and below it), a picture of Pillow, a uint8 array `(h, w)` or
+                `(h, w, c)`, a uint8 tensor `(c, h, w)` or `(n, c, h, w)`; or a sequence of these.
+            skip_broken: Whether to leave out images that cannot be read.
+            left_out: Gets a line for each image that was left out.
+            max_image_bytes: Bytes that an image file may have.
+            tick: Told how many images are done since the last call.
+
+        Returns:
+            A prediction for each image, in their order.
+
+        Raises:
+            InputError: If something is no image, or cannot be read and `skip_broken` is not set.
+        """
+        readable = sound(looked_at(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
+        found: list[Prediction] = []
+        while batch := list(islice(readable, EVALUATION_BATCH)):
+            found += self._predicted(batch)
+            tick(len(batch))
+        return found
+
+    def probabilities(self, images: Any) -> Tensor:
+        """Return the probabilities of all classes, `(n, C)`; see `predict`."""
+        readable = sound(looked_at(images), False, [])
+        batches = iter(lambda: list(islice(readable, EVALUATION_BATCH)), [])
+        rows = [self._softmax([pixels for _, pixels in batch]) for batch in batches]
+        return torch.cat(rows) if rows else torch.empty(0, len(self.classes))
+
+    def _predicted(self, batch: Sequence[tuple[Looked, Tensor]]) -> Iterator[Prediction]:
+        rows = self._softmax([pixels for _, pixels in batch])
+        for (image, _), row, best in zip(batch, rows.tolist(), rows.argmax(1).tolist(), strict=True):
+            named = dict(zip(self.classes, row, strict=True))
+            yield Prediction(image.name, self.classes[best], row[best], named)
+
+    @torch.no_grad()
+    def _softmax(self, pixels: list[Tensor]) -> Tensor:
+        """Transform and classify as the run's own evaluation does: batches of its size, with its threads."""
+        with nullcontext() if self.cpu_threads is None else threads(self.cpu_threads):
+            alike = [each.expand(max(len(it) for it in pixels), -1, -1) for each in pixels]
+            there = stacked([each.to(self.device) for each in alike])
+            logits = self.module(self.transform(there, None))
+        if not bool(torch.isfinite(logits).all()):
+            raise InputError(f"{', '.join(self.about.runs)}: the model's answers are not finite numbers; it is damaged")
+        return logits.float().softmax(1).cpu()

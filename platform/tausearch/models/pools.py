@@ -1,0 +1,157 @@
+"""One pool of task vectors from one or several sources, checked against the benchmark and the backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tausearch.models.sources import VectorSource, chosen_seeds
+from tausearch.runs import ExperimentProtocol
+from trainables.backbones import Backbone
+from trainables.composition import ComposedNetwork, VectorPool, network_for, vector_folders
+from trainables.data import Benchmark
+from trainables.errors import InputError
+
+MOST_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more than ViT-L has, 1.6 GB
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The task vectors to compose, a pool for each seed, and the network that evaluates compositions of them.
+
+    Attributes:
+        sources: Where they come from.
+        benchmark: The benchmark, built for a final run.
+        backbone: theta_0.
+        by_seed: Seed to its pool, which has a task vector for each task.
+        network: Evaluates one composition at a time.
+    """
+
+    sources: tuple[VectorSource, ...]
+    benchmark: Benchmark
+    backbone: Backbone
+    by_seed: dict[int, VectorPool]
+    network: ComposedNetwork
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, T."""
+        return len(self.benchmark.tasks)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that computes."""
+        return self.network.device
+
+    @property
+    def threads(self) -> int:
+        """CPU threads that the run's own trials had: part of what their numbers depend on."""
+        spec = self.sources[0].spec
+        return torch.get_num_threads() if spec is None else spec.resources.cpus_per_trial
+
+
+def require_alike(sources: Sequence[VectorSource]) -> None:
+    """Make sure that task vectors of several sources can be composed with each other.
+
+    Raises:
+        InputError: If they are of different benchmarks, backbones or precisions.
+    """
+    first = sources[0]
+    for other in sources[1:]:
+        pairs = {
+            "benchmark": (other.benchmark, first.benchmark),
+            "backbone": (other.protocol.weights_digest[:12], first.protocol.weights_digest[:12]),
+            "precision": (other.protocol.precision, first.protocol.precision),
+        }
+        for what, (got, wanted) in pairs.items():
+            if got != wanted:
+                raise InputError(
+                    f"{other.name} and {first.name} cannot be composed: their {what} is {got} and {wanted}"
+                )
+
+
+def make_pools(
+    sources: Sequence[VectorSource], benchmark: Benchmark, backbone: Backbone, seeds: Sequence[int] | None
+) -> Pools:
+    """Read what is needed of all task vectors to know that they fit, before anything is computed.
+
+    Args:
+        sources: Where the vectors lie; of one benchmark and backbone, see `require_alike`.
+        benchmark: The benchmark, built for a final run.
+        backbone: theta_0, as it is on this machine.
+        seeds: The seeds to compose; None for all.
+
+    Returns:
+        A pool for each seed, and a network on the device that the run had, where this machine has one.
+
+    Raises:
+        InputError: If a vector is missing, or does not fit benchmark or backbone.
+    """
+    digest = sources[0].protocol.weights_digest
+    count = len(benchmark.tasks)
+    pools = {seed: _pool(sources, seed, count) for seed in chosen_seeds(sources, seeds)}
+    vectors = (vector for pool in pools.values() for vector in pool)
+    network = network_for(vectors, backbone, device_of(sources), sources[0].protocol.precision)
+    classes = [task.classes for task in benchmark.tasks]
+    for pool in pools.values():
+        pool.require_fit(classes, network.theta_0, network.width, digest)
+    return Pools(tuple(sources), benchmark, backbone, pools, network)
+
+
+def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
+    found: dict[int, tuple[str, Path]] = {}
+    for source in sources:
+        there = {int(folder.name.removeprefix("task_")): folder for folder in vector_folders(source.of_seed(seed))}
+        for task in source.tasks or there:
+            if task not in there:
+                raise InputError(f"{source.name}: seed {seed} has no task vector of task {task}")
+            if task in found:
+                raise InputError(
+                    f"task {task} is in {found[task][0]} and in {source.name}; take each task from one of them, as in"
+                    f" {found[task][0]}:1,2 {source.name}:3"
+                )
+            found[task] = (source.name, there[task])
+    missing = [task for task in range(1, count + 1) if task not in found]
+    if missing or len(found) > count:
+        raise InputError(
+            f"{', '.join(source.name for source in sources)}: seed {seed} has task vectors of the tasks"
+            f" {', '.join(map(str, sorted(found)))}, but the benchmark has {count} tasks"
+        )
+    return VectorPool(tuple(found[task][1] for task in sorted(found)))
+
+
+def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | None = None) -> Backbone:
+    """Return the backbone of a run, checked against the digest in its protocol.
+
+    Args:
+        name: What was learned on it, for errors.
+        protocol: The protocol of the run that learned it.
+        weights: The weights file that the user names; by default that of the protocol.
+
+    Raises:
+        InputError: If there is no such backbone, it is too large to be built because a file asks for it, or its weights
+            are others.
+    """
+    path = weights or protocol.weights
+    backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute())
+    if weights is None and backbone.shape.parameters > MOST_PARAMETERS:
+        raise InputError(
+            f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"
+            f" {MOST_PARAMETERS:,} are not built for a file: name its weights yourself with --backbone-weights"
+        )
+    if backbone.digest != protocol.weights_digest:
+        raise InputError(
+            f"{name}: was trained on other weights of {backbone.name}, with digest {protocol.weights_digest[:12]};"
+            f" those here have {backbone.digest[:12]}"
+        )
+    return backbone
+
+
+def device_of(sources: Sequence[VectorSource]) -> torch.device:
+    """Return the device that the run had, where this machine has one; that of exported vectors is what there is."""
+    spec = sources[0].spec
+    wanted = spec is None or spec.resources.gpus_per_trial > 0
+    return torch.device("cuda" if wanted and torch.cuda.is_available() else "cpu")

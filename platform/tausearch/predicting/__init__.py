@@ -1,9 +1,0 @@
-"""Models that predict: found in a run or an exported folder, built as a module of torch, asked about images.
-
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

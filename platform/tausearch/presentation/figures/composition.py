@@ -1,0 +1,182 @@
+"""Pictures of task vectors and of what is composed of them, after the figures of the paper."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from tausearch.presentation.figures.style import new_figure, one_pair_of_axes
+
+Rows = Sequence[Mapping[str, Any]]
+_KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
+_STAGES = {"preconsolidation": "set-up", "training": "training"}
+
+
+def write_table(rows: Rows, path: Path) -> Path:
+    """Write the numbers of a picture as CSV.
+
+    Args:
+        rows: Rows with the same columns; not empty.
+        path: The file to write.
+
+    Returns:
+        The file.
+    """
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def risk_figure(rows: Rows) -> Figure:
+    """Draw the risk of composed models against its bound and the pre-trained model's; the paper's Figure 1.
+
+    Args:
+        rows: A row for each run and seed: `run`, `composed`, `individuals`, `pretrained` (nats; None where unknown).
+
+    Returns:
+        The figure; it belongs to no window.
+    """
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    figure, axes = one_pair_of_axes((7.0, 1.6 + 0.6 * len(runs)))
+    for shift, (kind, name) in zip((-0.22, 0.0, 0.22), _KINDS.items(), strict=True):
+        by_run = [[r[kind] for r in rows if r["run"] == run and r[kind] is not None] for run in runs]
+        found = [_mean_and_deviation(values) for values in by_run]
+        places = [number + shift for number, value in enumerate(found) if value]
+        axes.errorbar(
+            [value[0] for value in found if value],
+            places,
+            xerr=[value[1] for value in found if value],
+            fmt="o",
+            label=name,
+        )
+    axes.set_yticks(range(len(runs)), runs, fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel("cross-entropy on the test images of all tasks (nats)")
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return figure
+
+
+def theorem_figure(rows: Rows) -> Figure:
+    """Draw both sides of Theorem 1 over the size of the task vectors, and the gap between them.
+
+    Args:
+        rows: A row for each run and scale, with `run`, `scale`, `size`, `composed`, `second_order` and `gap`.
+
+    Returns:
+        The figure; it belongs to no window.
+    """
+    figure = new_figure((9.0, 4.0), layout="constrained")
+    risks, gaps = figure.subplots(1, 2)
+    for number, run in enumerate(dict.fromkeys(row["run"] for row in rows)):
+        own = [row for row in rows if row["run"] == run]
+        x, colour = [row["size"] for row in own], f"C{number}"
+        risks.plot(x, [row["composed"] for row in own], "o-", color=colour, label=run)
+        risks.plot(x, [row["second_order"] for row in own], "--", color=colour)
+        gaps.plot(x, [abs(row["gap"]) for row in own], "o-", color=colour, label=run)
+        (learned,) = [row["size"] for row in own if row["scale"] == 1]
+        gaps.axvline(learned, color=colour, linestyle=":", linewidth=0.8)
+    risks.set(xlabel="mean size of the scaled task vectors", ylabel="nats", yscale="symlog")
+    risks.set_title("composed risk (solid), bound less Omega (dashed)", fontsize=9)
+    gaps.set(xlabel="mean size of the scaled task vectors", ylabel="nats", xscale="log", yscale="log")
+    gaps.set_title("gap; dotted: the vectors as they were learned", fontsize=9)
+    for axes in (risks, gaps):
+        axes.grid(alpha=0.3)
+    risks.legend(fontsize=7)
+    return figure
+
+
+def cosine_figure(rows: Rows) -> Figure:
+    """Draw the cosines of all pairs of tasks of a run, averaged over its seeds.
+
+    Args:
+        rows: A row for each seed and pair, with `task`, `other` and `cosine`.
+
+    Returns:
+        The figure; it belongs to no window.
+    """
+    count = max(row["task"] for row in rows)
+    cells = [[0.0] * count for _ in range(count)]
+    for s in range(count):
+        for t in range(count):
+            cells[s][t] = statistics.fmean(r["cosine"] for r in rows if (r["task"], r["other"]) == (s + 1, t + 1))
+    figure, axes = one_pair_of_axes((1.8 + 0.42 * count, 1.4 + 0.42 * count))
+    image = axes.imshow(cells, vmin=-1, vmax=1, cmap="RdBu_r")
+    for s, line in enumerate(cells):
+        for t, value in enumerate(line):
+            axes.text(t, s, f"{value:.2f}", ha="center", va="center", fontsize=7, color=_ink(value))
+    axes.set_xticks(range(count), [str(t + 1) for t in range(count)])
+    axes.set_yticks(range(count), [str(t + 1) for t in range(count)])
+    axes.set(xlabel="task", ylabel="task")
+    figure.colorbar(image, label="cosine of task vectors")
+    return figure
+
+
+def alignment_figure(rows: Rows) -> Figure:
+    """Draw how the task vectors of pairs of runs lie to each other; the paper's Figure 2.
+
+    Args:
+        rows: A row for each pair of runs, seed and task, with `run`, `other`, `task` (0: composed) and `cosine`.
+
+    Returns:
+        The figure; it belongs to no window.
+    """
+    pairs = list(dict.fromkeys((row["run"], row["other"]) for row in rows))
+    figure, axes = one_pair_of_axes()
+    for number, pair in enumerate(pairs):
+        own = [row for row in rows if (row["run"], row["other"]) == pair]
+        tasks = sorted({row["task"] for row in own} - {0})
+        found = [_mean_and_deviation([r["cosine"] for r in own if r["task"] == task]) for task in (*tasks, 0)]
+        values, spreads = zip(*(value for value in found if value), strict=True)
+        colour = f"C{number}"
+        axes.errorbar(tasks, values[:-1], yerr=spreads[:-1], fmt="o-", color=colour, label=" and ".join(pair))
+        axes.axhline(values[-1], color=colour, linestyle="--")
+    axes.set(xlabel="task t", ylabel="cosine", title="task vectors tau_t (points) and composed ones (dashed)")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def time_figure(rows: Rows) -> Figure:
+    """Draw the time that a task takes in set-up and training; the paper's Figure 3.
+
+    Args:
+        rows: A row for each run, task and stage, with `run`, `stage` and `seconds`.
+
+    Returns:
+        The figure; it belongs to no window.
+    """
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    figure, axes = one_pair_of_axes((7.0, 1.4 + 0.4 * len(runs)))
+    left = [0.0] * len(runs)
+    for stage, name in _STAGES.items():
+        widths = [_mean([row["seconds"] for row in rows if (row["run"], row["stage"]) == (run, stage)]) for run in runs]
+        axes.barh(runs, widths, left=left, label=name)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.invert_yaxis()
+    axes.set(xlabel="seconds per task, mean over tasks and seeds")
+    axes.tick_params(axis="y", labelsize=8)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    return figure
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
+def _mean_and_deviation(values: Sequence[float]) -> tuple[float, float] | None:
+    if not values:
+        return None
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def _ink(value: float) -> str:
+    return "white" if abs(value) > 0.6 else "black"

@@ -1,0 +1,66 @@
+"""The accuracy matrix of a trial as a picture: which tasks it still knows after each task."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tausearch.presentation.figures.style import new_figure, plain
+from trainables.metrics import MetricNames
+
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
+_LINE, _LETTERS = 0.16, 14  # of the title: inches of a line, and letters that fit into an inch of it
+_BAR = 0.75  # inches more on the right for a colour bar
+_MOST_NUMBERS = 12  # tasks up to which each cell has its number written in, and no colour bar need be read
+
+
+def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNames, title: str) -> Figure:
+    """Draw the accuracy on each task seen so far after each task.
+
+    Args:
+        rows: Metrics rows of a trial, one per finished task; not empty.
+        names: The names of the accuracies in `rows`.
+        title: The title of the picture.
+
+    Returns:
+        A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many
+        tasks, beside a colour bar. It belongs to no window.
+    """
+    tasks = 1
+    while any(names.accuracy(tasks + 1) in row for row in rows):
+        tasks += 1
+    cells = [[row.get(names.accuracy(k), math.nan) for k in range(1, tasks + 1)] for row in rows]
+    numbers = tasks <= _MOST_NUMBERS
+    width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
+    right = _RIGHT if numbers else _RIGHT + _BAR
+    lines = textwrap.wrap(title, int(_LETTERS * (_LEFT + width + right)))
+    figure = new_figure((_LEFT + width + right, height + _BELOW + _ABOVE + _LINE * len(lines)))
+    figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
+    axes = _add_axes(figure, _LEFT, width, height)
+    image = axes.imshow(cells, vmin=0, vmax=100, cmap="viridis", aspect="auto")
+    if numbers:
+        for y, line in enumerate(cells):
+            for x, value in enumerate(line):
+                if not math.isnan(value):
+                    colour = "black" if value > 60 else "white"
+                    axes.text(x, y, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=9)
+    else:
+        figure.colorbar(image, cax=_add_axes(figure, _LEFT + width + 0.15, 0.12, height))
+    every = math.ceil(tasks / 20)
+    axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
+    after = range(0, len(rows), math.ceil(len(rows) / 20))
+    axes.set_yticks(after, [str(int(rows[k]["task"])) for k in after])
+    axes.set_xlabel(f"{names.prefix} accuracy (%) on task")
+    axes.set_ylabel("after task")
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def _add_axes(figure: Figure, left: float, width: float, height: float) -> Axes:
+    """Add axes at a place in inches: a layout that is worked out draws every picture twice, and a search has many."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, _BELOW / up, width / across, height / up))

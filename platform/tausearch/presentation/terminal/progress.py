@@ -1,0 +1,121 @@
+"""What a person sees while a run is under way: a live display in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.console import Group
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from tausearch.presentation.terminal.live import LiveDisplay
+from tausearch.presentation.terminal.text import brief, clock
+from tausearch.runs import RunSpec, TrialSummary, TrialTable, best_trial
+
+
+class ProgressDisplay(LiveDisplay):
+    """Shows trials done of how many, tasks done in each running trial, the best so far, and the time left.
+
+    Args:
+        spec: The specification of the run.
+        trials: All trials of the run; those that an earlier process ran say nothing of how fast this one is.
+        screen: The stream that a person looks at.
+        epochs: Says of a trial, by its number, how far it is in its task, in a few words; empty if that is not known.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        trials: TrialTable,
+        screen: TextIO,
+        epochs: Callable[[TrialSummary], str] = lambda trial: "",
+    ) -> None:
+        super().__init__(screen)
+        self._begun = False
+        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
+        self._bar_task = self._bar.add_task("trials")
+        self.turn_to(spec, trials, epochs)
+
+    def turn_to(self, spec: RunSpec, trials: TrialTable, epochs: Callable[[TrialSummary], str]) -> None:
+        """Show another run from now on: what follows the one so far."""
+        self._epochs = epochs
+        self.spec = spec
+        self.trials = trials
+        self._tasks_known, self._turned = self._tasks_done(), self.elapsed
+        self._bar.update(self._bar_task, description=f"{spec.role}s", total=spec.trials, completed=trials.ended)
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Show that a trial started, finished a task, or ended."""
+        self._begun, self.stage = True, None
+        self._bar.update(self._bar_task, completed=self.trials.ended)
+        if trial.status != "running":
+            self.say_plainly(self._ended_line(trial))
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time left from the tasks that this process has done so far; None before the first."""
+        done = self._tasks_done()
+        here, left = done - self._tasks_known, self.spec.trials * self.spec.steps - done
+        return None if here <= 0 else (self.elapsed - self._turned) * left / here
+
+    def _tasks_done(self) -> int:
+        return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
+
+    def _times(self) -> str:
+        left = self.seconds_left()
+        return f"{clock(self.elapsed)} elapsed, {'?' if left is None else clock(left)} left"
+
+    def _standing(self) -> str:
+        """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
+        if self.phase is not None:
+            return self.phase
+        if self.spec.role == "trial":
+            best = best_trial(self.trials, self.spec.constraints)
+            return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
+        values = [trial.value for trial in self.trials if trial.value is not None]
+        return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
+
+    def _ended_line(self, trial: TrialSummary) -> str:
+        value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
+        shown = brief(dict(trial.hyperparameters), list(self.spec.space))
+        return " | ".join(
+            part
+            for part in (
+                f"[{self.trials.ended}/{self.spec.trials}] {self.spec.label(trial.number)} {trial.status}: {value}",
+                shown,
+                self._standing(),
+                self._times(),
+            )
+            if part
+        )
+
+    def standing_line(self) -> str:
+        """Return the plain line that says which trials run."""
+        running = [f"{self.spec.label(t.number)}: {self._way(t)}" for t in self._running()]
+        parts = [", ".join(running), self._standing(), self._times()]
+        return f"[{self.trials.ended}/{self.spec.trials}] {' | '.join(part for part in parts if part)}"
+
+    def _way(self, trial: TrialSummary) -> str:
+        epochs = self._epochs(trial)
+        return f"{trial.tasks_done}/{self.spec.steps} tasks" + (f" and {epochs}" if epochs else "")
+
+    def _running(self) -> list[TrialSummary]:
+        return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
+
+    def render(self) -> Group:
+        """Return what a terminal shows."""
+        table = Table(box=None, pad_edge=False, show_header=bool(list(self.trials)))
+        for column in (self.spec.role, "tasks", f"{self.spec.metrics.prefix} accuracy", "hyperparameters"):
+            table.add_column(column, style="dim" if column == "hyperparameters" else "")
+        for trial in self._running():
+            accuracy = trial.final.get(self.spec.metrics.average_accuracy)
+            table.add_row(
+                self.spec.label(trial.number).removeprefix(f"{self.spec.role} "),
+                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)} {self._epochs(trial)}".rstrip(),
+                "" if accuracy is None else f"{accuracy:.1f} %",
+                brief(dict(trial.hyperparameters), list(self.spec.space)),
+            )
+        status = Text(f"{self._standing()}   {self._times()}")
+        return Group(self._bar, status, table)

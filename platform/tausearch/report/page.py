@@ -1,0 +1,99 @@
+"""The page: views of cells and the comparison, put into one HTML file that holds all it needs."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b64encode
+from collections.abc import Sequence
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from tausearch.report.tables import AnyTable, Table
+from tausearch.report.views import CellView, ReportCell, read_cell
+from tausearch.runs import replace_text
+from trainables.errors import InputError
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_NUMBERS = re.compile(r"([-+±\d.,:%()/ ]|e[-+]\d)*|inf|nan")  # a cell with nothing but numbers
+
+
+def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, comparison: Sequence[AnyTable] = ()) -> Path:
+    """Write the report of some cells; it is read from run directories alone, and asks nothing of any network.
+
+    Args:
+        title: The title of the page.
+        cells: What to show, in order. Parts of a run that cannot be read become a line in the page.
+        file: The HTML file to write, whole or not at all; its folder is made if it is missing.
+        comparison: Tables to show before the cells, such as the results beside the paper's.
+
+    Returns:
+        The file.
+
+    Raises:
+        InputError: If the file cannot be written.
+    """
+    views = [read_cell(cell) for cell in cells]
+    page = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            views=views,
+            overview=_overview(views) if len(views) > 1 else None,
+            comparison=comparison,
+            made=datetime.now().astimezone().isoformat(" ", "minutes"),
+            version=version("tausearch"),
+            plotly=_packed_plotly(),
+        )
+    )
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(file, page)
+    except OSError as error:
+        raise InputError(f"report {file}: cannot be written ({error.strerror})") from error
+    return file
+
+
+def _packed_plotly() -> str:
+    """Return all of plotly.js, deflated, as base64: 1.9 MB in place of 4.8; the package has no smaller bundle."""
+    return b64encode(zlib.compress(get_plotlyjs().encode(), level=9)).decode()
+
+
+def _environment() -> Environment:
+    """Return Jinja's environment: every text is escaped, and what a template names must be there."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["safe_json"] = Markup
+    environment.filters["numeric"] = _numeric
+    return environment
+
+
+def _numeric(table: AnyTable) -> set[int]:
+    """Return the columns that hold nothing but numbers."""
+    return {place for place, cells in enumerate(zip(*table.rows, strict=True)) if all(map(_NUMBERS.fullmatch, cells))}
+
+
+def _overview(views: Sequence[CellView]) -> Table:
+    header = ("cell", "state", "best validation accuracy", "test accuracy", "forgetting")
+    rows = [
+        (
+            view.title,
+            view.cell.state,
+            "" if view.search is None else view.search.score,
+            "" if view.final is None else view.final.score,
+            "" if view.final is None else view.final.forgetting,
+        )
+        for view in views
+    ]
+    return Table("all cells, percent", header, tuple(rows))

@@ -1,0 +1,56 @@
+"""The one cell that a single run is: a search with the final run of its choice, or a final run with its search."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tausearch.report.views import ReportCell
+from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec, read_trials
+from trainables.errors import InputError
+
+
+def cell_of(storage: Storage, name: str) -> ReportCell:
+    """Return a run as a cell, with the run that belongs to it where it is in the same storage root.
+
+    Args:
+        storage: The storage root.
+        name: Name of a search or a final run.
+
+    Returns:
+        Of a search: it, and the newest final run of what it chose. Of a final run: it, and the search that chose.
+
+    Raises:
+        InputError: If there is no such run, or its specification cannot be read.
+        StorageError: If its record is closed to us.
+    """
+    directory = storage.run(name)
+    spec = read_spec(directory)
+    with suppress(InputError):  # of a damaged record the page says what is lost
+        read_trials(spec, directory)
+    searching = spec.purpose == "search"
+    other = _final_of(storage, spec) if searching else _search_of(storage, spec)
+    search, final = (directory, other) if searching else (other, directory)
+    state = "search and final run" if other is not None else "search" if searching else "final run"
+    return ReportCell(spec.benchmark, spec.method, search, final, state)
+
+
+def _final_of(storage: Storage, search: RunSpec) -> RunDirectory | None:
+    specs, _ = storage.read_each(read_spec)
+    finals = [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
+    return storage.run(finals[-1].name) if finals else None
+
+
+def _search_of(storage: Storage, final: RunSpec) -> RunDirectory | None:
+    if final.source is None or not storage.run_exists(final.source):
+        return None
+    directory = storage.run(final.source)
+    try:
+        search = read_spec(directory)
+    except InputError:
+        return directory  # the page says why it cannot be read
+    return directory if search.purpose == "search" and _belong(search, final) else None
+
+
+def _belong(search: RunSpec, final: RunSpec) -> bool:
+    """Whether a final run trains what a search chose, on the benchmark that it was searched on."""
+    return (final.source, final.method, final.benchmark) == (search.name, search.method, search.benchmark)

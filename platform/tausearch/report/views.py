@@ -1,0 +1,214 @@
+"""What the page shows of each cell, read from its run directories; what cannot be read becomes a line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tausearch.models import read_compositions, read_edit
+from tausearch.presentation import clock, percent
+from tausearch.report import tables
+from tausearch.report.final_plots import time_plot
+from tausearch.report.plots import Plot, script_json
+from tausearch.report.search_plots import search_plots, slice_plots
+from tausearch.report.searched import Searched
+from tausearch.report.tables import Table
+from tausearch.runs import (
+    Confirmation,
+    RunDirectory,
+    RunStatus,
+    Score,
+    read_scores,
+    read_status,
+    shown_benchmark,
+    why_nothing_chosen,
+)
+from trainables.errors import InputError
+from trainables.metrics import TEST
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ReportCell:
+    """A method on a benchmark: what a report is of.
+
+    Attributes:
+        benchmark: What the benchmark is called.
+        method: Name of the method.
+        search: The run directory of its search; None if there is none.
+        final: The run directory of its final run; None if there is none.
+        state: Where it stands, in a few words: "searched 7/24", "done".
+    """
+
+    benchmark: str
+    method: str
+    search: RunDirectory | None
+    final: RunDirectory | None
+    state: str
+
+
+@dataclass
+class RunView:
+    """What the page shows of one run.
+
+    Attributes:
+        name: The run's name.
+        facts: What it is and how far it has come: name to text.
+        plots: Large plots, in order.
+        slices: Small plots, side by side.
+        hover: What each trial says where the pointer is, by number; JSON.
+        tables: Tables, in order.
+        best_file: The text of the best file; empty if there is none.
+        trials: The table of trials or seeds; None until the record is read.
+        score: The headline: best validation accuracy of a search, test accuracy of a final run.
+        forgetting: Of a final run, as text.
+    """
+
+    name: str
+    facts: dict[str, str] = field(default_factory=dict)
+    plots: list[Plot] = field(default_factory=list)
+    slices: list[Plot] = field(default_factory=list)
+    hover: str = "{}"
+    tables: list[Table] = field(default_factory=list)
+    best_file: str = ""
+    trials: Table | None = None
+    score: str = ""
+    forgetting: str = ""
+
+
+@dataclass
+class CellView:
+    """What the page shows of one cell.
+
+    Attributes:
+        cell: The cell.
+        search: Its search.
+        final: Its final run.
+        faults: Why parts are missing, a line each.
+    """
+
+    cell: ReportCell
+    search: RunView | None = None
+    final: RunView | None = None
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What the cell is called."""
+        return f"{self.cell.method} on {shown_benchmark(self.cell.benchmark)}"
+
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """Make a line of whatever keeps a part from being read or drawn; the rest of the page is made all the same."""
+        try:
+            yield
+        except InputError as error:
+            self.faults.append(str(error))
+        except Exception as error:  # a record that was damaged by hand: whatever Optuna and plotly make of it
+            _log.warning("%s", what, exc_info=True)
+            self.faults.append(f"{what}: cannot be shown ({type(error).__name__}: {error})")
+
+
+def read_cell(cell: ReportCell) -> CellView:
+    """Read all of a cell."""
+    view = CellView(cell)
+    if cell.search is not None:
+        with view.noting(f"search {cell.search.name}"):
+            _read_search(view, cell.search)
+    if cell.final is not None:
+        with view.noting(f"final run {cell.final.name}"):
+            _read_final(view, cell.final)
+    return view
+
+
+def _read_search(view: CellView, directory: RunDirectory) -> None:
+    status = read_status(directory)
+    shown = view.search = RunView(directory.name, _facts(status), trials=tables.trials_table(status))
+    if status.best is not None:
+        shown.score = percent(status.accuracy)
+        shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
+        with view.noting(str(directory.best_file)):
+            shown.best_file = _text(directory.best_file)
+    if len(status.front) > 1:
+        shown.tables.append(tables.front_table(status))
+    searched = Searched.of(status)
+    shown.hover = script_json({trial.number: searched.hover(trial) for trial in searched.trials})
+    with view.noting(f"plots of {directory.name}"):
+        shown.plots.extend(search_plots(searched))
+    with view.noting(f"slices of {directory.name}"):
+        shown.slices.extend(slice_plots(searched))
+
+
+def _read_final(view: CellView, directory: RunDirectory) -> None:
+    status = read_status(directory)
+    shown = view.final = RunView(directory.name, _facts(status), trials=tables.trials_table(status))
+    with view.noting(str(directory.results_file)):
+        _add_scores(shown, read_scores(directory))
+    shown.tables.append(tables.trained_table(status.spec))
+    finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
+    with view.noting(f"accuracies of {directory.name}"):
+        shown.tables.extend(filter(None, [tables.matrix_table(finished, status.spec.metrics)]))
+        shown.plots.extend(filter(None, [time_plot(finished)] if finished else []))
+    with view.noting(f"compositions of {directory.name}"):
+        if compositions := read_compositions(directory):
+            shown.tables.append(tables.composition_table(compositions))
+    with view.noting(f"edits of {directory.name}"):
+        if (edit := read_edit(directory)) is not None:
+            shown.tables.append(tables.edit_table(edit))
+
+
+def _add_scores(shown: RunView, scores: dict[str, Score]) -> None:
+    if not scores:
+        return
+    shown.tables.append(tables.scores_table(scores))
+    shown.score = scores[TEST.final_accuracy].text() if TEST.final_accuracy in scores else ""
+    shown.forgetting = scores[TEST.forgetting].text() if TEST.forgetting in scores else ""
+
+
+def _facts(status: RunStatus) -> dict[str, str]:
+    spec, protocol = status.spec, status.spec.protocol
+    counts = ", ".join(f"{count} {name}" for name, count in status.counts.items() if count)
+    facts = {"state": status.state, "trials" if spec.purpose == "search" else "seeds": counts}
+    if spec.purpose == "search":
+        stopping = "" if spec.scheduler == "none" else f", stopped early by {spec.scheduler}"
+        facts["algorithm"] = f"{spec.algorithm}, seed {spec.seed}{stopping}"
+        if status.confirmation is not None:
+            facts["confirmed"] = _confirmed(status.confirmation)
+        if spec.constraints:
+            facts["constraints"] = "; ".join(map(str, spec.constraints))
+            facts |= _nothing_chosen(status)
+    elif spec.source is not None:
+        facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
+    facts["protocol"] = (
+        f"{protocol.tasks} tasks, {protocol.epochs} epochs, batch size {protocol.batch_size}, {protocol.backbone},"
+        f" {protocol.precision}"
+    )
+    facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
+    return facts
+
+
+def _confirmed(confirmation: Confirmation) -> str:
+    verdict = confirmation.verdict
+    if verdict is None:
+        return "not yet" if not confirmation.race.over else "no candidate is left"
+    error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
+    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {confirmation.spec.rounds} fresh runs"
+
+
+def _nothing_chosen(status: RunStatus) -> dict[str, str]:
+    if status.best is not None:
+        return {}
+    return {"chosen": f"nothing: {why_nothing_chosen(status.trials, status.spec.constraints)}"}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error

@@ -1,9 +1,0 @@
-"""Screen: what a person sees while work is under way, and how numbers and commands are written.
-
-What others may import stands in the stub beside this file. A name is loaded when it is first used, so that whoever
-asks for it pays for its imports and for no others.
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

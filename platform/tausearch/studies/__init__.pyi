@@ -1,0 +1,65 @@
+from .best_file import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
+from .best_listener import BestListener, write_best
+from .dashboard import dashboard_of
+from .grid import grid_size
+from .options import (
+    USUAL_CONFIRM,
+    algorithm_named,
+    confirm_of,
+    constraints_named,
+    different_numbers,
+    one_of,
+    scheduler_named,
+    usual_confirm,
+)
+from .recorded_trials import RecordedTrials
+from .replay_comparison import Comparison, Outcome
+from .replay_request import DEFAULT_SEEDS, replays_of
+from .replays import Replay, replay
+from .searchers import ConfirmationSource, FixedSource, OptunaSource, TrialSource, points_ahead
+from .spaces import defaults, require_runs, space_of
+from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
+from .study_mirror import StudyMirror
+from .warm_start import known_points, warm_start_lines
+
+__all__ = [
+    "BestFile",
+    "BestListener",
+    "Comparison",
+    "ConfirmationSource",
+    "DEFAULT_SEEDS",
+    "FIRST_STOP",
+    "FixedSource",
+    "OptunaSource",
+    "Outcome",
+    "RecordedTrials",
+    "Replay",
+    "STARTUP_TRIALS",
+    "SearchStudy",
+    "Selection",
+    "StudyMirror",
+    "TrialSource",
+    "USUAL_CONFIRM",
+    "algorithm_named",
+    "best_of_all",
+    "best_of_run",
+    "confirm_of",
+    "constraints_named",
+    "dashboard_of",
+    "defaults",
+    "different_numbers",
+    "grid_size",
+    "known_points",
+    "load_best",
+    "one_of",
+    "points_ahead",
+    "replay",
+    "replays_of",
+    "require_runs",
+    "scheduler_named",
+    "space_of",
+    "start_of",
+    "usual_confirm",
+    "warm_start_lines",
+    "write_best",
+]

@@ -1,0 +1,63 @@
+"""The points of a grid, and in which order a search that tries only some of them takes them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from search_spaces import Dimension, Scalar
+from tausearch.runs import KnownPoint
+from tausearch.studies.warm_start import without_repeats
+from trainables.randomness import derive_seed
+
+Point = dict[str, Scalar]
+SPREAD = 64  # points that are chosen one by one, which takes time; behind so many a shuffle is as even
+
+
+def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) -> int:
+    """Return the number of points of a grid search: those of the grid, and what is known from elsewhere."""
+    return len(without_repeats([*grid_points(space), *(each.point for each in known)]))
+
+
+def grid_points(space: Mapping[str, Dimension]) -> list[Point]:
+    """Return every point of the grid, the last hyperparameter varying fastest."""
+    values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
+    return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
+
+
+def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: int) -> list[Point]:
+    """Return points of a grid so that those that come first cover all values of all hyperparameters alike.
+
+    In the order of the grid the first points differ in its last hyperparameters alone. Here each next one is the point
+    whose most frequent value has been taken the fewest times so far, for how many values there are; among equals, as
+    a shuffle with the search's seed has them. The first k are the same for every `count` from k on, so that a search
+    can be extended.
+
+    Args:
+        points: All points of the grid.
+        ahead: Points that are tried before these; their values count as taken.
+        count: How many points will be tried; with all of them the order is that of the grid.
+        seed: Seed of the search.
+
+    Returns:
+        All points: those that will be tried first.
+    """
+    if count >= len(points):
+        return list(points)
+    left = list(points)
+    random.Random(derive_seed(seed, "grid")).shuffle(left)
+    taken = Counter(value for point in ahead for value in point.items())
+    values = Counter(name for name, _ in {value for point in points for value in point.items()})
+    chosen: list[Point] = []
+    for _ in range(min(count, SPREAD)):
+        at = min(range(len(left)), key=lambda number: _shares(left[number], taken, values))
+        chosen.append(left.pop(at))
+        taken.update(chosen[-1].items())
+    return [*chosen, *left]
+
+
+def _shares(point: Point, taken: Mapping[tuple[str, Scalar], int], values: Mapping[str, int]) -> list[int]:
+    """Return how often each value of a point has been taken, times how many values there are, largest first."""
+    return sorted((taken[name, value] * values[name] for name, value in point.items()), reverse=True)

@@ -1,0 +1,121 @@
+"""Which search algorithms and rules for stopping early there are, and which of them go together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from search_spaces.bounds import MOST_SEEDS
+from search_spaces.text_files import shown
+from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Confirm, Constraint, Scheduler, row_metrics
+from tausearch.studies.study import FIRST_STOP
+from trainables.errors import InputError
+from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
+
+if TYPE_CHECKING:  # torch takes seconds to import
+    from trainables.methods import MethodEntry
+
+USUAL_CONFIRM = Confirm(best=3, runs=2)  # what docs/choosing.md measures
+_Name = TypeVar("_Name", bound=str)
+
+
+def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
+    """Return a name as one of those that are allowed.
+
+    Raises:
+        InputError: If it is none of them.
+    """
+    for each in allowed:
+        if each == name:
+            return each
+    raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
+
+
+def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return the whole numbers of an option.
+
+    Raises:
+        InputError: If there are none or too many, or one is there twice.
+    """
+    if not numbers or len(set(numbers)) < len(numbers) or len(numbers) > MOST_SEEDS:
+        raise InputError(f"{option} must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}")
+    return tuple(numbers)
+
+
+def confirm_of(best: int | None, runs: int | None, trials: int, known: Confirm | None = None) -> Confirm | None:
+    """Return how a search of so many trials confirms.
+
+    Args:
+        best: How many of the best trials are to run again (`--confirm`), 0 for none; None for as many as so far.
+        runs: How often each (`--confirm-runs`); None for as often as so far, or twice.
+        trials: Number of trials of the search.
+        known: How it has confirmed so far, or does if nobody says.
+
+    Raises:
+        InputError: If that cannot be done.
+    """
+    wanted = best if best is not None or known is None else known.best
+    if not wanted:
+        if runs is not None:
+            raise InputError(f"--confirm-runs {runs}: goes with --confirm, the number of trials to run again")
+        return None
+    if wanted > trials:
+        raise InputError(f"--confirm {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
+    return Confirm(best=wanted, runs=runs or (known or USUAL_CONFIRM).runs)
+
+
+def usual_confirm(embedded: bool, trials: int) -> Confirm | None:
+    """Return how a search confirms if nobody says: it does where a trial takes seconds, for half its price at most.
+
+    Args:
+        embedded: Whether its benchmark is embedded, and its backbone, too.
+        trials: Number of trials of the search.
+    """
+    affordable = 2 * USUAL_CONFIRM.best * USUAL_CONFIRM.runs <= trials
+    return USUAL_CONFIRM if embedded and affordable else None
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """Return a search algorithm by name.
+
+    Raises:
+        InputError: If there is none of that name.
+    """
+    return one_of("algorithm", name, ALGORITHMS)
+
+
+def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
+    """Return a rule for stopping early by name.
+
+    Raises:
+        InputError: If there is none of that name, or it can do nothing for the algorithm or trials of so many tasks.
+    """
+    scheduler = one_of("scheduler", name, SCHEDULERS)
+    if scheduler != "none" and algorithm == "gp":
+        raise InputError(f"--scheduler {name}: gp learns nothing from trials that were stopped; allowed with it: none")
+    if scheduler != "none" and steps <= FIRST_STOP:
+        raise InputError(
+            f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
+        )
+    return scheduler
+
+
+def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_gpu: bool) -> tuple[Constraint, ...]:
+    """Return what a search must keep to.
+
+    Args:
+        texts: What was given, such as `forgetting <= 5`.
+        entry: The method.
+        tasks: Number of tasks.
+        on_gpu: Whether its trials run on a GPU, and so report the memory that they take.
+
+    Raises:
+        InputError: If one is no constraint, or is given twice; or no trial has its metric.
+    """
+    extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
+    metrics = row_metrics(tasks, VALIDATION, extra)
+    found = [Constraint.parse(text, metrics) for text in texts]
+    for number, each in enumerate(found):
+        if any((each.metric, each.relation) == (other.metric, other.relation) for other in found[:number]):
+            raise InputError(f"--constraint {texts[number]}: {each.metric} has a bound on this side already")
+    return tuple(found)

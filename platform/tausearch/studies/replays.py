@@ -1,0 +1,99 @@
+"""One search replayed: the algorithm asks, the record answers, and every task that would be trained is counted."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import optuna
+
+from search_spaces import Scalar
+from tausearch.runs import RunSpec, Status, TrialSummary, best_trial
+from tausearch.studies.recorded_trials import RecordedTrials
+from tausearch.studies.searchers import points_ahead
+from tausearch.studies.study import SearchStudy
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a search would have found.
+
+    Attributes:
+        seed: The seed of the algorithm.
+        tried: Numbers of the recorded trials that it tries, in their order.
+        ends: How each of them ends in it, and after how many tasks.
+        chosen: The recorded trial that it chooses; None if none reaches the last task.
+        distance: Median distance from what the algorithm asked for to what was recorded, as a share of the ranges.
+    """
+
+    seed: int
+    tried: tuple[int, ...]
+    ends: tuple[tuple[Status, int], ...]
+    chosen: TrialSummary | None
+    distance: float
+
+    @property
+    def stopped(self) -> int:
+        """How many trials it stops early, or the recorded search did."""
+        return sum(status == "pruned" for status, _ in self.ends)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks that it trains, over all trials."""
+        return sum(tasks for _, tasks in self.ends)
+
+
+def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
+    """Run a search on the record, one trial at a time.
+
+    A point that the algorithm asks for becomes the nearest recorded configuration that has not been tried, and the
+    algorithm is told that it was that one. A trial that the recorded search stopped, or that diverged, ends where it
+    did there.
+
+    Args:
+        spec: The search to replay: its space and start, and the algorithm, scheduler, seed and number of trials.
+        recorded: The record; at least as many trials as are asked for.
+
+    Returns:
+        What it would have found.
+    """
+    study, tried, ends, distances = SearchStudy(spec), [], [], []
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # a search has a log for what Optuna warns of
+    used: set[int] = set()
+    for number, point in _asked(study, spec):
+        trial, far = recorded.nearest(point, used)
+        study.exchange(number, recorded.point(trial))
+        used.add(trial.number)
+        tried.append(trial)
+        distances.append(far)
+        ends.append(_play(study, number, trial, spec))
+    finished = [trial for trial, (status, _) in zip(tried, ends, strict=True) if status == "complete"]
+    return Replay(
+        seed=spec.seed,
+        tried=tuple(trial.number for trial in tried),
+        ends=tuple(ends),
+        chosen=best_trial(finished, spec.constraints),
+        distance=statistics.median(distances),
+    )
+
+
+def _asked(study: SearchStudy, spec: RunSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
+    """Yield the points that a search asks for, each a trial under way: those decided beforehand, then the sampler's."""
+    ahead = iter(points_ahead(spec))
+    for number in range(spec.trials):
+        if (point := next(ahead, None)) is not None:
+            study.enqueue(point)
+        yield number, dict(study.ask(number))
+
+
+def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: RunSpec) -> tuple[Status, int]:
+    """Report the tasks of a recorded trial one by one; returns how it ends, and after how many tasks trained."""
+    status, value, tasks = trial.status, trial.value, 0
+    for task, accuracy in study.reports(trial).items():
+        tasks = task
+        if study.report(number, task, accuracy) and task <= trial.tasks_done and task < spec.steps:
+            status, value = "pruned", None  # no scheduler is asked after the last task, nor where a trial diverged
+            break
+    study.tell(number, status, value, replace(trial, rows=trial.rows[:tasks]))
+    return status, tasks

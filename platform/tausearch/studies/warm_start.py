@@ -1,0 +1,155 @@
+"""Start from what is known: the paper's choices, the best of other searches and best files, mapped into a space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
+from tausearch.runs import KnownPoint, Record, RunSpec, Storage, eligible, read_spec, why_nothing_chosen
+from tausearch.studies.best_file import load_best
+from tausearch.studies.spaces import defaults
+from trainables.errors import InputError
+
+PAPER = "paper"
+BEST_OF_A_RUN = 3  # configurations taken of a search: its best ones differ by chance
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A configuration that was chosen somewhere.
+
+    Attributes:
+        origin: Where it was chosen, in words.
+        hyperparameters: Its hyperparameters; others are left to the search that it is given to.
+    """
+
+    origin: str
+    hyperparameters: Mapping[str, Scalar]
+
+
+def known_points(
+    sources: Sequence[str | Path],
+    space: ResolvedSpace,
+    storage: Storage,
+    require: Callable[[dict[str, Scalar]], None] = lambda hyperparameters: None,
+) -> tuple[KnownPoint, ...]:
+    """Collect what is known of a method and map it into a space.
+
+    The best of every source come before the second best of any. A point that is there already, or that the search
+    tries first anyway, is left out.
+
+    Args:
+        sources: `paper`, names of searches, and paths of best files.
+        space: The space of the search that is to start from them.
+        storage: The storage root that holds the searches.
+        require: Raises an InputError if the method cannot run with all hyperparameters of a point.
+
+    Returns:
+        The points, in the order in which they are to be tried.
+
+    Raises:
+        InputError: If a source is unknown, has nothing to give, or is of another method.
+    """
+    if sources and not space.space:
+        raise InputError(f"--warm-start {sources[0]}: every hyperparameter is fixed, so there is nothing to start")
+    if twice := next((str(source) for n, source in enumerate(sources) if str(source) in map(str, sources[:n])), None):
+        raise InputError(f"--warm-start {twice}: is given twice")
+    found: dict[str, list[tuple[str, Configuration]]] = {
+        str(source): [(str(source), each) for each in _configurations(str(source), space.method, storage)]
+        for source in sources
+    }
+    points: list[KnownPoint] = []
+    for source, configuration in filter(None, chain.from_iterable(zip_longest(*found.values()))):
+        known = _mapped(configuration, space)
+        if known.point != space.start and known.point not in [each.point for each in points]:
+            _require(source, require, {**space.fixed, **known.point})
+            points.append(known)
+    return tuple(points)
+
+
+def _require(source: str, require: Callable[[dict[str, Scalar]], None], hyperparameters: dict[str, Scalar]) -> None:
+    try:
+        require(hyperparameters)
+    except InputError as error:
+        raise InputError(f"--warm-start {source}: {error}") from error
+
+
+def _configurations(source: str, method: str, storage: Storage) -> list[Configuration]:
+    """Return the configurations of one source, the best first."""
+    if source == PAPER:
+        return _of_paper(method)
+    is_file = Path(source).suffix in (".yaml", ".yml")
+    try:
+        return _of_file(source, method) if is_file else _of_search(source, method, storage)
+    except InputError as error:
+        raise InputError(f"--warm-start {source}: {error}") from error
+
+
+def _of_paper(method: str) -> list[Configuration]:
+    chosen = paper_points(method)
+    if not chosen:
+        raise InputError(f"--warm-start {PAPER}: the paper lists no hyperparameters for {method}")
+    return [Configuration(f"the paper on {benchmark}", point) for benchmark, point in chosen.items()]
+
+
+def _of_file(path: str, method: str) -> list[Configuration]:
+    best = load_best(path)
+    _require_method(best.method, method)
+    search = "" if best.selection is None else f"{best.selection.search} on "
+    return [Configuration(f"{path} ({search}{best.benchmark})", best.hyperparameters)]
+
+
+def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
+    directory = storage.run(name)
+    spec = read_spec(directory)
+    _require_method(spec.method, method)
+    if spec.purpose != "search":
+        raise InputError(f"is a final run; allowed: {PAPER}, names of searches, best files (.yaml)")
+    trials = Record(directory.record).trials()
+    best = eligible(trials, spec.constraints)[:BEST_OF_A_RUN]
+    if not best:
+        raise InputError(why_nothing_chosen(trials, spec.constraints))
+    return [Configuration(f"{name}, trial {each.number} on {spec.benchmark}", each.hyperparameters) for each in best]
+
+
+def _require_method(got: str, wanted: str) -> None:
+    if got != wanted:
+        raise InputError(f"is of {got}, and this search is of {wanted}")
+
+
+def _mapped(configuration: Configuration, space: ResolvedSpace) -> KnownPoint:
+    """Map a configuration into a space, and say what of it does not fit."""
+    there, point, misfits = configuration.hyperparameters, {}, []
+    for name, dimension in space.space.items():
+        point[name] = _nearest(dimension, there.get(name), space.start[name])
+        if name not in there:
+            misfits.append(f"{name} is not given, {point[name]} here")
+        elif point[name] != there[name]:
+            misfits.append(f"{name} was {there[name]}, {point[name]} here")
+    fixed = {**defaults(space), **space.fixed}
+    misfits += [f"{k} was {there[k]}, fixed at {v} here" for k, v in fixed.items() if k in there and there[k] != v]
+    return KnownPoint(origin=configuration.origin, point=point, misfits=tuple(misfits))
+
+
+def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> Scalar:
+    nearest = otherwise if value is None else dimension.nearest(value)
+    return dimension.typed(nearest if nearest in dimension else otherwise)
+
+
+def warm_start_lines(spec: RunSpec) -> Iterator[str]:
+    """Say which known points a search tries, what of them did not fit, and which it has no trials for."""
+    for number, known in enumerate(spec.warm_start, start=1):
+        late = "" if number < spec.trials else f" (not among the {spec.trials} trials)"
+        yield f"warm start: {known.origin}{late}" + "".join(f"; {misfit}" for misfit in known.misfits)
+
+
+def without_repeats(points: Iterable[Mapping[str, Scalar]]) -> list[dict[str, Scalar]]:
+    """Return points in their order, each once."""
+    found: list[dict[str, Scalar]] = []
+    for point in points:
+        if point not in found:
+            found.append(dict(point))
+    return found

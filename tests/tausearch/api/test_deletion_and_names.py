@@ -1,0 +1,294 @@
+"""Runs by their names: deleted, renamed, noted, trained and exported; and what is said where there is none."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from search_spaces.text_files import LARGEST
+from tausearch.api import delete_run, rename_run, size_of
+from tausearch.cli import main
+from tausearch.models import read_about
+from tausearch.presentation import counted
+from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec, read_status, shown_benchmark
+from tausearch.studies import load_best
+from tests.support.command_line import run
+from tests.support.runs.built_runs import make_run
+from tests.support.runs.composable_runs import make_composable_run
+from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial, search_spec
+from trainables.errors import InputError
+
+Patch = pytest.MonkeyPatch
+Captured = pytest.CaptureFixture[str]
+
+
+def add_search(storage: Storage, name: str, *values: float) -> RunSpec:
+    spec = search_spec().model_copy(update={"name": name, "id": name})
+    make_run(storage, spec, [make_trial(number, value=value) for number, value in enumerate(values)])
+    return spec
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    made = Storage(tmp_path / "runs")
+    made.root.mkdir()
+    add_search(made, "search", 50.0, 70.0)
+    add_search(made, "other-search", 80.0)
+    make_composable_run(made, "final")
+    return made
+
+
+def shown(storage: Storage, capsys: Captured, patch: Patch, *arguments: str, code: int = 0) -> tuple[str, str]:
+    got, out, err = run([*arguments, "--storage", str(storage.root)], capsys, patch)
+    assert got == code, err
+    return out, err
+
+
+class TestDelete:
+    def test_it_asks_unless_told_not_to(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
+        _, err = shown(storage, capsys, monkeypatch, "delete", "search", code=2)
+        assert "--yes deletes without asking" in err and storage.run_exists("search")
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+        for answer, stays in ((False, True), (True, False)):
+            monkeypatch.setattr("typer.confirm", lambda _, answer=answer: answer)
+            shown(storage, capsys, monkeypatch, "delete", "search")
+            assert storage.run_exists("search") == stays
+
+    def test_all_of_it_goes_and_nothing_else(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
+        out, _ = shown(storage, capsys, monkeypatch, "delete", "search", "final", "--yes")
+        assert out.count("deleted ") == 2 and [path.name for path in storage.root.iterdir()] == ["other-search"]
+
+    def test_what_an_earlier_one_left_half_deleted_goes_with_it(self, storage: Storage) -> None:
+        half = storage.root / ".search.deleted"
+        half.mkdir()
+        (half / "run.yaml").write_text("half")
+        delete_run(storage.run("search"))
+        assert sorted(path.name for path in storage.root.iterdir()) == ["final", "other-search"]
+
+    def test_how_large_it_is_counts_all_files(self, storage: Storage) -> None:
+        directory = storage.run("final")
+        sizes = [os.path.getsize(Path(at, name)) for at, _, names in os.walk(directory.path) for name in names]
+        assert size_of(directory) == sum(sizes) > 1000
+
+    def test_none_goes_where_one_is_not_there(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
+        _, err = shown(storage, capsys, monkeypatch, "delete", "search", "searchh", "--yes", code=2)
+        assert "no run named 'searchh'" in err and "there are: search, other-search" in err
+        assert storage.run_exists("search")
+
+    def test_a_run_that_is_driven_stays(self, storage: Storage) -> None:
+        with FileLock(storage.run("search").lock_file), pytest.raises(InputError, match="driven by another process"):
+            delete_run(storage.run("search"))
+        assert storage.run_exists("search")
+
+    def test_a_link_is_refused_before_anything_is_moved(self, storage: Storage, tmp_path: Path) -> None:
+        storage.run("search").path.rename(tmp_path / "elsewhere")
+        storage.run("search").path.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(InputError, match="search: is a link; delete what it leads to"):
+            delete_run(storage.run("search"))
+        assert read_status(storage.run("search")).spec.name == "search"
+
+    def test_one_that_goes_while_somebody_looks_is_no_fault(self, storage: Storage) -> None:
+        def read(directory: RunDirectory) -> str:
+            if directory.name == "search":
+                delete_run(directory)
+            return read_spec(directory).name
+
+        assert storage.read_each(read) == (["other-search", "final"], [])
+
+
+class TestRename:
+    def test_every_place_says_the_new_name(self, storage: Storage) -> None:
+        assert rename_run(storage, "search", "tuned") == ["final"]  # whose source it was
+        assert not storage.run("search").path.exists() and read_status(storage.run("tuned")).spec.name == "tuned"
+        best = load_best(storage.run("tuned").best_file)
+        assert best.selection is not None and (best.selection.search, best.selection.value) == ("tuned", 70.0)
+        assert read_spec(storage.run("final")).source == "tuned"
+        before = read_spec(storage.run("final")).id
+        assert rename_run(storage, "final", "tested") == []
+        directory = storage.run("tested")
+        assert json.loads(directory.results_file.read_text(encoding="utf-8"))["name"] == "tested"
+        assert read_about(directory.artifacts).runs == ("tested",) and read_spec(directory).id == before
+
+    @pytest.mark.parametrize("new", ["final", "store", "a/b", ".hidden"])
+    def test_a_name_that_is_taken_or_none_is_refused(self, new: str, storage: Storage) -> None:
+        with pytest.raises(InputError, match="name '"):
+            rename_run(storage, "search", new)
+        assert storage.run_exists("search") and read_spec(storage.run("search")).name == "search"
+
+    def test_a_run_that_is_driven_keeps_its_name(self, storage: Storage) -> None:
+        with FileLock(storage.run("search").lock_file), pytest.raises(InputError, match="driven by another process"):
+            rename_run(storage, "search", "tuned")
+
+
+class TestStatus:
+    def test_a_note_is_shown_and_removed(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
+        assert "note" not in shown(storage, capsys, monkeypatch, "status")[0]
+        shown(storage, capsys, monkeypatch, "note", "search", "too  small\na range")
+        assert shown(storage, capsys, monkeypatch, "note", "search")[0] == "too small a range\n"
+        for arguments in (["status"], ["status", "search"]):
+            assert "too small a range" in shown(storage, capsys, monkeypatch, *arguments)[0]
+        assert json.loads(shown(storage, capsys, monkeypatch, "status", "search", "--json")[0])["note"]
+        shown(storage, capsys, monkeypatch, "note", "search", "")
+        assert "note" not in shown(storage, capsys, monkeypatch, "status")[0]
+
+    @pytest.mark.parametrize("kind", ["bytes", "folder", "fifo", "large", "link"])
+    def test_a_damaged_note_is_named_and_hides_nothing(
+        self, kind: str, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        path = storage.run("search").note_file
+        match kind:
+            case "bytes":
+                path.write_bytes(b"\xff\xfe")
+            case "folder":
+                path.mkdir()
+            case "fifo":
+                os.mkfifo(path)
+            case "large":
+                path.write_bytes(b"a" * (LARGEST + 1))
+            case "link":
+                path.symlink_to(path)
+        out, err = shown(storage, capsys, monkeypatch, "status", "search")
+        assert ("note.txt" in out) and err == "" and "70" in out
+        assert "other-search" in shown(storage, capsys, monkeypatch, "status")[0]
+
+    @pytest.mark.parametrize("text", ["\udcff", "a\x1b[31mb", "a\0", "x" * 5000])
+    def test_a_note_that_is_no_line_is_refused(
+        self, text: str, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        _, err = shown(storage, capsys, monkeypatch, "note", "search", text, code=2)
+        assert err.startswith("tausearch: note must ") and not storage.run("search").note_file.exists()
+
+    def test_signs_that_are_in_a_note_and_do_nothing_there(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        storage.run("search").note_file.write_text("a\x1b[31mb")
+        assert "\x1b" not in shown(storage, capsys, monkeypatch, "status", "search")[0]
+
+    def test_a_terminal_without_these_letters_gets_others(self, storage: Storage, monkeypatch: Patch) -> None:
+        target = io.BytesIO()
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(target, encoding="ascii", write_through=True))
+        monkeypatch.setattr("sys.argv", ["tausearch", "status", "--storage", str(storage.root)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code and rb"\xb1" in target.getvalue()  # of mean and deviation
+
+    def test_a_final_run_shows_mean_and_deviation_of_its_seeds(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        wanted = json.loads(storage.run("final").results_file.read_text(encoding="utf-8"))["summary"]
+        score = wanted["test/final_accuracy"]
+        out, _ = shown(storage, capsys, monkeypatch, "status")
+        assert f"{score['mean']:.2f} ± {score['std']:.2f}" in out and "70.00" in out
+        (final,) = [
+            each
+            for each in json.loads(shown(storage, capsys, monkeypatch, "status", "--json")[0])
+            if each["name"] == "final"
+        ]
+        assert final["score"] == {"mean": pytest.approx(score["mean"]), "std": pytest.approx(score["std"]), "seeds": 2}
+
+    def test_a_long_name_is_never_cut(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
+        name = "a-search-with-a-name-that-is-longer-than-most-" + "x" * 40
+        add_search(storage, name, 60.0)
+        monkeypatch.setattr("tausearch.presentation.terminal.text.WIDE", 100)
+        assert name in shown(storage, capsys, monkeypatch, "status")[0]
+
+
+class TestByName:
+    def test_export_of_a_search(self, storage: Storage, capsys: Captured, monkeypatch: Patch, tmp_path: Path) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert "best file: search.best.yaml" in shown(storage, capsys, monkeypatch, "export", "search")[0]
+        assert load_best("search.best.yaml") == load_best(storage.run("search").best_file)
+
+    @pytest.mark.parametrize(
+        "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "store/x.yaml", "campaigns/c/x.yaml"]
+    )
+    def test_nothing_of_the_storage_is_overwritten(
+        self, place: str, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        target = storage.root / place
+        before = target.read_bytes() if target.exists() else None
+        for words in (["-o", str(target)], ["-o", str(storage.root / "ok.yaml"), "--adapters", str(target)]):
+            _, err = shown(storage, capsys, monkeypatch, "export", "search", *words, code=2)
+            assert "lies among the files of" in err and err.count("\n") == 1
+        for command in (
+            ["compose", "final", "--export"],
+            ["report", "search", "--output"],
+            ["figures", "final", "--output"],
+        ):
+            _, err = shown(storage, capsys, monkeypatch, *command, str(target), code=2)
+            assert "lies among the files of" in err
+        assert (target.read_bytes() if target.exists() else None) == before and not (storage.root / "ok.yaml").exists()
+
+    def test_what_lies_beside_the_runs_is_the_users(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        target = storage.root / "best.yaml"
+        shown(storage, capsys, monkeypatch, "export", "search", "-o", str(target))
+        assert load_best(target).selection is not None
+
+    def test_files_of_another_run_are_not_taken_for_its_own(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        make_final_run(storage, "other-final", [70.0, 72.0], benchmark="digits")
+        own, other = storage.run("final"), storage.run("other-final")
+        own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}}))
+        _, err = shown(storage, capsys, monkeypatch, "compare")
+        assert "is that of run 'other-final'" in err and "`tausearch sync final`" in err
+        own.spec_file.write_bytes(other.spec_file.read_bytes())
+        out, err = shown(storage, capsys, monkeypatch, "status")
+        assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1
+
+    def test_export_of_a_final_run(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch, tmp_path: Path
+    ) -> None:
+        target = tmp_path / "vectors"
+        shown(storage, capsys, monkeypatch, "export", "final", "--adapters", str(target))
+        assert read_about(target).class_names == tuple("012345") and (target / "seed_1" / "task_3").is_dir()
+        _, err = shown(storage, capsys, monkeypatch, "export", "final", code=2)
+        assert "run 'final': is a final run, of which task vectors alone are exported" in err
+
+    def test_train_takes_the_name_of_a_search(self, storage: Storage, monkeypatch: Patch) -> None:
+        from tausearch.cli.launch import _best_of
+
+        best = _best_of(["search"], str(storage.root))
+        assert best.selection is not None and best.selection.value == 70.0
+        with pytest.raises(InputError, match="'final': is a final run, which chooses nothing; it was tuned by search"):
+            _best_of(["final"], str(storage.root))
+
+    def test_where_no_search_is_found_those_that_are_there_are_named(
+        self, storage: Storage, capsys: Captured, monkeypatch: Patch
+    ) -> None:
+        _, err = shown(storage, capsys, monkeypatch, "export", "glyphs", "ita-lora", code=2)
+        assert err.count("\n") == 1 and "; there are searches of: digits ita-lora" in err
+        _, err = shown(storage, capsys, monkeypatch, "compose", "finale", code=2)
+        assert err.count("\n") == 1 and "; there are: final" in err
+
+
+class TestShown:
+    def test_the_store_has_totals_per_benchmark(self, capsys: Captured) -> None:
+        from tausearch.cli.output import show_store
+        from trainables.preconsolidation.store import Entry
+
+        entries = [
+            Entry(Path(f"{n}.safetensors"), 1000 * n, 0.0, {"benchmark": benchmark})
+            for n, benchmark in ((1, "digits"), (2, "glyphs"), (3, "digits"))
+        ]
+        show_store(entries, None)
+        lines = capsys.readouterr().out.splitlines()[-3:]
+        assert lines == ["digits: 2 entries, 4.0 kB", "glyphs: 1 entry, 2.0 kB", "3 entries, 6.0 kB"]
+
+    def test_figures_and_papers_do_not_have_the_way_to_a_folder(self) -> None:
+        assert shown_benchmark("folder:/home/me/my data/birds?tasks=5") == "folder:birds?tasks=5"
+        assert shown_benchmark("parquet:/a/b.parquet") == "parquet:b.parquet"
+        assert shown_benchmark("ita on folder:/a/b and c") == "ita on folder:b and c"
+        assert shown_benchmark("cifar100?tasks=5") == "cifar100?tasks=5"
+
+    def test_one_is_not_many(self) -> None:
+        assert [counted(n, "trial") for n in (0, 1, 2000)] == ["0 trials", "1 trial", "2,000 trials"]
+        assert [counted(n, "entry") for n in (1, 2)] == ["1 entry", "2 entries"]

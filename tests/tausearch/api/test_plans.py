@@ -1,0 +1,153 @@
+"""Plans: what a method cannot run on is refused before anything is made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import timm
+from safetensors.torch import save_file
+
+from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
+from tausearch.runs import Confirm, TrialSummary
+from tausearch.studies.best_file import choose
+from trainables.backbones import Backbone
+from trainables.data import build_benchmark, get_source
+from trainables.errors import InputError
+from trainables.methods import METHODS, Setting
+from trainables.methods.sequential.finetune import FinetuneConfig
+from trainables.sequence import IncrementalSequence
+
+TASKS = (range(2), range(2, 4), range(4, 6), range(6, 8), range(8, 10))
+SETTINGS: list[Setting] = []
+
+
+def is_picky(config: FinetuneConfig, setting: Setting) -> None:
+    SETTINGS.append(setting)
+    if config.lr * setting.num_tasks > 0.1 * setting.backbone.shape.width / 64:
+        raise InputError(f"picky: lr {config.lr:g} is too much for {setting.num_tasks} tasks")
+    if config.optimizer == "sgd":
+        raise InputError("picky: sgd is out of fashion")
+
+
+@pytest.fixture
+def picky() -> Iterator[None]:
+    SETTINGS.clear()
+    entry = dataclasses.replace(
+        METHODS["finetune"],
+        requires=is_picky,
+        build=mock.Mock(wraps=METHODS["finetune"].build),
+    )
+    with mock.patch.dict(METHODS, finetune=entry):
+        yield
+
+
+@pytest.mark.usefixtures("picky")
+@pytest.mark.parametrize(
+    ("space", "refused"),
+    [
+        ("lr: {low: 0.001, high: 0.02, grid: [0.01]}", None),
+        ("lr: {low: 0.001, high: 0.03, grid: [0.01]}", "lr 0.03 is too much for 5 tasks"),
+        ("optimizer: {choices: [adamw, sgd]}\n  lr: {low: 0.001, high: 0.02, grid: [0.01]}", "sgd is out of fashion"),
+    ],
+)
+def test_a_search_is_refused_where_a_value_of_its_space_cannot_run(
+    space: str, refused: str | None, tmp_path: Path
+) -> None:
+    file, storage = tmp_path / "space.yaml", tmp_path / "runs"
+    file.write_text(f"space:\n  {space}\nstart:\n  default: {{lr: 0.01}}\n")
+    request = SearchRequest("digits", "finetune", space=file, storage=storage)
+    if refused is None:
+        assert plan_search(request).spec.steps == 5
+    else:
+        with pytest.raises(InputError, match=refused):
+            plan_search(request)
+        assert not storage.exists()
+    assert {setting.task_classes for setting in SETTINGS} == {TASKS}
+
+
+@pytest.mark.usefixtures("picky")
+def test_a_final_run_is_refused_where_its_configuration_cannot_run(tmp_path: Path) -> None:
+    spec = plan_search(SearchRequest("digits", "finetune", set={"lr": 0.01}, storage=tmp_path)).spec
+    best = choose(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, value=50.0), competitors=1)
+    assert plan_training(TrainRequest(best, storage=tmp_path)).spec.fixed["lr"] == 0.01
+    with pytest.raises(InputError, match=r"lr 0\.03 is too much for 5 tasks"):
+        plan_training(TrainRequest(best, set={"lr": 0.03}, storage=tmp_path))
+
+
+@pytest.mark.usefixtures("picky")
+def test_a_trial_is_refused_before_its_method_is_made() -> None:
+    benchmark = build_benchmark(get_source("digits"), "search")
+    with pytest.raises(InputError, match="too much for 5 tasks"):
+        IncrementalSequence(benchmark, "finetune", {"lr": 0.03}, backbone=Backbone())
+    METHODS["finetune"].build.assert_not_called()  # type: ignore[attr-defined]
+
+
+def test_a_method_of_all_tasks_at_once_has_one() -> None:
+    setting = METHODS["joint"].setting(get_source("digits").spec, Backbone())
+    assert setting.task_classes == (range(10),) and (setting.num_tasks, setting.num_classes) == (1, 10)
+
+
+FIXED = {"lr": 0.01}
+
+
+def test_one_configuration_is_tried_once(tmp_path: Path) -> None:
+    for trials in (None, 1):
+        request = SearchRequest("digits", "finetune", set=FIXED, trials=trials, storage=tmp_path)
+        assert plan_search(request).spec.trials == 1
+    with pytest.raises(InputError, match="--trials 2: every hyperparameter is fixed"):
+        plan_search(SearchRequest("digits", "finetune", set=FIXED, trials=2, storage=tmp_path))
+
+
+def test_what_names_no_choice_is_refused_with_the_choices(tmp_path: Path) -> None:
+    for given, message in (
+        ({"algorithm": "best"}, "unknown algorithm 'best'; allowed: tpe"),
+        ({"scheduler": "sha"}, "unknown scheduler 'sha'; allowed: "),
+        ({"precision": "fp16"}, "unknown precision 'fp16'; allowed: fp32, bf16"),
+    ):
+        with pytest.raises(InputError, match=message):
+            plan_search(SearchRequest("digits", "finetune", storage=tmp_path, **given))  # type: ignore[arg-type]
+
+
+def test_without_a_gpu_none_is_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for share, said in (("auto", "auto"), (0.25, "0.25"), (1, "1")):
+        with pytest.raises(InputError, match=f"--gpus-per-trial {said}: this machine has no GPU"):
+            plan_search(SearchRequest("digits", "finetune", gpus_per_trial=share, storage=tmp_path))  # type: ignore[arg-type]
+
+
+def test_a_share_that_is_to_be_measured_is_a_whole_gpu_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    request = SearchRequest("digits", "finetune", gpus_per_trial="auto", storage=tmp_path)
+    assert plan_search(request).spec.resources.gpus_per_trial == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "confirm"),
+    [
+        ({}, Confirm(best=3, runs=2)),
+        ({"trials": 11}, None),
+        ({"trials": 12, "confirm_runs": 3}, Confirm(best=3, runs=3)),
+        ({"trials": 11, "confirm": 2}, Confirm(best=2, runs=2)),
+        ({"confirm": 0}, None),
+    ],
+)
+def test_a_search_confirms_by_itself_where_trials_take_seconds(
+    asked: dict[str, Any], confirm: Confirm | None, tmp_path: Path
+) -> None:
+    assert plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path, **asked)).spec.confirm == confirm
+
+
+def test_a_search_with_another_backbone_confirms_when_it_is_asked_to(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.safetensors"
+    save_file(timm.create_model("vit_tiny_patch16_224", num_classes=0).state_dict(), weights)
+    request = SearchRequest(
+        "digits", "ita-lora", backbone="vit_tiny_patch16_224", weights=weights, storage=tmp_path / "runs"
+    )
+    assert plan_search(request).spec.confirm is None

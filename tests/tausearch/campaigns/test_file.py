@@ -1,0 +1,107 @@
+"""A campaign's file: the cells that it describes, and one line for whatever is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tausearch.campaigns import Cell, read_campaign
+from trainables.errors import InputError
+
+WHOLE = """
+campaign: table-1
+benchmarks: [digits, glyphs]
+methods: [ita-lora, finetune]
+search: {algorithm: random, trials: 6, set: {lr: 0.5, alpha: 2}}
+train: {seeds: [0, 1]}
+cells:
+  - {method: joint, search: null}
+  - {benchmark: glyphs, method: ita-lora, search: {trials: 3, set: {lr: 1e-3}}, train: {cpus-per-trial: 2}}
+  - {benchmark: glyphs, search: {scheduler: asha}}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "campaign.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_cells_are_rows_times_columns_with_their_exceptions(tmp_path: Path) -> None:
+    file = read_campaign(written(tmp_path, WHOLE))
+    assert file.name == "table-1"
+    titles = [cell.title for cell in file.cells]
+    assert titles == [f"{b}/{m}" for b in ("digits", "glyphs") for m in ("ita-lora", "finetune", "joint")]
+    by_title = dict(zip(titles, file.cells, strict=True))
+    usual = {"algorithm": "random", "trials": 6, "set": {"lr": 0.5, "alpha": 2}}
+    assert by_title["digits/finetune"] == Cell("digits", "finetune", usual, {"seeds": [0, 1]})
+    assert by_title["digits/joint"].search is None  # a method that is not in the list becomes a column
+    assert by_title["glyphs/ita-lora"].search == {
+        "algorithm": "random",
+        "trials": 3,
+        "set": {"lr": 0.001, "alpha": 2},
+        "scheduler": "asha",
+    }
+    assert by_title["glyphs/ita-lora"].train == {"seeds": [0, 1], "cpus_per_trial": 2}
+    assert by_title["glyphs/finetune"].search == {**usual, "scheduler": "asha"}
+    assert by_title["glyphs/joint"].search is None  # a row is the listed methods'
+
+
+def test_a_cell_that_is_searched_on_one_benchmark_alone(tmp_path: Path) -> None:
+    text = WHOLE + "  - {benchmark: digits, method: tmc}\n  - {benchmark: 'digits?tasks=2', method: ewc}\n"
+    cells = read_campaign(written(tmp_path, text)).cells
+    assert [cell.benchmark for cell in cells] == ["digits"] * 4 + ["glyphs"] * 3 + ["digits?tasks=2"]
+    assert cells[3].title == "digits/tmc" and cells[-1].title == "digits-tasks-2/ewc"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("campaign: table-1\n", "", "campaign is missing"),
+        ("campaign: table-1", "campaign: [a]", r"campaign: input should be a valid string, got "),
+        ("[digits, glyphs]", "[]", "benchmarks: list should have at least 1 item"),
+        ("[digits, glyphs]", "[digits, digits]", "benchmarks: 'digits' is there twice"),
+        ("[digits, glyphs]", "[digits, nope]", r"benchmarks\[1\]: unknown benchmark 'nope'; allowed: digits, glyphs"),
+        ("[digits, glyphs]", "[digits, 3]", r"benchmarks\[1\]: input should be a valid string, got 3"),
+        ("[ita-lora, finetune]", "[ewc, ewc]", "methods: 'ewc' is there twice"),
+        ("train:", "trian:", "trian: there is no such key; allowed: campaign, benchmarks, methods, search, train"),
+        ("trials: 6", "trails: 6", "search.trails: there is no such key; allowed: .*trials"),
+        ("trials: 6", "trials: many", "search.trials: input should be a valid integer, got 'many'"),
+        ("trials: 6", "trials: true", "search.trials: input should be a valid integer, got True"),
+        ("trials: 6", "gpus_per_trial: auto", "search.gpus_per_trial: input should be a valid number, got 'auto'"),
+        ("trials: 6", "storage: /tmp", "search.storage: is given on the command line of `campaign run`"),
+        ("trials: 6", "tracking-uri: x", "search.tracking_uri: is given on the command line"),
+        ("trials: 6", "name: x", "search.name: there is no such key"),
+        ("seeds: [0, 1]", "seeds: 3", "train.seeds: input should be an instance of sequence, got 3"),
+        ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: input should be a valid integer, got 'a'"),
+        ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr.*, got \[1\]"),
+        ("{method: joint, search: null}", "{search: null}", r"cells\[0\]: names neither a benchmark nor a method"),
+        ("{method: joint, search", "{metod: joint, search", r"cells\[0\].metod: .*allowed: benchmark, method, search"),
+        ("search: null", "search: 3", r"cells\[0\].search: input should be a valid dictionary, got 3"),
+        ("scheduler: asha", "schedule: asha", r"cells\[2\].search.schedule: there is no such key"),
+        ("benchmark: glyphs, search", "benchmark: nope, search", r"cells\[2\].benchmark: unknown benchmark 'nope'"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place_and_what_is_allowed(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in WHOLE
+    path = written(tmp_path, WHOLE.replace(old, new, 1))
+    with pytest.raises(InputError, match=f"campaign file {path}: {said}") as caught:
+        read_campaign(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere: cannot be read"):
+        read_campaign(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is not valid YAML at line 2"):
+        read_campaign(written(tmp_path, "a: [1"))
+    with pytest.raises(InputError, match="must be a mapping with the keys campaign, benchmarks"):
+        read_campaign(written(tmp_path, "- a"))
+
+
+def test_a_share_of_a_gpu_is_written_as_on_the_command_line(tmp_path: Path) -> None:
+    (cell, *_) = read_campaign(written(tmp_path, WHOLE.replace("trials: 6", "gpus-per-trial: 1/3"))).cells
+    assert cell.search is not None and cell.search["gpus_per_trial"] == pytest.approx(1 / 3)

@@ -1,0 +1,155 @@
+"""What a campaign will do, known before anything starts."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.campaigns import CampaignPlan, CampaignRequest, estimate, plan_campaign, run_campaign, run_pilots
+from tausearch.runs import Record, Storage, TrialSummary, driver_lock
+from tausearch.runs.creation import create
+from tausearch.studies import start_of
+from trainables.errors import InputError
+from trainables.methods import METHODS
+
+TABLE = """
+campaign: t
+benchmarks: [digits]
+methods: [ita-lora, finetune]
+search: {{trials: {trials}, algorithm: random}}
+train: {{seeds: [0, 1]}}
+cells: [{{method: joint, search: null}}]
+"""
+
+
+def planned(tmp_path: Path, text: str = TABLE, trials: int = 4, **options: Any) -> CampaignPlan:
+    path = tmp_path / "t.yaml"
+    path.write_text(text.format(trials=trials))
+    return plan_campaign(CampaignRequest(path, storage=tmp_path / "runs", **options))
+
+
+def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
+    plan = planned(tmp_path, tracking_uri="http://a:1")
+    runs = [each.runs for each in plan.cells]
+    assert [(each.title, each.search, each.final) for each in runs] == [
+        ("digits/ita-lora", "t-digits-ita-lora", "t-digits-ita-lora-final"),
+        ("digits/finetune", "t-digits-finetune", "t-digits-finetune-final"),
+        ("digits/joint", None, "t-digits-joint-final"),
+    ]
+    assert [(each.trials, each.seeds, each.steps) for each in runs] == [(4, 2, 5), (4, 2, 5), (0, 2, 1)]
+    first = plan.cells[0].search.spec
+    assert (first.trials, first.algorithm, first.tracking_uri) == (4, "random", "http://a:1")
+    assert plan.cells[2].training.spec.fixed == start_of(plan.cells[2].search.spec).hyperparameters
+    assert plan.cells[2].training.spec.source is None and plan.cells[2].training.spec.tuned_on is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[ita-lora, finetune]", "[ita-lroa]", "digits/ita-lroa: .*'ita-lroa'"),
+        ("algorithm: random", "algorithm: tpu", "digits/ita-lora: unknown algorithm 'tpu'; allowed: tpe"),
+        ("algorithm: random", "constraint: ['forgeting <= 5']", "digits/ita-lora: --constraint .*: unknown metric"),
+        ("algorithm: random", "algorithm: grid", "digits/ita-lora: --trials 999: the grid has"),
+        ("algorithm: random", "set: {{lr: -1}}", "digits/ita-lora: --set lr=-1"),
+        ("algorithm: random", "set: {{rate: 1}}", "digits/ita-lora: --set rate=1: unknown hyperparameter 'rate'"),
+        ("[0, 1]", "[0, 0]", "digits/ita-lora: --seeds must be 1 to 1000 different numbers"),
+        ("algorithm: random", "cpus_per_trial: 0", "digits/ita-lora: --cpus-per-trial must be a whole number from 1"),
+    ],
+)
+def test_a_cell_that_cannot_run_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=rf"t.yaml: {said}"):
+        planned(tmp_path, TABLE.replace(old, new), trials=999)
+
+
+def started(tmp_path: Path, cell: int = 0) -> Storage:
+    """The search of a cell has been made."""
+    plan = planned(tmp_path)
+    plan.directory.path.mkdir(parents=True)
+    plan.kept.save(plan.directory)
+    create(plan.cells[cell].search.spec, plan.storage)
+    return plan.storage
+
+
+def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    create(plan.cells[0].search.spec, plan.storage)
+    with driver_lock(plan.storage.run("t-digits-ita-lora")):
+        before = sorted(plan.storage.root.rglob("*"))
+        with pytest.raises(InputError, match="'t-digits-ita-lora' is being driven by another process"):
+            run_campaign(plan)
+        assert sorted(plan.storage.root.rglob("*")) == before
+
+
+def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Path) -> None:
+    started(tmp_path)
+    assert [each.standing.state for each in planned(tmp_path).cells] == ["stopped", "waiting", "waiting"]
+    with pytest.raises(InputError, match="digits/ita-lora: .*trials was 4, is now 6; .*: --redo digits/ita-lora"):
+        planned(tmp_path, trials=6)
+
+
+def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
+    create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
+    assert planned(tmp_path).cells[2].standing.state == "stopped"
+    said = "digits/joint: .*'t-digits-joint-final' .*seeds was 0 1, is now 0 1 2"
+    with pytest.raises(InputError, match=said):
+        planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"))
+
+
+def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
+    storage = started(tmp_path)
+    plan = planned(tmp_path, trials=6, redo=["digits/ita-lora"])
+    assert plan.cells[0].runs.search == "t-digits-ita-lora-1" and plan.cells[0].standing.state == "waiting"
+    plan.kept.save(plan.directory)
+    assert planned(tmp_path, trials=6).cells[0].runs.search == "t-digits-ita-lora-1"  # from now on
+    assert storage.run_exists("t-digits-ita-lora")  # left alone
+    with pytest.raises(InputError, match="--redo nope: the campaign has no such cell; it has digits/ita-lora"):
+        planned(tmp_path, redo=["nope"])
+
+
+def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:
+    started(tmp_path)
+    plan = planned(tmp_path, TABLE.replace("[ita-lora, finetune]", "[finetune]"))
+    assert [each.title for each in plan.gone] == ["digits/ita-lora"]
+    assert [each.runs.title for each in plan.cells] == ["digits/finetune", "digits/joint"]
+
+
+def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -> None:
+    storage = started(tmp_path)
+    assert [each.seconds for each in estimate(planned(tmp_path))] == [None, None, None]
+    plan = planned(tmp_path)
+    record = Record(storage.run("t-digits-ita-lora").record, tasks=5)
+    row = {"val/average_accuracy": 50.0, "seconds/training": 2.0}
+    rows = [{"task": float(task), **row} for task in range(1, 6)]
+    spec = plan.cells[0].search.spec
+    point = {**spec.fixed, **spec.start}
+    record.write(TrialSummary(0, 0, "complete", point, [*rows[:-1], {**rows[-1], "val/final_accuracy": 5.0}], 5.0))
+    record.write(TrialSummary(1, 0, "pruned", point, rows[:3]))
+    left = estimate(planned(tmp_path))
+    assert left[0].seconds == pytest.approx((4 - 2) * 10.0 + 2 * 10.0)  # no final run yet: as long as the search's
+    assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None
+
+
+def test_a_pilot_says_what_no_run_has_said(tmp_path: Path) -> None:
+    text = TABLE.replace("[digits]", "['digits?epochs=1']").replace("[ita-lora, finetune]", "[finetune]")
+    run_pilots(planned(tmp_path, text))
+    pilot, joint = estimate(planned(tmp_path, text))
+    assert pilot.seconds is not None and pilot.seconds > 0 and pilot.source == ("pilot",)
+    measured = json.loads(planned(tmp_path, text).directory.pilot_file.read_text())
+    assert pilot.seconds == pytest.approx((4 + 2) * measured["digits-epochs-1/finetune"]["seconds"])
+    assert joint.seconds == pytest.approx(2 * measured["digits-epochs-1/joint"]["seconds"])
+    assert pilot.memory is not None and 2**28 < pilot.memory < 2**36
+    (tmp_path / "runs" / "campaigns" / "t" / "pilot.json").write_text("[1")
+    assert estimate(planned(tmp_path, text))[0].seconds is None  # it is only a help
+
+
+def test_a_table_of_seven_by_seventeen_is_planned_in_seconds(tmp_path: Path) -> None:
+    """A shared machine may be four times slower than the five seconds that a person is asked to wait."""
+    benchmarks = ", ".join(f"'digits?epochs={epochs}'" for epochs in range(1, 8))
+    table = f"campaign: t\nbenchmarks: [{benchmarks}]\nmethods: [{', '.join(METHODS)}]\n"
+    start = time.process_time()
+    assert len(planned(tmp_path, table).cells) == 7 * 17
+    assert time.process_time() - start < 20

@@ -1,0 +1,65 @@
+"""What is regularised, side by side: all, the head alone, nothing; beside the paper's ablation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tausearch.comparison.ablation_tables import as_ablation_text, show_ablations
+from tausearch.comparison.runs import read_final_runs
+from tausearch.runs import Storage, open_storage
+from tests.support.runs.final_runs import make_final_run
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    storage = open_storage(tmp_path, write=True)
+    make_final_run(storage, "all", [89.0, 91.0])
+    make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
+    make_final_run(storage, "head", [90.0], overrides={"regularise": "head"})
+    make_final_run(storage, "ia3", [80.0], method="ita-ia3", overrides={"regularise": "none"})
+    make_final_run(storage, "tuned-elsewhere", [50.0, 52.0], tuned_on="imagenet_r")
+    return storage
+
+
+def test_variants_of_a_method_stand_in_one_row_with_the_papers(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_ablations(storage, [], "json")
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    lora = next(row for row in rows if row["method"] == "ita-lora" and row["all"]["run"] == "all")
+    assert {variant: lora[variant]["accuracy"] for variant in ("all", "head", "none")} == {
+        "all": 90.0,
+        "head": 90.0,
+        "none": 61.0,
+    }
+    assert (lora["head"]["std"], lora["none"]["seeds"]) == (None, 2)
+    assert (lora["all"]["paper"], lora["head"]["paper"], lora["none"]["paper"]) == (89.96, 90.03, 66.58)
+    (ia3,) = (row for row in rows if row["method"] == "ita-ia3")
+    assert (ia3["all"]["run"], ia3["none"]["run"]) == (None, "ia3")
+
+
+def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    show_ablations(storage, ["cifar100"], "csv")
+    records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {record["method"] for record in records} == {"ita-lora", "ita-ia3"}
+    texts = [as_ablation_text(read_final_runs(storage)[0])]
+    for form in ("table", "markdown", "latex"):
+        show_ablations(storage, [], form)  # type: ignore[arg-type]
+        texts.append(capsys.readouterr().out)
+    for text in texts:
+        assert "61.00" in text and "66.58" in text and "cifar100" in text.replace("CIFAR-100", "cifar100")
+    assert texts[0].strip() in texts[2]
+
+
+def test_without_ablations_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = open_storage(tmp_path, write=True)
+    show_ablations(storage, [], "table")
+    assert capsys.readouterr().out.count("\n") == 1
+    make_final_run(storage, "plain", [89.0, 91.0], method="finetune")
+    show_ablations(storage, [], "table")
+    assert "no ablations; make one with: " in capsys.readouterr().out.replace("\n", " ")

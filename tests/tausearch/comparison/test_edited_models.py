@@ -1,0 +1,120 @@
+"""Specialisation, unlearning and ablations of final runs beside the paper's tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.comparison import ablations, paper_results, read_final_runs
+from tausearch.models import COEFFICIENTS, EditedSeed, EditResult
+from tausearch.runs import Storage, open_storage
+from tests.support.command_line import run
+from tests.support.runs.final_runs import make_final_run
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
+
+
+def edited(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any) -> None:
+    """A final run of four tasks: unlearning takes 40, 20 and 60 points of its task, 3, 1 and 9 of the others."""
+    make_final_run(storage, name, [80.0], benchmark=benchmark, **more)
+    whole = (70.0, 80.0, 90.0, 80.0)
+    costs = dict(zip(COEFFICIENTS, ((40.0, 3.0), (20.0, 1.0), (60.0, 9.0)), strict=True))
+    unlearned = {
+        reading: tuple(tuple(a - (own if i == u else rest) for i, a in enumerate(whole)) for u in range(4))
+        for reading, (own, rest) in costs.items()
+    }
+    seed = EditedSeed(seed=0, whole=whole, specialised=(75.0, 85.0, 20.0, 89.0), unlearned=unlearned)
+    method = more.get("method", "ita-lora")
+    result = EditResult(run=name, benchmark=benchmark, methods=(method,), kept=(1, 2, 4), seeds=(seed,))
+    result.save(storage.run(name))
+
+
+def shown(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> str:
+    code, out, err = run(["compare", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
+    assert code == 0, err
+    return out
+
+
+def test_edits_beside_the_papers_tables(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited(storage, "mine")
+    edited(storage, "other", method="iel-lora", protocol={"epochs": 3})
+    edited(storage, "bare", overrides={"regularise": "none"})
+    make_final_run(storage, "not-edited", [80.0], method="iel-lora")
+    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--json"))["rows"]
+    found = {(row["method"], row["ours"]["run"] if row["ours"] else None): row for row in rows}
+    assert set(found) == {
+        ("ita-lora", "mine"),
+        ("ita-lora", "bare"),
+        ("iel-lora", "other"),
+        ("iel-lora", None),
+        ("tmc", None),
+    }
+    mine = found["ita-lora", "mine"]
+    assert mine["paper"]["unlearning"]["target_gain"] == -61.29 and mine["departures"] == []
+    summary = mine["ours"]["summary"]
+    assert summary["specialisation"]["target"]["mean"] == 83.0  # of 75, 85 and 89
+    assert summary["specialisation"]["target_gain"]["mean"] == pytest.approx(83 - 230 / 3)
+    assert summary["specialisation"]["control"]["mean"] == 20.0
+    assert summary["unlearning/subtract"]["target_gain"]["mean"] == -60.0
+    assert summary["unlearning/negate"]["control_gain"]["mean"] == -1.0
+    assert found["ita-lora", "bare"]["paper"] is None and found["iel-lora", "other"]["paper"] is None
+    assert found["iel-lora", "other"]["departures"] == ["epochs 3, the paper's 20"]
+
+
+def test_every_form_of_the_edits(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited(storage, "mine")
+    records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--csv"))))
+    ours = {record["reading"]: record for record in records if record["whose"] == "ours"}
+    assert set(ours) == set(COEFFICIENTS) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
+    (paper,) = [r for r in records if r["whose"] == "paper" and r["method"] == "ita-lora"]
+    assert float(paper["specialisation_target"]) == 92.80
+    latex, markdown = "ita-lora & ours, subtract", "| ita-lora | ours, subtract | 83.00 |"
+    for form, sign in (("--markdown", markdown), ("--latex", latex)):
+        assert sign in shown(storage, capsys, monkeypatch, "--composition", form)
+    table = shown(storage, capsys, monkeypatch, "--composition", "cub200")
+    assert "ours" not in table and "68.19" in table
+
+
+def test_ablations_stand_on_one_line(storage: Storage) -> None:
+    make_final_run(storage, "all", [89.0, 91.0])
+    make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
+    make_final_run(storage, "by-hand", [50.0], overrides={"regularise": "head", "lr": 0.5})
+    make_final_run(storage, "elsewhere", [50.0, 52.0], overrides={"regularise": "head"}, protocol={"epochs": 5})
+    make_final_run(storage, "alone", [50.0], method="finetune")
+    found = ablations(read_final_runs(storage)[0], paper_results())
+    runs = [{variant: each.spec.name for variant, each in row.ours.items()} for row in found]
+    assert runs == [{"all": "all", "none": "none"}, {"head": "by-hand"}] or runs == [
+        {"head": "by-hand"},
+        {"all": "all", "none": "none"},
+    ]
+    (row,) = [row for row in found if len(row.ours) == 2]
+    assert row.paper == {"all": 89.96, "head": 90.03, "none": 66.58}
+
+
+def test_nothing_to_show_says_how_to_make_it(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no final runs in" in shown(storage, capsys, monkeypatch, "--composition")
+    make_final_run(storage, "alone", [50.0], benchmark="digits", method="finetune")
+    assert "no final run has been edited; do it with:" in shown(storage, capsys, monkeypatch, "--composition")
+    assert "--set regularise=none" in shown(storage, capsys, monkeypatch, "--ablation")
+    for options, words in (
+        (["--ablation", "--transfer"], "--transfer and --ablation: choose one of them"),
+        (["--composition", "--figure", "a.png"], "so it does not go with --composition"),
+    ):
+        code, _, err = run(["compare", *options, "--storage", str(storage.root)], capsys, monkeypatch)
+        assert code == 2 and words in err

@@ -1,0 +1,104 @@
+"""A search with confirmation driven by hand: trials by a formula, one task at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tausearch.api import search_job
+from tausearch.execution import Alone, Fleet, Job, OpenRun
+from tausearch.execution.observer import RecordListener
+from tausearch.execution.recorder import _record
+from tausearch.runs import Confirm, RunDirectory, RunSpec, Storage, TrialSummary
+from tausearch.runs.creation import create
+
+Outcome = Callable[[RunSpec, int, dict[str, Any]], float]
+"""What a trial of a run comes to, by its number and hyperparameters; NaN if it diverges."""
+
+
+def noisy(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
+    """An accuracy that falls with the distance from alpha = 1, with noise that trial and seed decide."""
+    miss = abs(math.log10(hyperparameters["alpha"]))
+    seed = [spec.seed_of(number), round(1e6 * hyperparameters["alpha"]), round(1e6 * hyperparameters["lr"])]
+    return float(90 - 3 * miss + np.random.default_rng(seed).normal(0, 1))
+
+
+def confirmed_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunDirectory]:
+    """A search that has been made and asks for confirmation."""
+    from tests.support.runs.trials import search_spec
+
+    asked = {"algorithm": "grid", "trials": 5, "confirm": Confirm(best=3, runs=2), **changes}
+    storage = Storage(root)
+    spec, directory = create(search_spec().model_copy(update=asked), storage)
+    return spec, storage, directory
+
+
+def drive(
+    spec: RunSpec,
+    storage: Storage,
+    directory: RunDirectory,
+    outcome: Outcome = noisy,
+    before_task: Callable[[int], object] = lambda ran: None,
+) -> list[tuple[str, int, int]]:
+    """Run what is left of it, two trials at a time, as the driver does but for Tune and MLflow.
+
+    Args:
+        spec: The search.
+        storage: Where it lies.
+        directory: Its run directory.
+        outcome: What its trials come to.
+        before_task: Called before every task with the number of tasks that ran.
+
+    Returns:
+        The name of the run, the number of the trial and the task, for every task that ran.
+    """
+
+    def opened(job: Job) -> OpenRun:
+        return OpenRun(job, [RecordListener(_record(job)), *job.listeners])
+
+    job = search_job(spec, storage, directory)
+    fleet = Fleet(Alone(opened(job), lambda: None if job.follow is None else opened(job.follow())), lambda: (2.0, 0.0))
+    ran: list[tuple[str, int, int]] = []
+    running: list[tuple[OpenRun, int, dict[str, Any]]] = []
+    while not fleet.finished:
+        while (found := fleet.next()) is not None:
+            running.append(found)
+            run, number, hyperparameters = found
+            _tell(run, run.summary(number, run.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
+        for each in list(running):
+            before_task(len(ran))
+            run, number, hyperparameters = each
+            summary = _next_task(run, number, hyperparameters, outcome)
+            ran.append((run.spec.name, number, summary.tasks_done))
+            _tell(run, summary)
+            if summary.status != "running":
+                running.remove(each)
+                run.finish(number, summary.status, summary.value)
+    job.conclude(list(job.trials))
+    return ran
+
+
+def _tell(run: OpenRun, summary: TrialSummary) -> None:
+    run.job.trials.put(summary)
+    for listener in run.listeners:
+        listener.trial_changed(summary)
+
+
+def _next_task(run: OpenRun, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
+    """What is known of a trial after one more task."""
+    spec = run.spec
+    config = spec.trial(number, hyperparameters, store=None, directory=run.job.directory)
+    assert config.purpose == "search"  # nothing here can see a test image
+    known = run.summary(number, config.seed, config.hyperparameters)
+    value, task = outcome(spec, number, config.hyperparameters), known.tasks_done + 1
+    if math.isnan(value):
+        return TrialSummary(number, config.seed, "diverged", known.hyperparameters, known.rows, None, "not finite")
+    row = {"task": float(task), "val/average_accuracy": value, "seconds/training": 1.0}
+    if task < spec.steps:
+        return TrialSummary(number, config.seed, "running", known.hyperparameters, [*known.rows, row])
+    row |= {"val/final_accuracy": value, "val/forgetting": 0.0}
+    return TrialSummary(number, config.seed, "complete", known.hyperparameters, [*known.rows, row], value)

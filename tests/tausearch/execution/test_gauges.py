@@ -1,0 +1,76 @@
+"""Ray's gauges say what the table of trials says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tausearch.execution import gauges
+from tausearch.execution.gauges import Gauges
+from tausearch.runs import TrialTable
+from tests.support.runs.trials import make_trial, search_spec, tell
+from trainables.metrics import STORE_FOUND
+
+
+class Kept:
+    """Stands for a gauge of Ray's; keeps what it was last set to, by the tags beyond those of the run."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, ...], float] = {}
+
+    def set(self, value: float, tags: dict[str, str]) -> None:
+        run = {"run": "digits-ita-lora-1", "benchmark": "digits", "method": "ita-lora"}
+        assert all(text.isascii() for text in tags.values())
+        assert tags.keys() >= run.keys()
+        self.values[tuple(tags[name] for name in tags if name not in run)] = value
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Kept]:
+    """The gauges by name."""
+    found: dict[str, Kept] = {}
+
+    def gauge(name: str, description: str, *more: str) -> Any:
+        return found.setdefault(name, Kept())
+
+    monkeypatch.setattr(gauges, "_gauge", gauge)
+    return found
+
+
+def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
+    told = Gauges(search_spec(), TrialTable())
+    assert told.tags == {"run": "digits-ita-lora-1", "benchmark": "digits", "method": "ita-lora"}
+    tell(told, make_trial(0, value=70.0))
+    tell(told, make_trial(1, value=80.0))
+    tell(told, make_trial(2, tasks=1))
+    states = {state: value for (state,), value in made["trials"].values.items() if value}
+    assert states == {"complete": 2, "running": 1, "pending": 1}
+    assert made["tasks_done"].values == {(): 7}
+    assert made["best_accuracy"].values == {(): 80.0}
+
+
+def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, Kept]) -> None:
+    trial = make_trial(0, tasks=3)
+    for row, found in zip(trial.rows, (1.0, 0.0, 1.0), strict=True):
+        row[STORE_FOUND] = found
+    told = Gauges(search_spec(), TrialTable([make_trial(0, tasks=2), trial]))  # as of a search that goes on
+    tell(told, trial)
+    tell(told, make_trial(1, tasks=2))  # of a method that needs none
+    assert made["preconsolidations"].values == {("store",): 2, ("computed",): 1}
+
+
+def test_labels_are_ascii_whatever_the_folder_is_called(made: dict[str, Kept]) -> None:
+    spec = search_spec().model_copy(update={"benchmark": "folder:/home/Jürgen/Bilder ä"})
+    told = Gauges(spec, TrialTable())
+    tell(told, make_trial(0, value=70.0))
+    assert told.tags["benchmark"] == "folder:/home/J\\xfcrgen/Bilder \\xe4" and "best_accuracy" in made
+
+
+def test_a_gauge_that_fails_ends_no_search(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> Any:
+        raise ValueError("no metrics today")
+
+    monkeypatch.setattr(gauges, "_gauge", fail)
+    tell(Gauges(search_spec(), TrialTable()), make_trial(0, value=70.0))
+    assert "gauges of digits-ita-lora-1 cannot be set" in caplog.text

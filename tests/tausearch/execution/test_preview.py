@@ -1,0 +1,184 @@
+"""What a run says of itself before it starts: where its trials come from, and what runs like it took."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.filesize import decimal
+
+import tausearch
+from tausearch.execution import preview
+from tausearch.runs import Confirm, DataFacts, Record, Resources, RunSpec, Storage, open_storage
+from tausearch.runs.creation import create
+from tausearch.studies import OptunaSource, SearchStudy
+from tests.support.command_line import run
+from tests.support.runs.trials import make_trial
+
+
+@pytest.fixture(autouse=True)
+def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
+
+
+def previewed(spec: RunSpec, root: Path, address: str | None = None, **changes: Any) -> tausearch.Preview:
+    return preview(spec.model_copy(update=changes), Storage(root), address)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"trials": 12}, "1 known point first, 6 at random, 5 chosen by tpe from what it has seen by then"),
+        (
+            {"trials": 6, "algorithm": "gp"},
+            "1 known point first, 5 at random, none chosen by gp: it learns once 6 have",
+        ),
+        ({"trials": 9, "algorithm": "random"}, "1 known point first, 8 at random"),
+        ({"trials": 4, "algorithm": "grid"}, "4 of 6 points of the grid, spread"),
+        ({"trials": 6, "algorithm": "grid"}, "all 6 points of the grid"),
+    ],
+)
+def test_it_says_where_trials_come_from(spec: RunSpec, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    found = previewed(spec, tmp_path, **changes)
+    assert f"trials: {said}" in str(found) and "estimate: unknown, as no finished trial of ita-lora on this" in str(
+        found
+    )
+    assert len(found.points) + found.random + found.learned == changes["trials"]
+    assert ("none chosen by" in str(found)) == (changes.get("algorithm") == "gp")
+
+
+def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: RunSpec, tmp_path: Path) -> None:
+    fixed = {"fixed": {"lr_pre": 0.12, "epochs_pre": 38}}
+    assert "\nfixed: lr_pre=0.12 epochs_pre=38\n" in str(previewed(spec, tmp_path, **fixed))
+    final = previewed(spec, tmp_path, **fixed, purpose="final", space={}, trials=1, seeds=(0,))
+    assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
+
+
+def test_what_lies_far_from_where_a_search_looks_is_said(spec: RunSpec, tmp_path: Path) -> None:
+    said = str(previewed(spec, tmp_path, fixed={"lr": 3.0, "alpha": 0.0, "alpha_cls": 2, "lr_pre": 9.0}))
+    assert "\nunusual: lr=3; a search looks at a number from 3e-05 to 0.02\n" in said
+    assert said.count("unusual") == 1  # 0 turns a term off, the end of a range is in it, and lr_pre is not searched
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slots: int) -> None:
+    """Played with so many at a time, the trials that are not drawn at random are those that the preview counts."""
+    spec = spec.model_copy(update={"trials": 20, "resources": Resources(concurrent=slots)})
+    found, source, guided = previewed(spec, tmp_path), OptunaSource(spec), 0
+    running: list[int] = []
+    sampler = source.study.optuna.sampler
+    for _ in range(spec.trials):
+        if len(running) == slots:
+            source.finish(ended := running.pop(0), "complete", 50.0 + ended)
+        number = source.next()
+        assert number is not None
+        running.append(number[0])
+        told = [each for each in source.study.optuna.trials if each.state.name == "COMPLETE"]
+        guided += len(told) >= sampler._n_startup_trials
+    assert found.learned == guided > 0
+
+
+def test_the_points_are_those_that_the_search_tries(spec: RunSpec, tmp_path: Path) -> None:
+    spec = spec.model_copy(update={"algorithm": "grid", "trials": 4})
+    study: SearchStudy = OptunaSource(spec).study
+    assert list(previewed(spec, tmp_path).points) == [study.ask(number) for number in range(4)]
+
+
+def remembered(spec: RunSpec, root: Path, seconds: float, **changes: Any) -> None:
+    """Leave a search whose trials of one task took so long."""
+    storage = open_storage(root, write=True)
+    spec, directory = create(spec.model_copy(update=changes), storage)
+    record = Record(directory.record, {}, tasks=3, names=spec.metrics)
+    for number in range(spec.trials):
+        trial = make_trial(number, value=50.0)
+        rows = [{**row, "seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9} for row in trial.rows]
+        record.write(replace(trial, rows=rows))
+
+
+def test_time_is_known_from_runs_alike_and_from_no_others(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before")
+    remembered(spec, tmp_path, 999.0, name="other-method", method="ita-fft")
+    remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
+    found = previewed(spec, tmp_path, name="now", trials=12)
+    assert found.taken.runs == ("before",) and found.taken.seconds == pytest.approx(60)
+    assert found.slots == 2 and found.seconds == pytest.approx(360)
+    assert "6:00 with 2 at a time, 12:00 inside 12 trials, 2.0 GB of a GPU per trial" in str(found)
+    assert previewed(spec, tmp_path, name="now", address="a:1").seconds is None  # the cluster alone knows
+    assert previewed(spec, tmp_path, name="before").taken.seconds is None  # a run is not its own estimate
+
+
+def test_how_large_a_run_became_is_known_from_those_that_finished(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before", trials=2)
+    files = [path for path in Storage(tmp_path).run("before").path.rglob("*") if path.is_file()]
+    found = previewed(spec, tmp_path, name="now")
+    assert found.taken.disk == sum(path.stat().st_size for path in files) > 1000
+    assert f"(from before; the largest is {decimal(found.taken.disk)})" in str(found)
+
+
+def test_images_are_those_of_each_task(spec: RunSpec, tmp_path: Path) -> None:
+    data = DataFacts(digest="0", train=168, per_task=(63, 63, 42), evaluation=24)
+    said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))
+    assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
+    assert "; 24 for validation, one of which is 4.2 points\n" in said
+    assert "choice: by one split this small, so partly luck; --confirm 3" in said
+    large = data.model_copy(update={"evaluation": 401})
+    assert "choice:" not in str(previewed(spec, tmp_path, data=large))
+
+
+def test_confirmation_is_in_the_estimate(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before")
+    found = previewed(spec, tmp_path, name="now", trials=12, confirm=Confirm(best=3, runs=3))
+    assert "confirmation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
+    assert found.seconds == pytest.approx(360) and "12 trials, up to 5:00 more to confirm, " in str(found)
+    assert found.as_dict()["confirmations"] == 9
+
+
+def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: RunSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before")
+    half = replace(make_trial(1, value=50.0), status="running")
+    half = replace(half, rows=half.rows[:1])
+    spec = spec.model_copy(update={"name": "now", "trials": 4})
+    found = preview(spec, Storage(tmp_path), None, [make_trial(0, value=50.0), half])
+    assert (found.ended, found.begun, found.tasks) == (1, 1, 8)
+    assert "2:40 inside 3 trials" in str(found)
+    told = found.as_dict()
+    assert (told["trials"], told["ended"], told["tasks"], told["seconds"]) == (4, 1, 8, pytest.approx(106.7, abs=0.1))
+
+
+class TestDryRun:
+    def test_it_shows_the_points_and_starts_nothing(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        root = tmp_path / "runs"
+        command = ["search", "digits", "ewc", "--algorithm", "grid", "--trials", "5", "--dry-run"]
+        command += ["--storage", str(root)]
+        code, out, _ = run(command, capsys, monkeypatch)
+        assert code == 0 and "5 trials of 5 tasks each, 25 tasks to train" in out and "5 of 18 points" in out
+        assert "nothing was started" in out and not root.exists()
+        code, out, _ = run([*command, "--json"], capsys, monkeypatch)
+        told = json.loads(out)
+        found = tausearch.preview_search("digits", "ewc", algorithm="grid", trials=5, storage=root)
+        assert code == 0 and told == json.loads(json.dumps(found.as_dict())) and len(told["points"]) == 5
+        assert told["algorithm"] == "grid" and told["steps_per_epoch"] == [9, 9, 9, 9, 8] and told["batch_size"] == 32
+
+    def test_a_final_run_says_its_seeds(
+        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan = tausearch.api.plan_search(tausearch.api.SearchRequest("digits", "finetune", storage=tmp_path))
+        best = tausearch.studies.start_of(plan.spec)
+        found = tausearch.preview_train(best, seeds=[3, 4], storage=tmp_path)
+        assert found.spec.seeds == (3, 4) and found.tasks == 10 and "trials:" not in str(found)
+        best.save(tmp_path / "best.yaml")
+        command = ["train", str(tmp_path / "best.yaml"), "--seeds", "3", "4", "--dry-run", "--storage", str(tmp_path)]
+        code, out, _ = run(command, capsys, monkeypatch)
+        assert code == 0 and "2 seeds of 5 tasks each, 10 tasks to train" in out
+
+    def test_what_is_wrong_is_said(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        command = ["search", "digits", "ewc", "--algorithm", "grid", "--trials", "99", "--dry-run"]
+        code, _, err = run([*command, "--storage", str(tmp_path)], capsys, monkeypatch)
+        assert code == 2 and "the grid has 18 points" in err

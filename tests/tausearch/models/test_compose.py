@@ -1,0 +1,358 @@
+"""Compositions of saved task vectors: what they must equal, what they leave, and what is refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tausearch import compose, edit
+from tausearch.models import COEFFICIENTS, CompositionResult, read_compositions, read_edit
+from tausearch.runs import Record, RunDirectory, Storage, open_storage
+from tests.support.command_line import run
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from trainables.backbones import Backbone
+from trainables.composition import VECTOR_FILE, ComposedNetwork, VectorPool, read_vector, vector_folders
+from trainables.errors import InputError
+from trainables.evaluation import accuracies
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
+    methods = {"ita": "ita-lora", "iel": "iel-lora", "full": "iel-fft", "ia3": "ita-ia3", "plain": "finetune"}
+    for name, method in methods.items():
+        make_composable_run(storage, name, method)
+    make_composable_run(storage, "half", failed=[1])
+    return storage
+
+
+@pytest.fixture(autouse=True)
+def _no_mlflow(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """MLflow takes seconds to start; the test that is about it has it."""
+    if "mlflow" not in request.keywords:
+        monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+
+
+def accuracies_of(directory: RunDirectory) -> list[list[float]]:
+    """What the trials of a run reached on each task at their end."""
+    rows = [trial.final for trial in Record(directory.record).trials() if trial.status == "complete"]
+    return [[row[f"test/accuracy/task_{task}"] for task in (1, 2, 3)] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["ita", "iel", "full", "ia3"])
+def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(name: str, made: Storage) -> None:
+    done = compose([name], storage=made.root)
+    assert [list(row) for row in done.result.accuracies] == accuracies_of(made.run(name))
+    assert done.result.weights == (1 / 3,) * 3 and done.result.seeds == (0, 1)
+    trials = Record(made.run(name).record).trials()
+    assert done.result.summary()["test/final_accuracy"].mean == pytest.approx(sum(t.value or 0 for t in trials) / 2)
+
+
+@pytest.mark.parametrize("name", ["ita", "ia3"])
+def test_weights_e_t_are_the_t_th_model(name: str, made: Storage) -> None:
+    folders = vector_folders(made.run(name).artifacts / "seed_0")
+    network, pool = ComposedNetwork(Backbone(), torch.device("cpu")), VectorPool(tuple(folders))
+    for task, folder in enumerate(folders):
+        done = compose([name], weights=[float(t == task) for t in range(3)], seeds=[0], storage=made.root)
+        alone, vector = Backbone().load(), read_vector(folder)
+        tuned = {key: weight + vector.dense(key, weight) for key, weight in network.theta_0.items()}
+        alone.load_state_dict({**alone.state_dict(), **tuned})
+        weight, bias = pool.head()
+
+        @torch.inference_mode()
+        def predict(x: torch.Tensor) -> torch.Tensor:
+            return alone(x) @ weight.T + bias  # noqa: B023  # called in this round alone
+
+        assert list(done.result.accuracies[0]) == accuracies(predict, small_benchmark().evaluation, "cpu")
+
+
+def test_dropping_all_but_one_is_keeping_it_and_heads_stay(made: Storage) -> None:
+    kept = compose(["ita"], keep=[2], storage=made.root).result
+    dropped = compose(["ita"], drop=[3, 1], storage=made.root).result
+    assert kept.weights == dropped.weights == (0.0, 1.0, 0.0) and kept.accuracies == dropped.accuracies
+    assert kept.accuracies != compose(["ita"], storage=made.root).result.accuracies
+    network = ComposedNetwork(Backbone(), torch.device("cpu"))
+    pool = VectorPool(tuple(vector_folders(made.run("ita").artifacts / "seed_0")))
+    network.compose(pool, kept.weights, pool.head())
+    assert network.predict(torch.zeros(1, 1, 32, 32)).shape == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("options", "label", "weights"),
+    [
+        ({}, "uniform", (1 / 3, 1 / 3, 1 / 3)),
+        ({"keep": [3, 1]}, "keep-1,3", (0.5, 0.0, 0.5)),
+        ({"drop": [2]}, "drop-2", (0.5, 0.0, 0.5)),
+        ({"drop": [2], "coefficient": "negate"}, "drop-2-negate", (1 / 3, -1 / 3, 1 / 3)),
+        ({"drop": [2], "coefficient": "subtract"}, "drop-2-subtract", (1 / 3, 1 / 3 - 1, 1 / 3)),
+        ({"weights": [0.5, -1.0, 2.0]}, "weights-0.5,-1,2", (0.5, -1.0, 2.0)),
+        ({"keep": [3, 1], "weights": [2, -1]}, "weights-2,-1-of-3,1", (-1.0, 0.0, 2.0)),
+        ({"rule": "ties"}, "uniform-ties-0.2", (1 / 3, 1 / 3, 1 / 3)),
+    ],
+)
+def test_weights_and_labels(options: dict, label: str, weights: tuple[float, ...], made: Storage) -> None:
+    done = compose(["ita"], seeds=[0], storage=made.root, **options)
+    assert (done.result.label, done.result.weights) == (label, weights)
+    assert done.file == made.run("ita").compositions / f"{label}.json"
+    assert done.result in read_compositions(made.run("ita"))
+
+
+def test_seeds_are_summed_up_as_a_final_run_sums_them(made: Storage) -> None:
+    content = json.loads((compose(["ita"], storage=made.root).file or Path()).read_text(encoding="utf-8"))
+    wanted = json.loads(made.run("ita").results_file.read_text(encoding="utf-8"))["summary"]["test/final_accuracy"]
+    assert content["summary"]["test/final_accuracy"] == pytest.approx(wanted)
+
+
+def test_vectors_of_two_runs(made: Storage) -> None:
+    both = compose(["ita:1,3", "iel:2"], storage=made.root).result
+    swapped = compose(["iel:2", "ita:3,1"], storage=made.root).result
+    assert both.accuracies == swapped.accuracies and both.runs == ("ita:1,3", "iel:2")
+    assert both.label == "uniform-of-ita:1,3+iel:2"
+    assert both.accuracies not in {compose([name], storage=made.root).result.accuracies for name in ("ita", "iel")}
+
+
+def test_artefacts_from_before_there_was_a_header(made: Storage, tmp_path: Path) -> None:
+    old = Storage(tmp_path)
+    shutil.copytree(made.run("ita").path, old.run("ita").path)
+    network = ComposedNetwork(Backbone(), torch.device("cpu"))
+    for folder in [path for seed in (0, 1) for path in vector_folders(old.run("ita").artifacts / f"seed_{seed}")]:
+        vector, file = read_vector(folder), folder / VECTOR_FILE
+        dense = {name: vector.dense(name, weight) for name, weight in network.theta_0.items()}
+        save_file(dense | {"head.weight": vector.head[0].clone(), "head.bias": vector.head[1].clone()}, file)
+        assert read_vector(folder).origin is None
+    assert compose(["ita"], storage=old.root).result == compose(["ita"], storage=made.root).result
+
+
+class TestEdit:
+    def test_the_protocol_by_hand(self, made: Storage) -> None:
+        ((done,), whole) = edit(["ita"], storage=made.root), accuracies_of(made.run("ita"))
+        assert done.result.kept == (1, 2, 3) and [list(each.whole) for each in done.result.seeds] == whole
+        for coefficient in COEFFICIENTS:
+            found, targets, controls = done.result.unlearning(coefficient), [], []
+            for seed in (0, 1):
+                rows = [
+                    compose(["ita"], drop=[u], coefficient=coefficient, seeds=[seed], storage=made.root).result
+                    for u in (1, 2, 3)
+                ]
+                targets.append(sum(row.accuracies[0][u] for u, row in enumerate(rows)) / 3)
+                controls.append(sum(sum(row.accuracies[0]) - row.accuracies[0][u] for u, row in enumerate(rows)) / 6)
+            final = sum(map(sum, whole)) / 6
+            assert found["target"].mean == pytest.approx(sum(targets) / 2)
+            assert found["control"].mean == pytest.approx(sum(controls) / 2)
+            assert found["target_gain"].mean == pytest.approx(sum(targets) / 2 - final)
+            assert found["control_gain"].mean == pytest.approx(sum(controls) / 2 - final)
+
+    def test_specialisation_by_hand(self, made: Storage) -> None:
+        (done,) = edit(["iel"], seeds=[1], storage=made.root)
+        result = done.result.model_copy(
+            update={
+                "kept": (1, 3),
+                "seeds": (
+                    done.result.seeds[0].model_copy(
+                        update={"whole": (10.0, 20.0, 40.0), "specialised": (30.0, 5.0, 80.0)}
+                    ),
+                ),
+            }
+        )
+        found = {name: score.mean for name, score in result.specialisation().items()}
+        assert found == {"target": 55.0, "target_gain": 30.0, "control": 5.0}
+
+    def test_it_is_kept_and_read_back(self, made: Storage) -> None:
+        (done,) = edit(["full"], storage=made.root)
+        assert read_edit(made.run("full")) == done.result and read_edit(made.run("ia3")) is None
+        assert "edit" not in {result.label for result in read_compositions(made.run("full"))}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plain"], "run 'plain': its method 'finetune' leaves no task vectors; ita-fft"),
+        (["half"], "half: seed 1 has no result (failed); compose those that have with --seeds 0"),
+        (["ita", "--seeds", "7"], "ita: has no seed 7; compose those that have with --seeds 0,1"),
+        (["gone"], "'gone': no run of that name in "),
+        (["ita", "--seeds", "0,0"], "--seeds must be one or more different numbers, got 0,0"),
+        (["ita", "--weights", "0.5,0.5"], "--weights: needs one for each of 3 task vectors, got 2"),
+        (["ita", "--keep", "1,2", "--weights", "1"], "one for each of 2 tasks of --keep, got 1"),
+        (["ita", "--weights", "a"], "--weights must be numbers with commas between them, got 'a'"),
+        (["ita", "--weights", "nan,1,1"], "--weights must be a number from -1000000 to 1000000, got nan"),
+        (["ita", "--keep", "4"], "--keep: there is no task 4; allowed: 1 to 3"),
+        (["ita", "--drop", "0"], "--drop must be a whole number from 1 to 100000, got 0"),
+        (["ita", "--keep", "1,1"], "--keep must be different tasks, got '1,1'"),
+        (["ita", "--keep", ""], "--keep must be whole numbers"),
+        (["ita", "--drop", "1,2,3"], "--drop 1,2,3: leaves no task of 3"),
+        (["ita", "--drop", "1", "--keep", "2"], "--drop and --keep: choose one of them"),
+        (["ita", "--drop", "1", "--coefficient", "halve"], "unknown coefficient 'halve'; allowed: drop, negate, subtr"),
+        (["ita", "--coefficient", "drop"], "--coefficient: says how to unlearn"),
+        (["ita", "--rule", "mine"], "unknown rule 'mine'; allowed: linear, ties, magnitude, dare, dare-ties"),
+        (["ita", "--rule", "ties", "--density", "0"], "--density must be above 0 and at most 1, got 0"),
+        (["ita", "--density", "0.5"], "--density: says what a merging rule keeps"),
+        (["ita", "--form", "timm"], "--form: says what to export, so it goes with --export"),
+        (["ita", "--export", "full-folder"], "--export full-folder: is not empty; name another folder"),
+        (["ita", "--export", "new", "--form", "onnx"], "unknown form 'onnx'; allowed: adapter, timm, models, vectors"),
+        (
+            ["full", "--export", "new", "--form", "adapter"],
+            "--form adapter: needs task vectors of LoRA, these are full",
+        ),
+        (["ita", "iel"], "task 1 is in ita and in iel; take each task from one of them, as in ita:1,2 iel:3"),
+        (["ita:1,2"], "ita: seed 0 has task vectors of the tasks 1, 2, but the benchmark has 3 tasks"),
+        (["ita:1,2,5"], "ita: seed 0 has no task vector of task 5"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    words: str,
+    made: Storage,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full-folder").mkdir()
+    (tmp_path / "full-folder" / "mine").touch()
+    before = sorted(made.root.rglob("*"))
+    code, out, err = run(["compose", *arguments, "--storage", str(made.root)], capsys, monkeypatch)
+    assert code == 2 and out == "" and err.count("\n") == 1 and words in err, err
+    assert sorted(made.root.rglob("*")) == before and not (tmp_path / "new").exists()
+
+
+class TestPrinted:
+    def shown(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str
+    ) -> str:
+        code, out, err = run([*arguments, "--storage", str(made.root)], capsys, patch)
+        assert (code, err) == (0, "")
+        return out
+
+    def test_a_composition(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = ("compose", "ita", "--drop", "2", "--coefficient", "negate")
+        out = self.shown(made, capsys, monkeypatch, *words)
+        assert "drop-2-negate: ita on" in out and "-0.3333" in out and "drop-2-negate.json" in out
+        content = json.loads(self.shown(made, capsys, monkeypatch, *words, "--json"))
+        mean = content["summary"]["test/final_accuracy"]
+        assert f"{mean['mean']:.2f} ± {mean['std']:.2f}" in out and content["weights"] == [1 / 3, -1 / 3, 1 / 3]
+        trained = content["trained"]["test/accuracy/task_2"]["mean"]
+        assert trained == pytest.approx(statistics.fmean(row[1] for row in accuracies_of(made.run("ita"))))
+        change = content["summary"]["test/accuracy/task_2"]["mean"] - trained
+        (row,) = (line for line in out.splitlines() if line.startswith("│    2 │"))
+        assert f"{trained:.2f} ±" in row and f"{change:+.2f}" in row
+        assert "as trained" not in self.shown(made, capsys, monkeypatch, "compose", "ita")  # all of it, as it was
+
+    def test_it_shows_itself_in_a_line(self, made: Storage) -> None:
+        done = compose(["ita"], keep=[1, 3], storage=made.root)
+        accuracy = done.result.summary()["test/final_accuracy"].text()
+        assert repr(done) == f"<Composed keep-1,3 of ita: {accuracy} %; {done.file}>"
+
+    def test_what_is_known_as_before_although_it_was_left_out_is_said(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for moved, said in ((1000.0, True), (-1000.0, False)):
+            monkeypatch.setattr("tausearch.cli.output.compositions._MOVED", moved)
+            out = self.shown(made, capsys, monkeypatch, "compose", "ita", "--keep", "1,3")
+            assert "as trained" in out and ("What was left out is known as before" in out) == said
+        monkeypatch.setattr("tausearch.cli.output.compositions._MOVED", 1000.0)
+        assert "known as before" not in self.shown(made, capsys, monkeypatch, "compose", "ita")
+
+    def test_it_is_shown_where_it_cannot_be_kept(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(CompositionResult, "save", refuse)
+        code, out, err = run(["compose", "ita", "--keep", "1", "--storage", str(made.root)], capsys, monkeypatch)
+        assert code == 0 and "keep-1: ita on" in out and "results" not in out
+        assert err.count("\n") == 1 and "cannot be written (Read-only file system); what is shown is not kept" in err
+        code, _, err = run(["compose", "ita", "--register", "--storage", str(made.root)], capsys, monkeypatch)
+        assert code == 2 and "--register: needs a run that can be written" in err
+
+    def test_the_protocol(
+        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        out = self.shown(made, capsys, monkeypatch, "edit", "ita", "iel", "--seeds", "0")
+        (first, _) = contents = json.loads(
+            self.shown(made, capsys, monkeypatch, "edit", "ita", "iel", "--seeds", "0", "--json")
+        )
+        assert [each["run"] for each in contents] == ["ita", "iel"] and "compare --composition" in out
+        for reading in COEFFICIENTS:
+            assert f"{first['summary'][f'unlearning/{reading}']['target_gain']['mean']:+.2f}" in out
+
+
+class TestForeignVectors:
+    @pytest.fixture
+    def copy(self, made: Storage, tmp_path: Path) -> Storage:
+        for name in ("ita", "iel"):
+            shutil.copytree(made.run(name).path, tmp_path / name)
+        return Storage(tmp_path)
+
+    def refused(self, storage: Storage, words: str, *runs: str) -> None:
+        with pytest.raises(InputError, match=words):
+            compose(list(runs or ["ita"]), storage=storage.root)
+
+    def rewrite(self, storage: Storage, header: dict[str, str], tensors: dict[str, torch.Tensor] | None = None) -> None:
+        from safetensors import safe_open
+
+        file = storage.run("ita").artifacts / "seed_1" / "task_2" / VECTOR_FILE
+        with safe_open(file, framework="pt") as opened:
+            then = {name: text for name, text in opened.metadata().items() if name != "content digest"}
+        save_file({**load_file(file), **(tensors or {})}, file, metadata={**then, **header})
+
+    def test_a_vector_of_another_backbone(self, copy: Storage) -> None:
+        self.rewrite(copy, {"backbone": "other", "backbone_digest": "f" * 64})
+        self.refused(copy, "seed_1/task_2: was learned on another backbone, other with digest ffffffffffff")
+
+    def test_a_vector_of_other_classes(self, copy: Storage) -> None:
+        self.rewrite(copy, {"classes": "4-6"})
+        self.refused(copy, "task_2: is of classes 4 to 5, but this task of the benchmark has classes 2 to 3")
+
+    def test_a_vector_of_other_shapes(self, copy: Storage) -> None:
+        self.rewrite(copy, {}, {"blocks.0.attn.qkv.weight.A": torch.zeros(6, 5)})
+        self.refused(copy, r"'blocks.0.attn.qkv.weight' is \(192, 5\), but the backbone's is \(192, 64\)")
+
+    def test_other_weights_of_the_backbone(self, copy: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Backbone, "digest", "e" * 64)
+        self.refused(
+            copy, "ita: was trained on other weights of glyph_vit, with digest 555973dec18a; those here have e"
+        )
+
+    def test_a_weights_file_elsewhere(self, copy: Storage, tmp_path: Path) -> None:
+        state = Backbone().load().state_dict()
+        save_file(state, tmp_path / "here.safetensors")
+        done = compose(["ita"], backbone_weights=tmp_path / "here.safetensors", storage=copy.root)
+        assert done.result == compose(["ita"], storage=copy.root).result
+        save_file({**state, "norm.bias": state["norm.bias"] + 1}, tmp_path / "other.safetensors")
+        with pytest.raises(InputError, match="ita: was trained on other weights of glyph_vit"):
+            compose(["ita"], backbone_weights=tmp_path / "other.safetensors", storage=copy.root)
+
+    def test_runs_that_do_not_go_together(self, copy: Storage) -> None:
+        spec = read(copy, "iel")
+        others = {
+            "benchmark": {**spec, "benchmark": "digits"},
+            "backbone": {**spec, "protocol": {**spec["protocol"], "weights_digest": "a" * 64}},
+        }
+        for what, other in others.items():
+            copy.run("iel").spec_file.write_text(json.dumps(other), encoding="utf-8")
+            self.refused(copy, f"iel and ita cannot be composed: their {what} is", "ita:1,2", "iel:3")
+
+    def test_a_search_leaves_none(self, copy: Storage) -> None:
+        spec = {**read(copy, "ita"), "purpose": "search", "seeds": []}
+        copy.run("ita").spec_file.write_text(json.dumps(spec), encoding="utf-8")
+        self.refused(copy, "run 'ita': is a search, which leaves no task vectors")
+
+    def test_a_missing_vector(self, copy: Storage) -> None:
+        shutil.rmtree(copy.run("ita").artifacts / "seed_0" / "task_2")
+        self.refused(copy, "seed 0 has task vectors of the tasks 1, 3, but the benchmark has 3 tasks")
+
+
+def read(storage: Storage, name: str) -> dict:
+    import yaml
+
+    return yaml.safe_load(storage.run(name).spec_file.read_text(encoding="utf-8"))

@@ -1,0 +1,165 @@
+"""What was composed, loaded by the libraries that it is written for: their logits are the composition's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from torch import Tensor
+
+from tausearch import compose
+from tausearch.models import FORMS, read_about
+from tausearch.runs import RunDirectory, Storage, open_storage
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from trainables.backbones import Backbone
+from trainables.composition import ComposedNetwork, VectorPool, read_vector, vector_folders
+from trainables.composition.checkpoints import write_timm_folder
+from trainables.data.transforms.cropping import ResizeCenterCrop
+from trainables.data.transforms.normalising import Normalise
+
+WEIGHTS = [0.5, -0.7, 1.1]
+
+
+@pytest.fixture(autouse=True)
+def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
+    for name, method in (("ita", "ita-lora"), ("iel", "iel-lora"), ("ia3", "ita-ia3")):
+        make_composable_run(storage, name, method, seeds=[3])
+    return storage
+
+
+@pytest.fixture(scope="module")
+def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("out") / "composition"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+        done = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, export=folder, storage=made.root)
+    assert done.exported == {form: str(folder / form) for form in FORMS}
+    return folder
+
+
+def images() -> Tensor:
+    (batch,) = small_benchmark().evaluation[0].batches(256, None, shuffle=False)
+    return batch.x
+
+
+def pool_of(directory: RunDirectory) -> VectorPool:
+    return VectorPool(tuple(vector_folders(directory.artifacts / "seed_3")))
+
+
+def logits_of(made: Storage) -> Tensor:
+    """The logits of the composition, from vectors that were never exported."""
+    ita, iel = (pool_of(made.run(name)).folders for name in ("ita", "iel"))
+    pool, network = VectorPool((ita[0], iel[1], ita[2])), ComposedNetwork(Backbone(), torch.device("cpu"))
+    network.compose(pool, WEIGHTS, pool.head())
+    return network.predict(images()).clone()
+
+
+def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: Storage) -> None:
+    folder = exported / "adapter" / "seed_3"
+    model = PeftModel.from_pretrained(Backbone().load(), str(folder))  # type: ignore[arg-type]
+    head = load_file(folder / "head.safetensors")
+    with torch.inference_mode():
+        logits = model(images()) @ head["head.weight"].T + head["head.bias"]
+    torch.testing.assert_close(logits, logits_of(made), atol=1e-5, rtol=0)
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    assert config["rank_pattern"]["blocks.0.attn.proj"] == 3 * 2 and config["r"] == 3 * 2
+
+
+def test_a_vector_of_weight_0_adds_no_rank(made: Storage, tmp_path: Path) -> None:
+    compose(["ita"], keep=[2], export=tmp_path / "out", forms=["adapter"], storage=made.root)
+    config = json.loads((tmp_path / "out/adapter/seed_3/adapter_config.json").read_text(encoding="utf-8"))
+    assert config["r"] == 2 and [path.name for path in (tmp_path / "out").iterdir()] == ["adapter"]
+
+
+def test_timm_opens_the_folder_with_classifier_and_class_names(exported: Path, made: Storage) -> None:
+    model = timm.create_model(f"local-dir:{exported / 'timm' / 'seed_3'}", pretrained=True).eval()
+    with torch.inference_mode():
+        logits = model(images())
+    torch.testing.assert_close(logits, logits_of(made), atol=1e-5, rtol=0)
+    config = model.pretrained_cfg
+    assert tuple(config["label_names"]) == tuple("012345") and config["num_classes"] == 6
+    assert (tuple(config["input_size"]), tuple(config["mean"]), tuple(config["std"])) == ((1, 32, 32), (0.5,), (0.5,))
+
+
+def test_models_merge_by_arithmetic_on_tensors_of_the_same_names(exported: Path, made: Storage) -> None:
+    folder = exported / "models" / "seed_3"
+    theta_0, *tasks = [read_model(folder / name) for name in ("theta_0", "task_1", "task_2", "task_3")]
+    sum_of = {n: v + sum(w * (t[n] - v) for w, t in zip(WEIGHTS, tasks, strict=True)) for n, v in theta_0.items()}
+    model = timm.create_model(f"local-dir:{exported / 'timm' / 'seed_3'}", pretrained=False).eval()
+    model.load_state_dict(sum_of)
+    with torch.inference_mode():
+        torch.testing.assert_close(model(images()), logits_of(made), atol=1e-5, rtol=0)
+    for number, task in enumerate(tasks):
+        assert any(not torch.equal(task[name], theta_0[name]) for name in theta_0)
+        assert torch.equal(task["head.weight"], theta_0["head.weight"]), number
+
+
+def read_model(folder: Path) -> dict[str, Tensor]:
+    """Read a model through its table of contents."""
+    table = json.loads((folder / "model.safetensors.index.json").read_text(encoding="utf-8"))
+    found = {name: load_file(folder / file)[name] for name, file in table["weight_map"].items()}
+    assert table["metadata"]["total_size"] == sum(tensor.nbytes for tensor in found.values())
+    return found
+
+
+def test_exported_vectors_are_composed_where_the_run_was_never_seen(
+    exported: Path, made: Storage, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(exported / "vectors", tmp_path / "moved")
+    there = compose([str(moved)], weights=WEIGHTS, storage=tmp_path / "nothing")
+    here = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, storage=made.root)
+    assert there.result.accuracies == here.result.accuracies and there.file is None
+    about = read_about(moved)
+    assert about.runs == ("ita:1,3", "iel:2") and about.methods == ("ita-lora", "iel-lora")
+    assert about.weights == tuple(WEIGHTS)
+    assert about.class_names == tuple("012345") and about.protocol.weights_digest == Backbone().digest
+    assert read_vector(moved / "seed_3" / "task_2").origin == read_vector(pool_of(made.run("iel")).folders[1]).origin
+
+
+def test_without_lora_or_with_a_rule_there_is_no_adapter(made: Storage, tmp_path: Path) -> None:
+    rest = [form for form in FORMS if form != "adapter"]
+    assert list(compose(["ia3"], export=tmp_path / "a", storage=made.root).exported) == rest
+    done = compose(["ita"], rule="ties", export=tmp_path / "b", storage=made.root)
+    assert list(done.exported) == rest
+
+
+def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -> None:
+    done = compose(["ita"], rule="dare", density=0.5, export=tmp_path / "out", forms=["timm"], storage=made.root)
+    model = timm.create_model(f"local-dir:{tmp_path / 'out' / 'timm' / 'seed_3'}", pretrained=True).eval()
+    with torch.inference_mode():
+        hits = (model(images()).argmax(1) < 2).float().mean()  # all images of task 1, whose two classes come first
+    assert float(hits) * 100 >= done.result.accuracies[0][0]
+
+
+def test_an_export_that_fails_leaves_nothing(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tausearch.models import export as exporting
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(exporting._WRITERS, "models", full)
+    with pytest.raises(ValueError, match="--export .*out: cannot be written .No space left on device"):
+        compose(["ita"], export=tmp_path / "out", storage=made.root)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_timm_is_told_what_test_images_go_through(made: Storage, tmp_path: Path) -> None:
+    pool, network = pool_of(made.run("ita")), ComposedNetwork(Backbone(), torch.device("cpu"))
+    network.compose(pool, WEIGHTS, pool.head())
+    transform = ResizeCenterCrop(40, 32, Normalise((0.3,), (0.2,)), keep_ratio=True, interpolation="bilinear")
+    write_timm_folder(tmp_path, Backbone(), network, pool.head(), tuple("012345"), transform)
+    config = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).pretrained_cfg
+    assert (tuple(config["mean"]), tuple(config["std"]), config["crop_pct"]) == ((0.3,), (0.2,), 0.8)
+    assert (config["crop_mode"], config["interpolation"]) == ("center", "bilinear")

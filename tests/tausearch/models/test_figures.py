@@ -1,0 +1,152 @@
+"""The paper's figures from saved vectors and records: their numbers by hand, and that each is drawn."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+
+from tausearch import draw
+from tausearch.presentation import save
+from tausearch.runs import Record, Storage, open_storage, read_spec
+from tests.support.command_line import run
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from trainables.backbones import Backbone
+from trainables.composition import ComposedNetwork, VectorPool, vector_folders
+from trainables.errors import InputError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
+    for name, method in (("ita", "ita-lora"), ("full", "iel-fft"), ("plain", "finetune")):
+        make_composable_run(storage, name, method)
+    return storage
+
+
+@pytest.fixture(scope="module")
+def titles() -> dict[str, str]:
+    """Name of each figure to its title, once all are `drawn`."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def drawn(made: Storage, titles: dict[str, str]) -> dict[str, list[dict[str, str]]]:
+    """Name of each figure to its numbers."""
+
+    def save_with_title(figure: Figure, path: Path) -> Path:
+        titles[path.stem] = figure.get_suptitle()
+        return save(figure, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tausearch.presentation.save", save_with_title)
+        found = draw(["ita", "full", "plain"], storage=made.root)
+    assert found.left_out == (
+        "run 'plain': its method 'finetune' leaves no task vectors; ita-fft, ita-lora, ita-ia3, iel-fft, iel-lora,"
+        " iel-ia3, tmc do",
+    )
+    for name, path in found.pictures.items():
+        assert path == made.run("ita").figures / f"{name}.png"
+        with Image.open(path) as picture:
+            assert min(picture.size) > 200
+    return {name: read(path.with_suffix(".csv")) for name, path in found.pictures.items()}
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def pool_of(storage: Storage, name: str, seed: int) -> VectorPool:
+    return VectorPool(tuple(vector_folders(storage.run(name).artifacts / f"seed_{seed}")))
+
+
+def mean_loss(weights: list[float], pool: VectorPool, head: tuple[Tensor, Tensor]) -> float:
+    network = ComposedNetwork(Backbone(), CPU)
+    network.compose(pool, weights, head)
+    x = torch.cat([next(iter(s.batches(256, None, shuffle=False))).x for s in small_benchmark().evaluation])
+    y = torch.cat([s.labels for s in small_benchmark().evaluation])
+    return float(F.cross_entropy(network.predict(x), y))
+
+
+def test_there_is_every_figure(drawn: dict[str, list[dict[str, str]]]) -> None:
+    assert set(drawn) == {"time", "risk", "theorem1", "cosines-ita", "cosines-full", "alignment"}
+
+
+def test_risk_against_its_bound(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
+    assert [(row["run"], row["seed"]) for row in drawn["risk"]] == [(n, s) for n in ("ita", "full") for s in "01"]
+    row, pool = drawn["risk"][3], pool_of(made, "full", 1)
+    assert float(row["composed"]) == pytest.approx(mean_loss([1 / 3] * 3, pool, pool.head()), rel=1e-5)
+    alone = [mean_loss([float(s == t) for s in range(3)], pool, pool.head()) for t in range(3)]
+    assert float(row["individuals"]) == pytest.approx(sum(alone) / 3, rel=1e-5)
+    assert float(row["pretrained"]) == pytest.approx(mean_loss([0.0] * 3, pool, pool.anchor()), rel=1e-5)
+    (learned,) = [r for r in drawn["theorem1"] if (r["run"], r["scale"]) == ("ita", "1.0")]
+    assert float(learned["composed"]) == pytest.approx(float(drawn["risk"][0]["composed"]), rel=1e-4)
+    assert float(learned["bound"]) == pytest.approx(float(drawn["risk"][0]["individuals"]), rel=1e-4)
+    assert float(learned["gap"]) == pytest.approx(float(learned["composed"]) - float(learned["second_order"]))
+
+
+def test_alignment_and_cosines(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
+    network = ComposedNetwork(Backbone(), CPU)
+
+    def flat(name: str) -> list[Tensor]:
+        return [
+            torch.cat([vector.dense(key, weight).flatten() for key, weight in network.theta_0.items()])
+            for vector in pool_of(made, name, 1)
+        ]
+
+    ita, full = flat("ita"), flat("full")
+    found = {int(row["task"]): float(row["cosine"]) for row in drawn["alignment"] if row["seed"] == "1"}
+    wanted = [F.cosine_similarity(sum(ita), sum(full), dim=0)]  # type: ignore[arg-type]
+    wanted += [F.cosine_similarity(a, b, dim=0) for a, b in zip(ita, full, strict=True)]
+    assert found == pytest.approx({task: float(value) for task, value in enumerate(wanted)}, abs=1e-5)
+    (one,) = [r for r in drawn["cosines-ita"] if (r["seed"], r["task"], r["other"]) == ("1", "1", "3")]
+    assert float(one["cosine"]) == pytest.approx(float(F.cosine_similarity(ita[0], ita[2], dim=0)), abs=1e-5)
+
+
+def test_time_is_that_of_the_record(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
+    assert len(drawn["time"]) == 3 * 2 * 3 * 2  # runs, seeds, tasks, stages
+    (row,) = [
+        r
+        for r in drawn["time"]
+        if (r["run"], r["seed"], r["task"], r["stage"]) == ("full", "1", "2", "preconsolidation")
+    ]
+    trial = Record(made.run("full").record).trials()[1]
+    assert float(row["seconds"]) == trial.rows[1]["seconds/preconsolidation"] > 0 and row["method"] == "iel-fft"
+
+
+def test_bad_input(
+    made: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run(["figures", "gone", "--storage", str(made.root)], capsys, monkeypatch)
+    assert code == 2 and out == "" and err.count("\n") == 1 and "'gone': no run of that name" in err
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="--output .*file: cannot be written"):
+        draw(["plain"], output=tmp_path / "file", storage=made.root)
+    assert Record(made.run("plain").record).trials()
+
+
+def test_every_figure_says_what_it_is_of(
+    drawn: dict[str, list[dict[str, str]]], titles: dict[str, str], made: Storage
+) -> None:
+    where = f"on {read_spec(made.run('ita')).benchmark}"
+    both = f"ita-lora {where}; iel-fft {where}"
+    assert titles["time"] == f"time per task: {both}; finetune {where}"
+    assert titles["risk"] == f"risk of the composed model: {both}, test images"
+    assert titles["cosines-ita"] == f"task vectors: ita-lora {where}" and titles["alignment"] == f"task vectors: {both}"
+    assert both in titles["theorem1"] and set(titles) == {
+        "time",
+        "risk",
+        "theorem1",
+        "cosines-ita",
+        "cosines-full",
+        "alignment",
+    }

@@ -1,0 +1,351 @@
+"""What a final run's model predicts: for the test images what the run was tested with, image by image."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import tausearch
+from tausearch import compose
+from tausearch.models import read_about
+from tausearch.models.images import looked_at
+from tausearch.presentation import draw_predictions
+from tausearch.runs import Record, RunDirectory, Storage, open_storage
+from tests.support.command_line import run
+from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from tests.support.runs.letter_images import LETTERS, draw_letters
+from trainables.backbones import Backbone
+from trainables.composition import VECTOR_FILE, vector_folders
+from trainables.data import build_benchmark, get_source
+from trainables.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw_letters(tmp_path_factory.mktemp("data") / "letters")
+
+
+@pytest.fixture(scope="module")
+def storage(letters: Path, tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    """Final runs on the folder, and of other kinds on digits."""
+    made = open_storage(tmp_path_factory.mktemp("runs"), write=True)
+    folder = get_source(f"folder:{letters}?tasks=3&epochs=2")
+    make_composable_run(made, "letters", "ita-lora", source=folder)
+    for name, method in (("full", "iel-fft"), ("ia3", "ita-ia3"), ("tmc", "tmc"), ("plain", "finetune")):
+        make_composable_run(made, name, method)
+    return made
+
+
+def final_accuracies(directory: RunDirectory, seed: int) -> list[float]:
+    (row,) = [trial.final for trial in Record(directory.record).trials() if trial.seed == seed]
+    return [row[f"test/accuracy/task_{task}"] for task in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_predicts_the_test_images_of_a_folder_as_the_final_run_was_tested(
+    seed: int, storage: Storage, letters: Path
+) -> None:
+    model = tausearch.load_model("letters", seed=seed, storage=storage.root)
+    assert model.classes == tuple(LETTERS) and model.seed == seed
+    found = model.predict(letters / "test")
+    assert [each.image for each in found] == sorted(map(str, (letters / "test").rglob("*.png"))) and len(found) == 48
+    for task, names in enumerate(("AB", "CD", "EF")):
+        mine = [each for each in found if Path(each.image).parent.name in names]
+        right = sum(each.label == Path(each.image).parent.name for each in mine)
+        assert right == round(final_accuracies(storage.run("letters"), seed)[task] * len(mine) / 100), task
+    assert len({each.label for each in found}) > 3
+
+
+@pytest.mark.parametrize("name", ["full", "ia3", "tmc"])
+def test_every_kind_of_task_vector_predicts_what_was_tested(name: str, storage: Storage) -> None:
+    model = tausearch.load_model(name, storage=storage.root)
+    assert isinstance(model.module, nn.Module) and not model.module.training
+    wanted = final_accuracies(storage.run(name), 0)
+    for images, accuracy in zip(small_benchmark().evaluation, wanted, strict=True):
+        assert isinstance(images.images, torch.Tensor)
+        labels = [int(each.label) for each in model.predict(images.images)]
+        assert 100 * (torch.tensor(labels) == images.labels).sum() / len(labels) == pytest.approx(accuracy)
+
+
+def test_probabilities_sum_to_one_and_name_every_class(storage: Storage, letters: Path) -> None:
+    model = tausearch.load_model("letters", storage=storage.root)
+    (one,) = model.predict(letters / "test" / "A" / "012.png")
+    assert list(one.probabilities) == list(LETTERS) and sum(one.probabilities.values()) == pytest.approx(1)
+    assert one.probability == max(one.probabilities.values()) == one.probabilities[one.label]
+    rows = model.probabilities([letters / "test" / "A" / "012.png"])
+    assert rows.shape == (1, 6) and rows[0].tolist() == list(one.probabilities.values())
+
+
+def test_the_module_and_the_transform_are_all_there_is_to_it(storage: Storage, letters: Path) -> None:
+    model = tausearch.load_model("letters", storage=storage.root)
+    raw = torch.from_numpy(np.array(Image.open(letters / "test" / "B" / "033.png"))).permute(2, 0, 1)
+    with torch.no_grad():
+        logits = model.module(model.transform([raw], None))
+    assert logits.shape == (1, 6) and torch.equal(logits.softmax(1), model.probabilities(raw))
+    (images,) = build_benchmark(get_source(f"folder:{letters}?tasks=1"), "final", 0, Backbone().input).evaluation
+    assert model.transform == images.transform
+
+
+def test_images_in_memory_are_those_on_disk(storage: Storage, letters: Path) -> None:
+    model, path = tausearch.load_model("letters", storage=storage.root), letters / "test" / "C" / "055.png"
+    picture = Image.open(path)
+    as_array = np.asarray(picture)
+    as_tensor = torch.from_numpy(as_array.copy()).permute(2, 0, 1)
+    wanted = model.probabilities(path)
+    for image in (picture, as_array, as_tensor, as_tensor[None], [str(path)], as_array[None]):
+        assert torch.equal(model.probabilities(image), wanted)
+    mixed = model.predict([path, as_array[..., 0], picture])
+    assert [each.image for each in mixed] == [str(path), "1", "2"]
+    assert mixed[2].probabilities == pytest.approx(mixed[0].probabilities)
+    assert model.predict([]) == [] and model.probabilities([]).shape == (0, 6)
+
+
+@pytest.mark.parametrize("image", [np.zeros((4, 4, 3)), torch.zeros(2, 4, 4, dtype=torch.uint8), 7])
+def test_what_is_no_image_is_refused(image: object, storage: Storage) -> None:
+    with pytest.raises(InputError, match="image 0: must be a path"):
+        tausearch.load_model("letters", storage=storage.root).predict([image])
+
+
+def test_some_tasks_are_composed_alone_and_know_their_classes(storage: Storage, letters: Path) -> None:
+    model = tausearch.load_model("letters", tasks=[3, 1], storage=storage.root)
+    assert model.tasks == (1, 3) and model.classes == tuple("ABEF")
+    assert tausearch.load_model("letters:1,3", storage=storage.root).classes == model.classes
+    found = model.predict([letters / "test" / name for name in "ABEF"])
+    kept = compose(["letters"], keep=[1, 3], seeds=[0], storage=storage.root).result.accuracies[0]
+    for names, accuracy in (("AB", kept[0]), ("EF", kept[2])):  # over fewer classes there is less to confuse
+        mine = [each for each in found if Path(each.image).parent.name in names]
+        assert sum(each.label == Path(each.image).parent.name for each in mine) >= accuracy * len(mine) / 100
+    with pytest.raises(InputError, match="--tasks: there is no task 4; allowed: 1 to 3"):
+        tausearch.load_model("letters", tasks=[4], storage=storage.root)
+    with pytest.raises(InputError, match="--tasks must be different tasks, got '1,1'"):
+        tausearch.load_model("letters", tasks=[1, 1], storage=storage.root)
+
+
+class TestArtefacts:
+    """Every one says what it is of, and predicts the same."""
+
+    def test_each_vector_and_each_adapter_says_its_classes_and_its_transform(self, storage: Storage) -> None:
+        for number, folder in enumerate(vector_folders(storage.run("letters").artifacts / "seed_1")):
+            for file in (VECTOR_FILE, "adapter/adapter_model.safetensors"):
+                with safe_open(folder / file, framework="pt") as opened:
+                    said = opened.metadata()
+                assert json.loads(said["class_names"]) == list(LETTERS[2 * number : 2 * number + 2])
+                assert said["task"] == str(number + 1) and said["backbone_digest"] == Backbone().digest
+                assert json.loads(said["transform"]) == {
+                    "channels": 1,
+                    "size": 32,
+                    "mean": [0.5],
+                    "std": [0.5],
+                    "resize": 37,
+                    "keep_ratio": True,
+                    "interpolation": "bicubic",
+                }
+
+    def test_a_model_and_what_it_says_show_themselves_in_a_line(self, storage: Storage, letters: Path) -> None:
+        model = tausearch.load_model("letters", storage=storage.root, tasks=[1, 3])
+        (found,) = model.predict(letters / "test" / "A" / "012.png")
+        of = f"ita-lora on {model.about.benchmark}"
+        assert repr(model) == f"<Model {of}, tasks 1, 3, seed 0: 4 classes, on cpu>"
+        assert (
+            repr(found)
+            == f"Prediction(image={found.image!r}, label={found.label!r}, probability={found.probability!r})"
+        )
+
+    def test_the_run_has_a_card_with_its_results(self, storage: Storage) -> None:
+        directory = storage.run("letters")
+        about = read_about(directory.artifacts)
+        assert about.class_names == tuple(LETTERS) and about.tasks == (2, 2, 2) and about.runs == ("letters",)
+        assert list(about.accuracies[1]) == final_accuracies(directory, 1) and "torch" in about.versions
+        card = (directory.artifacts / "README.md").read_text(encoding="utf-8")
+        score = json.loads(directory.results_file.read_text(encoding="utf-8"))["summary"]["test/final_accuracy"]
+        assert f"| mean | 6 classes | {score['mean']:.2f} ± {score['std']:.2f} |" in card
+        assert "| 2 | C, D |" in card and "licen" not in card and str(directory.path) not in card
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"transform": {"size": 10**9}}, "transform: size must be from 1 to 4096, resize at least size"),
+            ({"transform": {"size": 0}}, "transform: size must be from 1 to 4096"),
+            ({"transform": {"resize": 16}}, "resize at least size"),
+            ({"transform": {"resize": 10**5}}, "transform: size must be from 1 to 4096"),
+            ({"transform": {"mean": [0.5] * 3}}, "a value for each of 1 or 3 channels, have 3, 1"),
+            ({"transform": {"channels": 2}}, "a value for each of 1 or 3 channels"),
+            ({"transform": {"std": [0.0]}}, "mean and std must be finite, std above 0"),
+            ({"transform": {"std": [float("nan")]}}, "std"),
+            ({"weights": [1, 2]}, "weights must be one for each of 3 tasks, each a number"),
+            ({"weights": [1, 2, float("inf")]}, "weights"),
+        ],
+    )
+    def test_a_description_that_cannot_be_is_refused(
+        self, changes: dict[str, Any], words: str, storage: Storage, tmp_path: Path
+    ) -> None:
+        content = json.loads((storage.run("letters").artifacts / "model.json").read_text(encoding="utf-8"))
+        for key, value in changes.items():
+            content[key] = {**content[key], **value} if isinstance(value, dict) else value
+        (tmp_path / "model.json").write_text(json.dumps(content))
+        with pytest.raises(InputError, match=re.escape(words)):
+            read_about(tmp_path)
+
+    def test_names_are_drawn_letter_by_letter(self, letters: Path, tmp_path: Path, recwarn: Any) -> None:
+        names = ["$\\foo$.png", "a\x1b.png", os.fsdecode(b"\xff.png")]
+        for name in names:
+            shutil.copy(letters / "test" / "A" / "012.png", tmp_path / name)
+        read = looked_at(str(tmp_path))[0].read
+        shown = [(name, "$x$", 0.5, read, "\x9b") for name in names]
+        assert draw_predictions(shown, tmp_path / "o.png").stat().st_size > 1000 and not recwarn.list
+
+    def test_an_export_predicts_in_every_form(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
+        compose(["letters"], weights=[0.5, 0.7, -0.2], export=tmp_path / "out", storage=storage.root)
+        moved = shutil.move(tmp_path / "out", tmp_path / "moved")
+        wanted = None
+        for form in ("vectors", "adapter", "timm", "adapter/seed_1", "timm/seed_1", ""):
+            model = tausearch.load_model(Path(moved) / form, seed=1, storage=tmp_path / "nothing")
+            assert model.classes == tuple(LETTERS) and model.seed == 1
+            rows = model.probabilities(letters / "test")
+            wanted = rows if wanted is None else wanted
+            torch.testing.assert_close(rows, wanted, atol=1e-5, rtol=0)
+        run_itself = tausearch.load_model("letters", seed=1, storage=storage.root).probabilities(letters / "test")
+        assert wanted is not None and not torch.allclose(wanted, run_itself, atol=1e-3), (
+            "the weights are those exported"
+        )
+        for form in ("adapter/seed_0", "timm/seed_1", "models/seed_0", "vectors"):
+            about, card = read_about(Path(moved) / form), (Path(moved) / form / "README.md").read_text(encoding="utf-8")
+            assert about.form == form.partition("/")[0] and about.weights == (0.5, 0.7, -0.2)
+            assert about.transform is not None and about.transform.resize == 37 and "0.5, 0.7, -0.2" in card
+        with pytest.raises(InputError, match="holds the parts of a composition"):
+            tausearch.load_model(Path(moved) / "models" / "seed_0")
+        with pytest.raises(InputError, match="--tasks: .* is one composed model"):
+            tausearch.load_model(Path(moved) / "timm", tasks=[1])
+
+    def test_a_merging_rule_goes_along(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
+        compose(["letters"], rule="ties", density=0.4, export=tmp_path / "out", seeds=[0], storage=storage.root)
+        rows = [tausearch.load_model(tmp_path / "out" / form).probabilities(letters) for form in ("vectors", "timm")]
+        torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
+
+    def test_the_folders_of_a_run_are_models_too(self, storage: Storage, letters: Path) -> None:
+        directory = storage.run("letters")
+        wanted = tausearch.load_model("letters", storage=storage.root).probabilities(letters / "test")
+        for folder in (directory.path, directory.artifacts):
+            assert torch.equal(tausearch.load_model(folder).probabilities(letters / "test"), wanted)
+
+
+def test_vectors_that_do_not_name_their_classes_are_refused(storage: Storage, tmp_path: Path) -> None:
+    copied = Storage(tmp_path)
+    shutil.copytree(storage.run("letters").path, copied.run("letters").path)
+    for file in copied.run("letters").artifacts.rglob(VECTOR_FILE):
+        with safe_open(file, framework="pt") as opened:
+            said = {k: v for k, v in opened.metadata().items() if k not in ("class_names", "transform")}
+        save_file(load_file(file), file, metadata=said)
+    with pytest.raises(InputError, match="letters: does not name its classes; train the run again"):
+        tausearch.load_model("letters", storage=copied.root)
+
+
+class TestCommandLine:
+    def shown(
+        self, storage: Storage, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str
+    ) -> tuple[str, str]:
+        code, out, err = run(["predict", *arguments, "--storage", str(storage.root)], capsys, patch)
+        assert code == 0, err
+        return out, err
+
+    def test_a_folder_in_one_pass(
+        self,
+        storage: Storage,
+        letters: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        where, picture = str(letters / "test"), tmp_path / "sure.png"
+        out, err = self.shown(storage, capsys, monkeypatch, "letters", where, "--figure", str(picture))
+        right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
+        assert f"{right} of 48 images in folders named after classes of the model are predicted so" in out
+        assert str(picture) in err and Image.open(picture).size[0] > 600
+        content = json.loads(self.shown(storage, capsys, monkeypatch, "letters", where, "--json")[0])
+        rows = list(csv.DictReader(io.StringIO(self.shown(storage, capsys, monkeypatch, "letters", where, "--csv")[0])))
+        assert content["classes"] == list(LETTERS) and len(content["predictions"]) == len(rows) == 48
+        for plain, row in zip(content["predictions"], rows, strict=True):
+            assert (plain["image"], plain["label"]) == (row["image"], row["class"])
+            assert plain["probabilities"] == {name: float(row[name]) for name in LETTERS}
+
+    def test_broken_images_are_named_or_left_out(
+        self,
+        storage: Storage,
+        letters: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        shutil.copy(letters / "test" / "A" / "012.png", tmp_path / "b.png")
+        (tmp_path / "a.png").write_bytes(b"no image")
+        (tmp_path / ".hidden.png").write_bytes(b"of no interest")
+        code, out, err = run(["predict", "letters", str(tmp_path), "--storage", str(storage.root)], capsys, monkeypatch)
+        line = f"image {tmp_path / 'a.png'}: cannot be read (not an image)"
+        assert (code, out, err) == (2, "", f"tausearch: {line}\n")
+        out, err = self.shown(storage, capsys, monkeypatch, "letters", str(tmp_path), "--skip-broken", "--json")
+        content = json.loads(out)
+        assert [each["image"] for each in content["predictions"]] == [str(tmp_path / "b.png")]
+        assert content["left_out"] == [line] and line in err
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["gone", "x.png"], "x.png: no such file or folder"),
+            (["gone", "."], "'gone': no run of that name in "),
+            (["letters", "empty"], "empty: no image in this folder"),
+            (["letters", ".", "--seed", "7"], "letters: has no task vectors of seed 7; allowed: 0, 1"),
+            (["letters", ".", "--json", "--csv"], "--json and --csv: choose one of them"),
+            (["plain", "."], "run 'plain': its method 'finetune' leaves no task vectors"),
+            (["empty", "."], "empty: holds no model; it has no model.json"),
+            (["letters", "012.png", "--figure", "012.png"], "--figure 012.png: is one of the images"),
+            (["letters", ".", "--figure", "run/a.png"], "--figure run/a.png: lies among the files of the run 'run'"),
+            (["letters", ".", "--figure", "x.nope"], "--figure x.nope: must end in .png, .pdf, .svg, .jpg"),
+        ],
+    )
+    def test_bad_input_is_one_line(
+        self,
+        arguments: list[str],
+        words: str,
+        storage: Storage,
+        letters: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "run.yaml").touch()
+        shutil.copy(letters / "test" / "A" / "012.png", tmp_path)
+        code, _, err = run(["predict", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
+        assert code == 2 and err.count("\n") == 1 and words in err, err
+
+
+def test_grey_digits_in_files_of_rgb_are_the_very_digits(storage: Storage, tmp_path: Path) -> None:
+    """Files are decoded to RGB; to weigh three equal values to grey again would lose a level of many."""
+    model, images = tausearch.load_model("full", storage=storage.root), small_benchmark().evaluation[1].images
+    assert isinstance(images, torch.Tensor)
+    for row, image in enumerate(images[:12]):
+        Image.fromarray(image[0].numpy()).convert("RGB").save(tmp_path / f"{row:02d}.png")
+    assert torch.equal(model.probabilities(tmp_path), model.probabilities(images[:12]))
+    large = Image.open(tmp_path / "03.png").resize((96, 96), Image.Resampling.BICUBIC)
+    assert model.predict(large)[0].label == model.predict(tmp_path / "03.png")[0].label

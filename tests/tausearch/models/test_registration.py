@@ -1,0 +1,81 @@
+"""Composed models as versions of a benchmark's registered model: each once, the best with its alias, loadable."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+
+from tausearch import compose, load_model
+from tausearch.api.synchronisation import sync_run
+from tausearch.runs import open_storage, read_spec
+from tests.support.runs.composable_runs import make_composable_run
+from trainables.errors import InputError
+
+pytestmark = pytest.mark.system
+
+
+def test_versions_of_a_registered_model(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    make_composable_run(storage, "ita", seeds=[0, 1])
+    whole = compose(["ita"], register=True, storage=tmp_path)
+    worse = compose(["ita"], weights=[0.0, 0.0, -9.0], register=True, storage=tmp_path)
+    again = compose(["ita"], register=True, storage=tmp_path)
+    assert whole.version is not None and worse.version is not None
+    model = whole.version.model
+    assert whole.version == again.version and (whole.version.number, worse.version.number) == (1, 2)
+    assert whole.version.best and not worse.version.best
+    client = MlflowClient(tracking_uri=storage.mlflow_uri)
+    assert int(client.get_model_version_by_alias(model, "best").version) == 1
+    wanted = whole.result.summary()["test/final_accuracy"].mean
+    assert float(client.get_model_version(model, "1").tags["final_accuracy"]) == pytest.approx(wanted, rel=1e-4)
+    tags = client.get_run(client.get_model_version(model, "2").run_id).data.tags
+    assert (tags["tausearch.composition"], tags["composition.of"]) == (worse.result.label, "ita")
+
+
+def test_sync_registers_again_what_mlflow_has_lost(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    directory = make_composable_run(storage, "ita", seeds=[0, 1])
+    compose(["ita"], register=True, storage=storage.root)
+    compose(["ita"], keep=[1], register=True, forms=["vectors"], storage=storage.root)
+    compose(["ita"], keep=[2], storage=storage.root)
+    compose(["ita"], seeds=[0], storage=storage.root)  # of the same label; that it was registered is not forgotten
+    anew = f"sqlite:///{tmp_path / 'anew.db'}"
+    for _ in range(2):
+        sync_run(storage, directory, anew)
+    client = MlflowClient(tracking_uri=anew)
+    found = client.search_model_versions()
+    runs = {client.get_run(each.run_id).data.tags["tausearch.composition"]: each for each in found}
+    assert runs.keys() == {"uniform", "keep-1"}
+    assert sorted(each.path for each in client.list_artifacts(runs["keep-1"].run_id, "model")) == ["model/vectors"]
+    shutil.rmtree(directory.artifacts)
+    with pytest.raises(InputError, match="ita"):
+        sync_run(storage, directory, f"sqlite:///{tmp_path / 'again.db'}")
+
+
+def test_what_is_registered_predicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    make_composable_run(storage, "ita", seeds=[0, 1])
+    version = compose(["ita"], register=True, storage=storage.root).version
+    assert version is not None
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", storage.mlflow_uri)
+    folder = Path(mlflow.artifacts.download_artifacts(f"models:/{version.model}@best", dst_path=str(tmp_path / "got")))
+    assert sorted(each.relative_to(folder).as_posix() for each in folder.glob("*/*")) == ["timm/seed_0", "timm/seed_1"]
+    assert len(load_model(folder / "timm" / "seed_1").classes) == len(load_model("ita", storage=storage.root).classes)
+
+
+def test_what_cannot_be_registered(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    directory = make_composable_run(storage, "ita", seeds=[0])
+    compose(["ita"], export=tmp_path / "out", forms=["vectors"], storage=storage.root)
+    with pytest.raises(InputError, match="--register: needs a final run of this storage"):
+        compose([str(tmp_path / "out" / "vectors")], register=True, storage=storage.root)
+    read_spec(directory).model_copy(update={"tracking_uri": "http://127.0.0.1:1"}).save(directory)
+    with pytest.raises(
+        InputError, match="--register: MLflow cannot be written .no server answers there.; `sync` makes"
+    ):
+        compose(["ita"], register=True, storage=storage.root)
+    assert list(directory.compositions.glob("*"))

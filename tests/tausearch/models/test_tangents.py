@@ -1,0 +1,81 @@
+"""TMC's task vectors in compose, edit, export and figures: what they can do, and what they are refused."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tausearch import compose, draw, edit
+from tausearch.runs import Record, Storage, open_storage
+from tests.support.runs.composable_runs import make_composable_run
+from trainables.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
+    make_composable_run(storage, "tmc", "tmc")
+    make_composable_run(storage, "full", "iel-fft")
+    return storage
+
+
+@pytest.fixture(autouse=True)
+def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+
+
+def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(made: Storage) -> None:
+    done = compose(["tmc"], storage=made.root)
+    rows = [trial.final for trial in Record(made.run("tmc").record).trials()]
+    wanted = [[row[f"test/accuracy/task_{task}"] for task in (1, 2, 3)] for row in rows]
+    assert [list(row) for row in done.result.accuracies] == wanted
+
+
+def test_a_task_that_is_left_out_is_forgotten(made: Storage) -> None:
+    whole, without = (compose(["tmc"], drop=drop, storage=made.root).result for drop in (None, [2]))
+    for before, after in zip(whole.accuracies, without.accuracies, strict=True):
+        assert after[1] < before[1] - 50  # its rows of the classifier go with it
+
+
+def test_the_protocol_runs(made: Storage) -> None:
+    (edited,) = edit(["tmc"], storage=made.root)
+    for coefficient in ("drop", "negate", "subtract"):
+        assert edited.result.unlearning(coefficient)["target_gain"].mean < -50
+    assert edited.result.specialisation()["target_gain"].mean >= 0
+
+
+def test_only_the_vectors_are_exported_and_they_compose_again(made: Storage, tmp_path: Path) -> None:
+    done = compose(["tmc"], export=tmp_path / "out", storage=made.root)
+    assert done.exported.keys() == {"vectors"}
+    again = compose([str(tmp_path / "out" / "vectors")], storage=tmp_path / "elsewhere")
+    assert again.result.accuracies == done.result.accuracies
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "message"),
+    [
+        (["tmc"], {"rule": "ties"}, "--rule ties: of tangents only weighted sums have a meaning; allowed: linear"),
+        (["tmc"], {"forms": ["timm"], "export": "out"}, "--form timm: a model linearised at theta_0 is no set of"),
+        (["tmc"], {"forms": ["models"], "export": "out"}, "--form models: a model linearised"),
+        (["tmc"], {"forms": ["adapter"], "export": "out"}, "--form adapter: needs task vectors of LoRA"),
+        (["tmc:1,2", "full:3"], {}, "of the kinds tangent, full cannot be composed with each other"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(
+    runs: list[str], options: dict[str, str], message: str, made: Storage, tmp_path: Path
+) -> None:
+    if "export" in options:
+        options = {**options, "export": str(tmp_path / "out")}
+    with pytest.raises(InputError, match=message):
+        compose(runs, storage=made.root, **options)  # type: ignore[call-arg]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_figures_have_what_there_is_of_it(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.presentation.save", lambda figure, path: path)  # test_figures.py saves each of them
+    drawn = draw(["tmc", "full"], output=tmp_path / "figures", seeds=[0], storage=made.root)
+    assert drawn.pictures.keys() == {"time", "risk", "theorem1", "cosines-tmc", "cosines-full"}
+    with (tmp_path / "figures" / "theorem1.csv").open(encoding="utf-8", newline="") as file:
+        assert {row["run"] for row in csv.DictReader(file)} == {"full"}

@@ -1,0 +1,82 @@
+"""Figures that go into a paper: the spread of a final run, axes that no outlier spoils, marks that are explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+from PIL import Image
+
+from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels
+from tausearch.presentation.figures.final import _mean, _over_tasks
+from tausearch.presentation.figures.search import _history
+from tausearch.runs import RunSpec, correlation_interval
+from tests.support.runs.trials import make_trial
+
+
+@pytest.fixture
+def final(spec: RunSpec) -> RunSpec:
+    more = {"purpose": "final", "benchmark": "folder:/data/my birds?tasks=3", "name": "birds-1"}
+    return spec.model_copy(update=more)
+
+
+def rows_of(*averages: float) -> list[dict[str, float]]:
+    """The rows of a seed: its average accuracy after each task, which is that on every task seen."""
+    return [
+        {"task": t, "test/average_accuracy": value, **{f"test/accuracy/task_{k}": value for k in range(1, t + 1)}}
+        for t, value in enumerate(averages, start=1)
+    ]
+
+
+def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: RunSpec, tmp_path: Path) -> None:
+    trials = [make_trial(0), make_trial(1), make_trial(2, tasks=1, status="failed")]
+    for trial, rows in zip(trials, (rows_of(90, 80, 70), rows_of(94, 84, 60), rows_of(1)), strict=True):
+        trial.rows[:] = rows
+    for trial in trials[:2]:
+        trial.status = "complete"
+    files = draw_final(final, trials, tmp_path)
+    assert [file.name for file in files] == ["accuracy.png", "accuracy_matrix.png"]
+    for file in files:
+        assert Image.open(file).width > 300 and file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+    assert draw_final(final, trials[2:], tmp_path / "none") == [] and not (tmp_path / "none").exists()
+
+
+def test_the_spread_over_tasks_is_that_of_the_seeds(final: RunSpec) -> None:
+    figure = _over_tasks(final, [rows_of(90, 80), rows_of(94, 70)], caption(final))
+    (axes,) = figure.axes
+    mean = axes.lines[-1]
+    assert np.asarray(mean.get_ydata()).tolist() == [92, 75] and np.asarray(mean.get_xdata()).tolist() == [1, 2]
+    band = axes.collections[0].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(92 + 8**0.5) and band[:, 1].min() == pytest.approx(75 - 50**0.5)
+    assert axes.get_title() == "ita-lora on folder:my birds?tasks=3, birds-1 (test split)"
+    (alone,) = _over_tasks(final, [rows_of(90, 80)], "").axes
+    assert alone.get_legend() is None and not alone.collections
+    assert _mean([{"task": 1.0, "a": 2.0}, {"task": 1.0, "a": 4.0, "b": 1.0}]) == {"task": 1.0, "a": 3.0}
+
+
+def test_one_outlier_does_not_spoil_an_axis() -> None:
+    values = [70.0, 71, 72, 73, 74, 75, 76, 77]
+    (plain,) = _history([make_trial(n, value=v) for n, v in enumerate(values)]).axes
+    (spared,) = _history([make_trial(n, value=v) for n, v in enumerate([*values, 2.0])]).axes
+    assert plain.get_ylim()[0] < 70 and not plain.texts
+    assert 69 < spared.get_ylim()[0] < 70 and spared.get_ylim()[1] > 77
+    assert spared.texts[0].get_text().startswith("1 below the axis, at 2.0 %")
+    assert isinstance(spared.collections[0], PathCollection) and len(spared.collections[0].get_offsets()) == 9
+
+
+def test_intervals_of_few_trials_are_wide() -> None:
+    """By hand for r = 0.5 of 12 trials: z = 0.5493 ± 1.96 sqrt(1.06 / 9) = 0.6727."""
+    low, high = correlation_interval(0.5, 12)
+    assert (low, high) == (pytest.approx(np.tanh(0.5493 - 0.6727), abs=1e-3), pytest.approx(np.tanh(1.2220), abs=1e-3))
+    (few, _), (many, _) = correlation_interval(0.5, 5), correlation_interval(0.5, 200)
+    assert few < low < many < 0.5
+    assert correlation_interval(1.0, 5)[1] == 1.0
+
+
+def test_a_legend_explains_what_is_drawn_and_nothing_else() -> None:
+    ours, theirs = Line("a", (70.0, 1.0), None), Line("b", None, (80.0, 1.0))
+    for lines, words in (((ours,), ["ours"]), ((theirs,), ["the paper"]), ((ours, theirs), ["ours", "the paper"])):
+        (legend,) = draw_panels([Panel("x", lines, group=0)], "").legends
+        assert [text.get_text().split(":")[0] for text in legend.get_texts()] == words

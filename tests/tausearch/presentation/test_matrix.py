@@ -1,0 +1,42 @@
+"""The accuracy matrix as a picture: one cell per task seen, none for tasks to come."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from tausearch.presentation import accuracy_matrix_figure
+from trainables.metrics import VALIDATION
+
+
+def rows(tasks: int) -> list[dict[str, float]]:
+    return [
+        {"task": float(t), **{f"val/accuracy/task_{k}": 100.0 - 10 * (t - k) for k in range(1, t + 1)}}
+        for t in range(1, tasks + 1)
+    ]
+
+
+def test_the_cells_are_the_accuracies() -> None:
+    axes = accuracy_matrix_figure(rows(3), VALIDATION, "t").axes[0]
+    shown = np.ma.filled(axes.images[0].get_array(), np.nan)
+    np.testing.assert_equal(shown, [[100, np.nan, np.nan], [90, 100, np.nan], [80, 90, 100]])
+    assert [text.get_text() for text in axes.texts] == ["100", "90", "100", "80", "90", "100"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("tasks", [1, 5, 40])
+def test_any_number_of_tasks_can_be_drawn(tasks: int) -> None:
+    drawn = io.BytesIO()
+    figure = accuracy_matrix_figure(rows(tasks), VALIDATION, "a long title " * 5)
+    figure.savefig(drawn, format="png")
+    assert len(drawn.getvalue()) > 1000
+    with_bar = len(figure.axes) == 2
+    assert with_bar == (not figure.axes[0].texts)  # percent can be read off numbers or off colours
+
+
+def test_a_joint_method_has_one_row() -> None:
+    (row,) = rows(4)[3:]
+    axes = accuracy_matrix_figure([row], VALIDATION, "t").axes[0]
+    assert axes.images[0].get_array().shape == (1, 4)

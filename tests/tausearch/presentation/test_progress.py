@@ -1,0 +1,94 @@
+"""The progress display: what is said while nothing has begun, and the time left of a run that is continued."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+from rich.table import Table
+
+from tausearch.presentation import ProgressDisplay, console, say_unreadable
+from tausearch.presentation.terminal.text import SafeConsole
+from tausearch.runs import RunSpec, TrialTable
+from tests.support.runs.trials import make_trial, tell
+
+
+@pytest.fixture
+def display(spec: RunSpec) -> ProgressDisplay:
+    return ProgressDisplay(spec, TrialTable(), io.StringIO())
+
+
+def test_nothing_is_known_of_the_time_left_before_the_first_task(display: ProgressDisplay) -> None:
+    assert "starting Ray" in display.standing_line() and "? left" in display.standing_line()
+    tell(display, make_trial(0, tasks=0))
+    assert display.seconds_left() is None and "starting Ray" not in display.standing_line()
+
+
+def test_trials_that_were_known_say_nothing_of_the_time_left(spec: RunSpec) -> None:
+    known = TrialTable([make_trial(0, value=70.0), make_trial(1, tasks=1)])
+    display = ProgressDisplay(spec, known, io.StringIO())
+    display.start = time.monotonic() - 60
+    assert display.seconds_left() is None and "starting Ray" in display.standing_line()
+    assert f"[1/{spec.trials}] starting Ray |" in display.standing_line()  # trial 1 does not run yet
+    tell(display, make_trial(1, tasks=2))
+    left = spec.trials * spec.steps - spec.steps - 2
+    assert display.seconds_left() == pytest.approx(60 * left, rel=0.01)  # one task in a minute
+    assert "trial 1: 2/" in display.standing_line()
+    display.console.file.flush()
+    assert "trial 0 complete" not in display.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def printed(display: ProgressDisplay) -> str:
+    return display.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_what_is_done_before_the_first_trial_and_after_the_last_is_said(display: ProgressDisplay) -> None:
+    display.enter("joining the Ray that runs at head:6379")
+    assert printed(display) == "joining the Ray that runs at head:6379\n"
+    assert "joining the Ray that runs at head:6379" in display.standing_line()
+    tell(display, make_trial(0, tasks=1))
+    assert "joining" not in display.standing_line() and "best so far none" in display.standing_line()
+    display.enter("writing results")
+    assert "writing results" in display.standing_line()
+
+
+def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: RunSpec) -> None:
+    why: list[str] = []
+    screen = io.StringIO()
+    with ProgressDisplay(spec, TrialTable(), screen) as display:
+        tell(display, make_trial(0, tasks=1))
+        display.heed(lambda: why[0] if why else None)
+        assert "stopping" not in display.standing_line()
+        why.append("stopping on Ctrl-C")
+        assert "stopping on Ctrl-C" in display.standing_line()
+        asked = time.monotonic()
+        while "stopping" not in screen.getvalue():
+            assert time.monotonic() - asked < 60
+            time.sleep(0.05)
+        time.sleep(1.2)  # it is looked at twice a second
+    assert screen.getvalue().count("stopping on Ctrl-C") == 1
+
+
+def test_a_running_trial_shows_its_epoch(spec: RunSpec) -> None:
+    display = ProgressDisplay(spec, TrialTable(), io.StringIO(), lambda trial: "epoch 7/50" if trial.tasks_done else "")
+    tell(display, make_trial(0, tasks=1))
+    tell(display, make_trial(1, tasks=0))
+    assert "trial 0: 1/3 tasks and epoch 7/50, trial 1: 0/3 tasks |" in display.standing_line()
+    display.console.print(display.render())
+    assert "■□□ epoch 7/50" in printed(display)
+
+
+def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Colours of our own do, and a line break is one."""
+    table = Table("class")
+    table.add_row("a\x1b[31m\x9b2J")
+    console().print(table)
+    console().print("x\x1b]0;title\nz", style="red")
+    say_unreadable("broken \x1b[2J")
+    out, err = capsys.readouterr()
+    assert "│ a[31m2J │" in out and "x]0;title\nz" in out and err == "tausearch: broken ?[2J\n"
+    assert not any(sign in out for sign in "\x1b\x9b")
+    file = io.StringIO()
+    SafeConsole(file=file, force_terminal=True, color_system="standard").print("n\x1bm", style="red")
+    assert file.getvalue() == "\x1b[31mnm\x1b[0m\n"

@@ -1,0 +1,65 @@
+"""Making a run directory: whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tausearch.runs import RunSpec, Storage, read_spec, replace_text
+from tausearch.runs.creation import create
+from trainables.errors import InputError
+
+
+class Killed(BaseException):
+    """What a kill leaves behind is what no handler could tidy up."""
+
+
+def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
+    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(tmp_path)
+    directory = storage.run(spec.name)
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    for owner, step in ((RunSpec, "save"), (Path, "rename")):
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(owner, step, die)
+            create(spec, storage)
+    assert storage.runs() == [] and not directory.path.exists() and storage.free_name(spec.method).endswith("-1")
+    create(spec, storage)
+    assert storage.runs() == [directory] and read_spec(directory) == spec
+
+
+def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: RunSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    create(spec, storage)
+    with pytest.raises(InputError, match=f"a run named '{spec.name}' exists"):
+        create(spec, storage)
+    assert [path.name for path in tmp_path.iterdir()] == [spec.name]
+
+
+def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: RunSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    specs = [create(spec, storage, rename=True)[0] for _ in range(3)]
+    assert [each.name for each in specs] == ["digits-ita-lora-1", "digits-ita-lora-2", "digits-ita-lora-3"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [each.name for each in specs]
+    assert [read_spec(run) for run in storage.runs()] == specs
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
+    """As root, /dev/full would be exchanged for a file."""
+    pipe, said = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: said.append(pipe.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
+    replace_text(pipe, "all of it")
+    reader.join(60)
+    assert said == ["all of it"] and pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+    with pytest.raises(IsADirectoryError):
+        replace_text(tmp_path, "no")
+    assert list(tmp_path.iterdir()) == [pipe]

@@ -1,0 +1,174 @@
+"""The race of a few candidates over fresh runs, held to scipy, to least squares and to simulated tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tausearch.runs import LEVEL, Race, Verdict, race, verdict
+from tausearch.runs.racing import residual_variance
+
+Table = np.ndarray  # (candidates, rounds), percent
+
+
+def run(table: Table, resolution: float = 0.0, order: np.random.Generator | None = None) -> tuple[Race, set]:
+    """Run a whole race on a table of what would come of every run; returns it, and the runs that it took.
+
+    All that is wanted runs at once, or one run at a time in an order that is drawn.
+    """
+    known: dict[tuple[int, int], float | None] = {}
+    while True:
+        standing = race(range(len(table)), table.shape[1], known, resolution)
+        if standing.over:
+            return standing, set(known)
+        wanted = standing.wanted if order is None else [tuple(order.choice(standing.wanted).tolist())]
+        known |= {cell: None if np.isnan(table[cell]) else float(table[cell]) for cell in wanted}
+
+
+def tables(
+    count: int, candidates: int, rounds: int, gaps: float = 0.0, spread: float = 0.7, images: int = 149
+) -> list[Table]:
+    """Simulated accuracies: a candidate's own, what a round does to all of them, noise, counted in images."""
+    rng = np.random.default_rng(7)
+    own = 90 - gaps * np.arange(candidates)[:, None]
+    drawn = [own + rng.normal(0, 2, (1, rounds)) + rng.normal(0, spread, (candidates, rounds)) for _ in range(count)]
+    return [np.round(each * images / 100) * 100 / images for each in drawn]
+
+
+def test_two_rounds_are_asked_for_at_once_because_one_has_no_spread() -> None:
+    standing = race([4, 1], 3, {})
+    assert standing.wanted == ((4, 0), (1, 0), (4, 1), (1, 1))
+    assert verdict(standing) is None
+
+
+def test_with_two_rounds_nobody_is_spared_however_far_behind() -> None:
+    standing, took = run(np.array([[90.0, 91.0], [10.0, 11.5]]))
+    assert len(took) == 4
+    assert not standing.spared
+
+
+def test_who_is_far_behind_is_spared_and_the_others_run_on() -> None:
+    table = np.array([[90.0, 92.0, 91.0, 90.0], [90.5, 91.5, 90.5, 90.5], [50.0, 52.5, 51.0, 50.0]])
+    standing, took = run(table)
+    assert dict(standing.spared) == {2: 2}
+    assert took == {(c, k) for c in (0, 1) for k in range(4)} | {(2, 0), (2, 1)}
+    assert standing.values == {0: (90, 92, 91, 90), 1: (90.5, 91.5, 90.5, 90.5), 2: (50, 52.5)}
+
+
+def test_of_two_candidates_the_one_behind_is_spared_exactly_where_a_paired_t_test_says_so() -> None:
+    rng, agreed = np.random.default_rng(3), {True: 0, False: 0}
+    for _ in range(300):
+        table = rng.normal([[90.0], [89.0]], 0.5, (2, 3))
+        front, behind = sorted(table[:, :2], key=lambda values: -values.mean())
+        p = stats.ttest_rel(front, behind, alternative="greater").pvalue
+        standing, _ = run(table)
+        assert bool(standing.spared) == (p < LEVEL)
+        agreed[bool(standing.spared)] += 1
+    assert min(agreed.values()) > 10
+
+
+@pytest.mark.parametrize(("candidates", "rounds"), [(2, 2), (3, 2), (4, 5)])
+def test_the_residual_variance_is_that_of_least_squares(candidates: int, rounds: int) -> None:
+    table = np.random.default_rng(candidates * rounds).normal(90, 2, (candidates, rounds))
+    cells = list(itertools.product(range(candidates), range(rounds)))
+    design = np.array([[*(c == i for i in range(candidates)), *(k == j for j in range(rounds))] for c, k in cells])
+    values = np.array([table[cell] for cell in cells])
+    fitted = design @ np.linalg.lstsq(design.astype(float), values, rcond=None)[0]
+    expected = ((values - fitted) ** 2).sum() / (len(cells) - (candidates + rounds - 1))
+    assert residual_variance(table.tolist()) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("candidates", "rounds"), [(2, 3), (3, 5), (5, 5)])
+def test_where_all_are_alike_one_of_them_is_hardly_ever_spared(candidates: int, rounds: int) -> None:
+    lost = [0 in run(table, 100 / 149)[0].spared for table in tables(500, candidates, rounds)]
+    assert np.mean(lost) < LEVEL
+
+
+def test_where_they_are_not_runs_are_spared_and_the_best_is_chosen() -> None:
+    ran = [run(table, 100 / 149) for table in tables(200, 4, 5, gaps=2.0)]
+    assert np.mean([len(took) for _, took in ran]) < 15
+    assert np.mean([verdict(standing).chosen == 0 for standing, _ in ran]) > 0.99
+
+
+def test_the_order_in_which_runs_end_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    for table in tables(100, 4, 5, gaps=1.0):
+        table[2, 3] = np.nan
+        one, other = run(table), run(table, order=rng)
+        assert one[0].in_play == other[0].in_play
+        assert verdict(one[0]) == verdict(other[0])
+
+
+def test_what_is_known_of_a_run_that_nobody_would_ask_for_changes_nothing() -> None:
+    for table in tables(50, 4, 5, gaps=2.0):
+        standing, took = run(table)
+        everything = {(c, k): float(table[c, k]) for c in range(4) for k in range(5)}
+        assert len(took) < len(everything)
+        assert race(range(4), 5, everything) == standing
+
+
+def test_one_of_which_a_run_diverged_is_out_and_whom_it_had_beaten_is_back() -> None:
+    table = np.array([[95.0, 95.1, 95.0, np.nan], [80.0, 80.2, 80.0, 80.0], [79.9, 80.3, 80.1, 80.1]])
+    standing, took = run(table)
+    assert standing.out == (0,)
+    assert standing.in_play == (1, 2)
+    assert {(1, 3), (2, 3)} <= took
+
+
+def test_if_all_diverged_nobody_is_chosen() -> None:
+    standing, _ = run(np.array([[np.nan, 1.0], [2.0, np.nan]]))
+    assert standing.over
+    assert verdict(standing) is None
+
+
+def test_the_verdict_is_the_best_mean_with_the_errors_of_textbooks() -> None:
+    table = np.array([[90.0, 92.0, 91.0], [91.0, 92.5, 92.0]])
+    won = verdict(run(table)[0])
+    differences = table[1] - table[0]
+    assert won == Verdict(
+        chosen=1,
+        mean=pytest.approx(table[1].mean()),
+        error=pytest.approx(stats.sem(table[1])),
+        second=0,
+        ahead=pytest.approx(differences.mean()),
+        ahead_error=pytest.approx(stats.sem(differences)),
+    )
+
+
+def test_ties_go_to_the_earlier_candidate() -> None:
+    known = {(7, 0): 90.0, (2, 0): 90.0}
+    assert verdict(race([7, 2], 1, known)) == Verdict(7, 90.0, None, 2, 0.0, None)
+    assert verdict(race([2, 7], 1, known)).chosen == 2
+
+
+def test_the_second_may_be_one_that_was_spared_over_the_rounds_that_it_ran() -> None:
+    table = np.array([[90.0, 92.0, 40.0], [50.0, 52.01, 99.0], [49.0, 51.0, 99.0]])
+    won = verdict(run(table)[0])
+    assert (won.chosen, won.second) == (0, 1)
+    assert won.ahead == pytest.approx(39.995)
+    assert won.ahead_error == pytest.approx(math.sqrt(2 * residual_variance(table[:, :2].tolist()) / 2))
+
+
+def test_a_single_candidate_is_run_for_an_honest_value() -> None:
+    standing, took = run(np.array([[90.0, 91.0, 92.0]]))
+    assert len(took) == 3
+    assert verdict(standing) == Verdict(0, 91.0, pytest.approx(stats.sem([90, 91, 92])))
+
+
+def test_equal_differences_are_not_taken_for_certain_where_one_image_is_a_point() -> None:
+    table = np.array([[91.0, 92.0, 90.0], [90.0, 91.0, 90.0]])
+    assert run(table)[0].spared == {1: 2}
+    standing, _ = run(table, resolution=1.0)
+    assert not standing.spared
+    won = verdict(standing, resolution=1.0)
+    assert won.ahead_error == pytest.approx(1.0 / math.sqrt(3))
+
+
+def test_a_race_without_candidates_is_over() -> None:
+    standing = race([], 3, {})
+    assert standing.over
+    assert verdict(standing) is None

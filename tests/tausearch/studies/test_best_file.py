@@ -1,0 +1,100 @@
+"""Best files: written, read again, and refused with the key named when anything is off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tausearch.runs import RunSpec
+from tausearch.studies import load_best, space_of, start_of
+from tausearch.studies.best_file import choose
+from tests.support.runs.trials import make_trial
+from trainables.errors import InputError
+from trainables.methods import METHODS, get_method
+
+
+@pytest.fixture
+def content(spec: RunSpec, tmp_path: Path) -> dict[str, Any]:
+    choose(spec, make_trial(2, value=81.5), competitors=4, mlflow_run_id="abc").save(tmp_path / "good.yaml")
+    return yaml.safe_load((tmp_path / "good.yaml").read_text())  # type: ignore[no-any-return]
+
+
+def test_round_trip(spec: RunSpec, tmp_path: Path) -> None:
+    best = choose(spec, make_trial(2, value=81.5), competitors=4)
+    best.save(tmp_path / "best.yaml")
+    assert load_best(tmp_path / "best.yaml") == best
+    assert best.hyperparameters["alpha"] == 3.0 and best.hyperparameters["formulation"] == "paper"
+    assert set(best.versions) == {"tausearch", "torch", "timm", "peft"}
+    assert best.selection.metric == "val/final_accuracy"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_start_of_every_method_can_be_written_and_read_again(method: str, spec: RunSpec, tmp_path: Path) -> None:
+    space = space_of(method, "digits", None, {})
+    best = start_of(spec.model_copy(update={"method": method, "start": space.start, "fixed": space.fixed}))
+    best.save(tmp_path / "best.yaml")
+    assert load_best(tmp_path / "best.yaml") == best and best.selection is None
+    assert get_method(method).parse(best.hyperparameters) == get_method(method).parse({**space.fixed, **space.start})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema_version": 2}, "key 'schema_version' must be 1, got 2"),
+        ({"schema_version": None}, "key 'schema_version' must be 1, got None"),
+        ({"extra": 1}, "unknown key 'extra'; allowed: schema_version, benchmark"),
+        ({"protocol.epohcs": 1}, "unknown key 'protocol.epohcs'; allowed: tasks, epochs"),
+        ({"method": KeyError}, "key 'method' is missing"),
+        ({"selection.value": KeyError}, "key 'selection.value' is missing"),
+        ({"protocol.epochs": "many"}, "key 'protocol.epochs': .*got 'many'"),
+        ({"hyperparameters": [1]}, "key 'hyperparameters'"),
+        ({"hyperparameters.epochs_pre": KeyError}, "key 'hyperparameters.epochs_pre' is missing"),
+        ({"hyperparameters.lr": KeyError}, ".*hyperparameter 'lr': Field required"),
+        ({"hyperparameters.lr": -1}, ".*hyperparameter 'lr': .*greater than 0, got -1"),
+        ({"hyperparameters.momentum": 1}, ".*unknown hyperparameter 'momentum'"),
+        ({"benchmark": "digit"}, "unknown benchmark 'digit'"),
+        ({"method": "ita"}, "unknown method 'ita'"),
+        ({"schema_version": True}, "key 'schema_version' must be 1, got True"),
+    ],
+)
+def test_what_is_wrong_is_named(change: dict[str, Any], message: str, content: dict[str, Any], tmp_path: Path) -> None:
+    for path, value in change.items():
+        *parents, key = path.split(".")
+        target = content
+        for parent in parents:
+            target = target[parent]
+        if value is KeyError:
+            del target[key]
+        else:
+            target[key] = value
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(yaml.safe_dump(content))
+    with pytest.raises(InputError, match=f"best file .*bad.yaml: {message}"):
+        load_best(bad)
+
+
+@pytest.mark.parametrize("name", get_method("ita-lora").usual)
+def test_one_from_before_a_hyperparameter_means_its_usual_value(
+    name: str, content: dict[str, Any], tmp_path: Path
+) -> None:
+    usual = content["hyperparameters"].pop(name)
+    (tmp_path / "older.yaml").write_text(yaml.safe_dump(content))
+    assert load_best(tmp_path / "older.yaml").hyperparameters[name] == usual == get_method("ita-lora").usual[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "is not valid YAML"), ("just text", "must be a mapping"), ("", "must be a mapping")],
+)
+def test_files_that_are_no_best_file(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_best(tmp_path / "bad.yaml")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        load_best(tmp_path / "none.yaml")

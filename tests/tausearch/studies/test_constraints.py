@@ -1,0 +1,288 @@
+"""Constraints: how they are read, what keeps them, what a search with them asks for, chooses and says."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from search_spaces.yaml_text import read_yaml
+from tausearch.api import SearchRequest, SearchResult, plan_search
+from tausearch.runs import (
+    Confirm,
+    ConfirmationSpec,
+    Constraint,
+    Record,
+    RunSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    best_trial,
+    confirmation_of,
+    differences,
+    excesses,
+    pareto_front,
+    read_spec,
+    read_status,
+    why_nothing_chosen,
+)
+from tausearch.runs.constraints import keeps
+from tausearch.runs.creation import create
+from tausearch.studies import OptunaSource, best_of_run, constraints_named, load_best, write_best
+from tausearch.studies.best_file import choose
+from tests.support.command_line import run
+from tests.support.runs.trials import make_trial
+from trainables.errors import InputError
+from trainables.methods import METHODS
+from trainables.metrics import VALIDATION
+
+FORGETTING = "val/forgetting"
+
+
+def of(*texts: str) -> tuple[Constraint, ...]:
+    return constraints_named(texts, METHODS["ita-lora"], tasks=3, on_gpu=False)
+
+
+def forgets(number: int, value: float, forgetting: float, **more: object) -> TrialSummary:
+    trial = make_trial(number, value=value, **more)
+    trial.rows[-1][FORGETTING] = forgetting
+    return trial
+
+
+def bound(spec: RunSpec, *texts: str, **more: object) -> RunSpec:
+    return spec.model_copy(update={"constraints": of(*texts), **more})
+
+
+class TestReading:
+    @pytest.mark.parametrize(
+        ("text", "read"),
+        [
+            ("forgetting <= 5", "val/forgetting <= 5"),
+            (" val/forgetting<=5.50 ", "val/forgetting <= 5.5"),
+            ("seconds<=1e3", "seconds <= 1000"),
+            ("seconds/training <= .5", "seconds/training <= 0.5"),
+            ("accuracy/task_3 >= 80", "val/accuracy/task_3 >= 80"),
+            ("train/loss <= -1", "train/loss <= -1"),
+        ],
+    )
+    def test_a_metric_has_its_full_name(self, text: str, read: str) -> None:
+        assert [str(each) for each in of(text)] == [read]
+
+    @pytest.mark.parametrize(
+        ("text", "fault"),
+        [
+            ("forgetting < 5", "must be METRIC <= NUMBER or METRIC >= NUMBER, such as"),
+            ("forgetting", "must be METRIC <= NUMBER"),
+            ("forgetting <= five", "must be METRIC <= NUMBER"),
+            ("forgetting <= nan", "must be METRIC <= NUMBER"),
+            ("forgetting <= 1e999", "the number is too large"),
+            ("forgetting <= " + "1" * 300, "must be METRIC <= NUMBER"),
+            ("forgeting <= 5", "unknown metric 'forgeting'; allowed: average_accuracy, accuracy/task_1"),
+            ("accuracy/task_4 >= 5", "unknown metric 'accuracy/task_4'"),
+            ("memory/peak_gpu_bytes <= 5", "unknown metric 'memory/peak_gpu_bytes'"),  # of trials on a GPU alone
+            ("test/forgetting <= 5", "unknown metric 'test/forgetting'"),
+        ],
+    )
+    def test_what_is_none_is_refused(self, text: str, fault: str) -> None:
+        with pytest.raises(InputError, match="--constraint") as caught:
+            of(text)
+        assert fault in str(caught.value) and "\n" not in str(caught.value)
+
+    def test_memory_is_known_of_trials_on_a_gpu(self) -> None:
+        text = "memory/peak_gpu_bytes <= 2e9"
+        assert len(constraints_named([text], METHODS["ita-lora"], 3, on_gpu=True)) == 1
+
+    def test_one_bound_on_a_side(self) -> None:
+        assert len(of("forgetting <= 5", "forgetting >= -5", "seconds <= 5")) == 3
+        with pytest.raises(InputError, match="val/forgetting has a bound on this side already"):
+            of("forgetting <= 5", "val/forgetting <= 6")
+
+    def test_it_is_a_text_in_run_yaml(self, spec: RunSpec, tmp_path: Path) -> None:
+        spec, directory = create(bound(spec, "forgetting <= 5", "seconds <= 9"), Storage(tmp_path))
+        assert read_yaml(directory.spec_file)["constraints"] == ["val/forgetting <= 5", "seconds <= 9"]  # type: ignore[call-overload, index]
+        assert read_spec(directory) == spec
+        other = spec.model_copy(update={"constraints": of("forgetting <= 6")})
+        assert differences(spec, other) == [
+            "constraints was val/forgetting <= 5 seconds <= 9, is now val/forgetting <= 6"
+        ]
+
+    def test_an_edited_run_yaml_is_named(self, spec: RunSpec, tmp_path: Path) -> None:
+        _, directory = create(bound(spec, "forgetting <= 5"), Storage(tmp_path))
+        text = directory.spec_file.read_text()
+        directory.spec_file.write_text(text.replace("val/forgetting <= 5", "val/forgetting = 5"))
+        with pytest.raises(InputError, match="constraints.*must be METRIC <= NUMBER"):
+            read_spec(directory)
+
+
+class TestKeeping:
+    def test_the_bound_itself_is_allowed(self) -> None:
+        trial = forgets(0, 90, forgetting=5)
+        assert keeps(trial, of("forgetting <= 5", "forgetting >= 5"))
+        assert not keeps(trial, of("forgetting <= 4.99")) and not keeps(trial, of("forgetting >= 5.01"))
+
+    def test_every_row_must_keep_it(self) -> None:
+        trial = make_trial(0, value=70)  # average accuracies 90, 80, 70
+        assert excesses(trial, of("average_accuracy >= 75", "average_accuracy <= 85")) == {
+            "val/average_accuracy >= 75": 5,
+            "val/average_accuracy <= 85": 5,
+        }
+
+    def test_seconds_are_those_of_all_tasks(self) -> None:
+        trial = make_trial(0, value=70)  # 1.5 s for each of three tasks
+        assert keeps(trial, of("seconds <= 4.5", "seconds/training <= 1.5")) and not keeps(trial, of("seconds <= 4.4"))
+
+    def test_what_is_not_measured_is_not_kept(self) -> None:
+        trial = make_trial(0, tasks=2, status="pruned")
+        assert not keeps(trial, of("forgetting <= 5")) and excesses(trial, of("forgetting <= 5")) == {
+            "val/forgetting <= 5": 0
+        }
+
+
+class TestChoosing:
+    TRIALS = (forgets(0, 80, 2), forgets(1, 90, 9), forgets(2, 85, 5), forgets(3, 85, 1))
+
+    def test_the_best_that_keeps_them_is_chosen(self, spec: RunSpec, tmp_path: Path) -> None:
+        spec, directory = create(bound(spec, "forgetting <= 5"), Storage(tmp_path))
+        best = write_best(spec, directory, self.TRIALS)
+        assert best is not None and best.selection is not None
+        assert best.selection.trial == 3  # as accurate as 2, and forgets less
+        assert load_best(directory.best_file).selection == best.selection
+        assert [str(each) for each in best.selection.constraints] == ["val/forgetting <= 5"]
+        assert best_trial(self.TRIALS) is self.TRIALS[1]
+
+    def test_nothing_is_chosen_if_none_keeps_them(
+        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec, directory = create(bound(spec, "forgetting <= 0", "seconds <= 100"), Storage(tmp_path))
+        assert write_best(spec, directory, self.TRIALS) is None and not directory.best_file.exists()
+        for trial in self.TRIALS:
+            Record(directory.record).write(trial)
+        assert read_status(directory).best is None
+        why = (
+            "none of 4 finished trials keeps val/forgetting <= 0, seconds <= 100;"
+            " the nearest is trial 3 (85.00 %) with val/forgetting 1"
+        )
+        assert why_nothing_chosen(self.TRIALS, spec.constraints) == why
+        with pytest.raises(InputError, match="the nearest is trial 3"):
+            best_of_run(Storage(tmp_path), spec.name)
+        code, out, _ = run(["status", spec.name, "--storage", str(tmp_path)], capsys, monkeypatch)
+        assert code == 0 and f"Nothing is chosen: {why}." in out
+
+    def test_the_command_then_fails(
+        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec, directory = create(bound(spec, "forgetting <= 0"), Storage(tmp_path))
+        about = {"signal": None, "out_of_time": False, "log_file": tmp_path, "tracking_uri": "", "tracking_error": None}
+        nothing = {"best": None, "best_file": None, "confirmation": None}
+        result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
+        monkeypatch.setattr("tausearch.api.search", lambda **options: result)
+        command = ["search", "digits", "ita-lora", "--storage", str(tmp_path)]
+        code, out, _ = run(command, capsys, monkeypatch)
+        assert code == 1 and "Nothing is chosen: none of 4 finished trials keeps val/forgetting <= 0;" in out
+
+    def test_only_those_that_keep_them_are_confirmed(self, spec: RunSpec) -> None:
+        spec = bound(spec, "forgetting <= 5", confirm=Confirm(best=2, runs=2))
+        assert confirmation_of(ConfirmationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
+
+    def test_a_search_without_any_chooses_as_before(self, spec: RunSpec) -> None:
+        assert choose(spec, self.TRIALS[1], 4).selection.constraints == ()  # type: ignore[union-attr]
+
+
+class TestAsking:
+    """Accuracy and forgetting grow with alpha; the bound is at alpha = 1."""
+
+    def points(self, spec: RunSpec) -> list[float]:
+        table = TrialTable()
+        source, asked = OptunaSource(spec, trials=table), []
+        while (suggestion := source.next()) is not None:
+            number, point = suggestion
+            alpha = float(point["alpha"])
+            asked.append(alpha)
+            trial = forgets(number, 50 + 10 * alpha / 3, 5 * alpha, hyperparameters=point)
+            table.put(trial)
+            source.finish(number, "complete", trial.value)
+        return asked
+
+    @pytest.mark.parametrize(("algorithm", "trials"), [("tpe", 24), ("gp", 12)])  # a Gaussian process is slow and sure
+    def test_those_that_know_constraints_look_where_they_are_kept(
+        self, spec: RunSpec, algorithm: str, trials: int
+    ) -> None:
+        free = self.points(spec.model_copy(update={"algorithm": algorithm, "trials": trials}))
+        kept = self.points(bound(spec, "forgetting <= 5", algorithm=algorithm, trials=trials))
+        assert free[:6] == kept[:6]  # drawn before anything is modelled
+        assert statistics.median(kept[6:]) < 1.5 and statistics.median(free[6:]) > 3
+
+    def test_the_others_ask_for_the_same(self, spec: RunSpec) -> None:
+        free = self.points(spec.model_copy(update={"algorithm": "random", "trials": 8}))
+        assert self.points(bound(spec, "forgetting <= 5", algorithm="random", trials=8)) == free
+
+    @pytest.mark.parametrize("algorithm", ["tpe", "gp"])
+    def test_a_continued_study_knows_them_too(self, spec: RunSpec, algorithm: str) -> None:
+        spec = bound(spec, "forgetting <= 5", algorithm=algorithm)
+        diverged = make_trial(1, tasks=1, status="diverged")
+        study = OptunaSource(spec, [forgets(0, 90, 9), diverged]).study
+        assert [trial.constraints for trial in study.optuna.trials] == [
+            {"val/forgetting <= 5": 4.0},
+            {"val/forgetting <= 5": 0.0},
+        ]
+        assert study.as_optuna(forgets(0, 90, 9)).constraints == {"val/forgetting <= 5": 4.0}
+
+
+class TestFront:
+    def test_it_is_what_no_other_beats(self) -> None:
+        cheap = forgets(4, 70, 9)
+        cheap.rows[0]["seconds/training"] = 0.1
+        trials = [*TestChoosing.TRIALS, cheap, make_trial(5, tasks=2, status="pruned")]
+        assert [trial.number for trial in pareto_front(trials, VALIDATION)] == [1, 3, 4]
+
+    def test_equal_ones_are_all_on_it(self) -> None:
+        trials = [forgets(0, 80, 2), forgets(1, 80, 2)]
+        assert pareto_front(trials, VALIDATION) == trials and pareto_front([], VALIDATION) == []
+
+    def test_status_shows_it(
+        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec, directory = create(spec, Storage(tmp_path))
+        for trial in TestChoosing.TRIALS:
+            Record(directory.record).write(trial)
+        command = ["status", spec.name, "--storage", str(tmp_path)]
+        _, out, _ = run([*command, "--json"], capsys, monkeypatch)
+        assert json.loads(out)["pareto_front"] == [1, 3]
+        _, out, _ = run(command, capsys, monkeypatch)
+        assert "Pareto front of accuracy, forgetting and seconds" in out
+
+
+def test_the_command_refuses_bad_ones_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["search", "digits", "ita-lora", "--storage", str(tmp_path / "runs"), "--constraint", "forgeting <= 5"]
+    code, _, said = run(given, capsys, monkeypatch)
+    assert code == 2 and said.count("\n") == 1 and "unknown metric 'forgeting'" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_python_and_run_yaml_say_the_same(tmp_path: Path) -> None:
+    request = SearchRequest("digits", "ita-lora", constraint=["forgetting <= 5"], storage=tmp_path)
+    assert plan_search(request).spec.constraints == of("forgetting <= 5")
+
+
+class TestWhyNothingIsChosen:
+    def test_no_trial_has_finished(self) -> None:
+        assert (
+            why_nothing_chosen([make_trial(0, status="failed")], of("forgetting <= 1")) == "has no finished trial yet"
+        )
+
+    def test_all_that_the_nearest_breaks_is_named(self) -> None:
+        bounds = (*of("forgetting <= 1"), Constraint(metric="other", relation="<=", bound=2.0))
+        said = why_nothing_chosen([forgets(0, 80.0, 3.0)], bounds)
+        assert said.endswith("the nearest is trial 0 (80.00 %) with val/forgetting 3, other not measured")
+
+    def test_how_far_is_a_share_of_the_bound_but_of_one_below_1_its_own_measure(self) -> None:
+        """Beyond 0.5 by 0.5 is as far as that, beyond 4 by 1.6 a share of 0.4."""
+        bounds = tuple(Constraint(metric=name, relation="<=", bound=bound) for name, bound in (("a", 0.5), ("b", 4.0)))
+        trials = [make_trial(number, value=80.0) for number in (0, 1)]
+        for trial, row in zip(trials, ({"a": 1.0, "b": 4.0}, {"a": 0.5, "b": 5.6}), strict=True):
+            trial.rows[-1].update(row)
+        assert "the nearest is trial 1 (80.00 %) with b 5.6" in why_nothing_chosen(trials, bounds)

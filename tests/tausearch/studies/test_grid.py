@@ -1,0 +1,45 @@
+"""The points of a grid of which only some are tried: spread over all values, the same again, and extended."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from search_spaces import Range
+from tausearch.studies import grid_size
+from tausearch.studies.grid import grid_points, spread
+
+SPACE = {
+    "alpha": Range(low=1, high=9, grid=(1, 3, 9)),
+    "lr": Range(low=0.1, high=0.4, grid=(0.1, 0.2, 0.4)),
+    "rank": Range(low=2, high=8, integer=True, grid=(2, 8)),
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_first_points_have_every_value_about_equally_often(seed: int) -> None:
+    tried = spread(grid_points(SPACE), [], 6, seed)[:6]
+    counts = {name: Counter(point[name] for point in tried) for name in SPACE}
+    assert set(counts["alpha"].values()) == {2} == set(counts["lr"].values())
+    assert counts["alpha"].keys() == {1.0, 3.0, 9.0} and min(counts["rank"].values()) >= 2
+
+
+def test_what_is_tried_ahead_counts(seed: int = 0) -> None:
+    every = grid_points(SPACE)
+    ahead = [point for point in every if point["alpha"] == 1.0]
+    assert {point["alpha"] for point in spread(every, ahead, 8, seed)[:8]} == {3.0, 9.0}
+
+
+def test_all_points_are_there_and_more_trials_begin_with_the_same_ones() -> None:
+    every = grid_points(SPACE)
+    some, more = spread(every, [], 5, 3), spread(every, [], 11, 3)
+    assert more[:5] == some[:5] and some == spread(every, [], 5, 3)
+    for points in (some, more):
+        assert len(points) == len(every) == grid_size(SPACE) and all(point in points for point in every)
+    assert spread(every, [], 5, 4)[:5] != some[:5]
+
+
+def test_the_whole_grid_keeps_its_order() -> None:
+    every = grid_points(SPACE)
+    assert spread(every, [], 18, 0) == every

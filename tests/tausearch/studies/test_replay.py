@@ -1,0 +1,265 @@
+"""Replays: the record answers in the place of training, and what would be trained is counted."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces.schema import Choices, Range
+from tausearch.runs import Record, RunSpec, Storage, TrialSummary, open_storage
+from tausearch.runs.creation import create
+from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay, replays_of
+from tausearch.studies.grid import grid_points
+from tausearch.studies.recorded_trials import distance
+from tests.support.command_line import run
+from tests.support.runs.trials import FIXED, make_trial
+
+TASKS = 6
+AVERAGE, FINAL = "val/average_accuracy", "val/final_accuracy"
+
+
+@pytest.fixture
+def long_spec(spec: RunSpec) -> RunSpec:
+    protocol = spec.protocol.model_copy(update={"tasks": TASKS})
+    return spec.model_copy(update={"steps": TASKS, "protocol": protocol, "trials": 15})
+
+
+def accuracy(point: dict[str, float]) -> float:
+    """Best at alpha = 2 and lr = 0.05, on the logarithmic scale of the space."""
+    return 90 - 10 * abs(math.log(point["alpha"] / 2)) - 10 * abs(math.log(point["lr"] / 0.05))
+
+
+def trial(number: int, accuracies: list[float], status: str = "complete", **point: float) -> TrialSummary:
+    made = make_trial(number, tasks=len(accuracies), status=status, hyperparameters={**point, **FIXED})
+    for row, value in zip(made.rows, accuracies, strict=True):
+        row[AVERAGE] = value
+    if status == "complete":
+        made.value = made.rows[-1][FINAL] = accuracies[-1]
+    return made
+
+
+def recorded(spec: RunSpec, count: int = 60) -> list[TrialSummary]:
+    """The start and random configurations; accuracy falls by one with every task."""
+    draws = random.Random(0)
+    points = [{"alpha": 1.0, "lr": 0.01}]
+    points += [{"alpha": 10 ** draws.uniform(-1, 1), "lr": 10 ** draws.uniform(-3, -1)} for _ in range(count - 1)]
+    return [
+        trial(number, [accuracy(point) + TASKS - task for task in range(1, TASKS + 1)], **point)
+        for number, point in enumerate(points)
+    ]
+
+
+def with_(spec: RunSpec, **changes: Any) -> RunSpec:
+    return spec.model_copy(update=changes)
+
+
+class TestDistance:
+    space = {
+        "log": Range(low=0.01, high=100, log=True, grid=(1,)),
+        "linear": Range(low=-1, high=3, grid=(1,)),
+        "kind": Choices(choices=("a", "b")),
+    }
+
+    @pytest.mark.parametrize(
+        ("other", "expected"),
+        [
+            ({}, 0),
+            ({"log": 100.0}, 0.5),
+            ({"linear": 3.0}, 0.5),
+            ({"kind": "b"}, 1),
+            ({"log": 100.0, "linear": 3.0, "kind": "b"}, math.sqrt(1.5)),
+        ],
+    )
+    def test_it_counts_shares_of_the_ranges(self, other: dict[str, Any], expected: float) -> None:
+        one = {"log": 1.0, "linear": 1.0, "kind": "a"}
+        assert distance(self.space, one, {**one, **other}) == pytest.approx(expected / math.sqrt(3))  # type: ignore[arg-type]
+
+    def test_the_nearest_is_the_earliest_of_equals_that_is_not_used(self, spec: RunSpec) -> None:
+        table = RecordedTrials([trial(n, [1.0], alpha=a, lr=0.01) for n, a in enumerate((9, 2, 1, 2))], spec.space)
+        found = [table.nearest({"alpha": 2.1, "lr": 0.01}, used)[0].number for used in ((), (1,), (1, 3), (1, 2, 3))]
+        assert found == [1, 3, 2, 0]
+
+
+@pytest.mark.parametrize("algorithm", ["tpe", "gp", "random", "grid"])
+def test_a_replay_repeats_itself_begins_at_the_start_and_tries_nothing_twice(
+    long_spec: RunSpec, algorithm: str
+) -> None:
+    spec = with_(long_spec, algorithm=algorithm, trials=6)
+    table = RecordedTrials(recorded(spec), spec.space)
+    first, second = replay(spec, table), replay(spec, table)
+    assert first == second and first.tried[0] == 0 and len(set(first.tried)) == 6
+    assert first.tasks == 6 * TASKS and first.stopped == 0
+    assert first.chosen is max((table.trials[n] for n in first.tried), key=lambda t: t.value or 0)
+    if algorithm in ("tpe", "random"):
+        assert replay(with_(spec, seed=1), table).tried != first.tried
+
+
+def test_the_algorithm_is_told_what_was_recorded(long_spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    studies: list[SearchStudy] = []
+    initialise = SearchStudy.__init__
+    monkeypatch.setattr(SearchStudy, "__init__", lambda self, *a: (studies.append(self), initialise(self, *a))[1])
+    table = RecordedTrials(recorded(long_spec), long_spec.space)
+    found = replay(long_spec, table)
+    told = [each for each in studies[0].optuna.trials if each.state.name != "FAIL"]
+    assert [each.params for each in told] == [table.point(table.trials[n]) for n in found.tried]
+    assert [each.value for each in told] == [table.trials[n].value for n in found.tried]
+
+
+def test_a_replay_of_everything_chooses_the_best_at_the_full_price(long_spec: RunSpec) -> None:
+    table = RecordedTrials(recorded(long_spec, 15), long_spec.space)
+    found = replay(long_spec, table)
+    assert found.chosen is table.best and found.tasks == 15 * TASKS and sorted(found.tried) == [*range(15)]
+    assert 0 < found.distance < 1
+
+
+def test_a_grid_asks_for_its_points(long_spec: RunSpec) -> None:
+    spec = with_(long_spec, algorithm="grid", trials=6)
+    points = [{**point} for point in grid_points(spec.space)]
+    table = RecordedTrials([trial(n, [50.0] * TASKS, **p) for n, p in enumerate(points)], spec.space)  # type: ignore[arg-type]
+    found = replay(spec, table)
+    start = points.index(spec.start)
+    assert found.tried == (start, *(n for n in range(6) if n != start)) and found.distance == 0
+
+
+def test_tpe_finds_better_than_random_on_an_easy_surface(long_spec: RunSpec) -> None:
+    table = RecordedTrials(recorded(long_spec, 200), long_spec.space)
+
+    def mean(algorithm: str) -> float:
+        specs = [with_(long_spec, algorithm=algorithm, trials=30, seed=seed) for seed in range(5)]
+        return statistics.fmean(found.value or 0 for each in specs if (found := replay(each, table).chosen))
+
+    assert mean("tpe") > mean("random") + 1
+
+
+def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: RunSpec) -> None:
+    """The same values as a search under way has in `test_asha_has_half_of_them_go_on`."""
+    spec = with_(long_spec, scheduler="asha", algorithm="grid", trials=5)
+    order = (2, 0, 4, 1, 3)  # number in the record of each point in turn
+    asked = dict(zip(order, points_ahead(spec), strict=False))
+    points = [asked[n] for n in range(5)]
+    after_third = dict(zip(order, (90.0, 80.0, 70.0, 85.0, 71.0), strict=True))
+    trials = [
+        trial(n, [99.0, 99.0, after_third[n], 60.0, 60.0, 60.0 + n], **point)  # type: ignore[arg-type]
+        for n, point in enumerate(points)
+    ]
+    found = replay(spec, RecordedTrials(trials, spec.space))
+    assert found.tried == order and found.stopped == 3 and found.tasks == 6 + 3 + 3 + 6 + 3
+    assert found.chosen is not None and found.chosen.number == max(order[0], order[3])
+
+
+def test_what_the_recorded_search_did_not_finish_ends_as_it_did_there(long_spec: RunSpec) -> None:
+    trials = [
+        trial(0, [99.0] * TASKS, alpha=1.0, lr=0.01),
+        trial(1, [98.0] * 4, "pruned", alpha=2.0, lr=0.01),
+        trial(2, [97.0], "diverged", alpha=3.0, lr=0.01),
+        trial(3, [96.0], "failed", alpha=4.0, lr=0.01),
+        trial(4, [95.0] * 2, "running", alpha=5.0, lr=0.01),
+    ]
+    table = RecordedTrials(trials, long_spec.space)
+    assert [each.number for each in table.trials] == [0, 1, 2] and table.left_out == 2
+    found = replay(with_(long_spec, trials=3), table)
+    assert (found.stopped, found.tasks) == (1, 6 + 4 + 2) and found.chosen is trials[0]
+
+
+def test_no_scheduler_is_asked_after_the_last_task_or_where_a_trial_diverged(long_spec: RunSpec) -> None:
+    spec = with_(long_spec, trials=2, scheduler="asha")
+    first = trial(0, [90.0, 90.0, 80.0, 80.0, 80.0, 80.0], alpha=1.0, lr=0.01)
+    better_then_worse = trial(1, [90.0, 90.0, 85.0, 80.0, 80.0, 10.0], alpha=2.0, lr=0.01)
+    found = replay(spec, RecordedTrials([first, better_then_worse], spec.space))
+    assert (found.stopped, found.tasks) == (0, 2 * TASKS)
+    median = with_(long_spec, trials=6, scheduler="median")
+    others = [trial(n, [90.0] * TASKS, alpha=1.0 + n, lr=0.01) for n in range(5)]
+    diverged = trial(5, [90.0] * 3, "diverged", alpha=9.9, lr=0.1)
+    assert replay(median, RecordedTrials([*others, diverged], spec.space)).stopped == 0
+
+
+@pytest.fixture
+def storage(long_spec: RunSpec, tmp_path: Path) -> Storage:
+    root = open_storage(tmp_path / "runs", write=True)
+    for name, trials in (("s", recorded(long_spec, 20)), ("few", recorded(long_spec, 3))):
+        spec, directory = create(with_(long_spec, name=name), root)
+        for each in trials:
+            Record(directory.record, tasks=TASKS).write(each)
+    create(with_(long_spec, name="final", purpose="final", space={}, start={}, trials=1, seeds=(0,)), root)
+    return root
+
+
+def test_every_pair_that_goes_together_is_replayed(storage: Storage) -> None:
+    found = replays_of(storage, "s", seeds=(0, 1))
+    pairs = [(each.algorithm, each.scheduler) for each in found.outcomes]
+    schedulers = ("none", "asha", "median")
+    assert pairs == [("tpe", s) for s in schedulers] + [("gp", "none")] + [("random", s) for s in schedulers]
+    assert found.trials == 10 and all(len(each.replays) == 2 for each in found.outcomes)
+    tasks = {pair: each.tasks.mean for pair, each in zip(pairs, found.outcomes, strict=True)}
+    assert tasks["random", "asha"] < tasks["random", "none"] == 10 * TASKS
+    only = replays_of(storage, "s", scheduler="asha", seeds=(0,))
+    assert [(each.algorithm, each.scheduler) for each in only.outcomes] == [("tpe", "asha"), ("random", "asha")]
+
+
+def test_the_command_prints_a_table_and_json(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0", "1", "2"]
+    code, out, err = run([*asked, "--storage", str(storage.root)], capsys, monkeypatch)
+    assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
+    assert out.count("│ random") == 3 and "12 trials each" in out
+    table = [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in out.splitlines()]
+    heads = ["algorithm", "scheduler", "chosen, val accuracy", "regret", "finds the best"]
+    (shown,) = [row for row in table if row[:2] == ["random", "none"]]
+    assert [*heads, "tasks", "stopped", "distance"] in table and (shown[4].endswith(" of 3"), shown[5:7]) == (
+        True,
+        ["72", "0.0"],
+    )
+    code, out, _ = run([*asked, "--storage", str(storage.root), "--json"], capsys, monkeypatch)
+    found = json.loads(out)
+    first = found["outcomes"][0]
+    assert (first["algorithm"], first["scheduler"], found["trials"]) == ("random", "none", 12)
+    assert [each["seed"] for each in first["replays"]] == [0, 1, 2] and first["tasks"]["mean"] == 72
+    assert (found["name"], found["benchmark"], found["method"]) == ("s", "digits", "ita-lora")
+    assert {**found["recorded"], "best": ""} == {
+        "algorithm": "tpe",
+        "scheduler": "none",
+        "trials": 20,
+        "left_out": 0,
+        "tasks": 120,
+        "best": "",
+    }
+    each = first["replays"][0]
+    assert each.keys() == {"seed", "chosen", "value", "tried", "stopped", "tasks", "distance"}
+    assert len(set(each["tried"])) == 12 and each["chosen"] in each["tried"]
+    best = found["recorded"]["best"]["value"]
+    assert shown[2:4] == [f"{first['accuracy']['mean']:.2f} ± {first['accuracy']['std']:.2f}", f"{first['regret']:.2f}"]
+    assert first["regret"] == pytest.approx(best - statistics.fmean(each["value"] for each in first["replays"]))
+    assert first["found_best"] == sum(each["value"] == best for each in first["replays"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nope"], "no run named 'nope'"),
+        (["final"], "run 'final': nothing was searched in it"),
+        (["few"], "run 'few': has 3 finished trials; a replay needs at least 4"),
+        (["s", "--algorithm", "tree"], "unknown algorithm 'tree'; allowed: tpe, gp, random, grid"),
+        (["s", "--scheduler", "hyper"], "unknown scheduler 'hyper'; allowed: none, asha, median"),
+        (["s", "--algorithm", "gp", "--scheduler", "asha"], "gp learns nothing from trials that were stopped"),
+        (["s", "--trials", "21"], "--trials must be from 1 to 20, the number of recorded trials, got 21"),
+        (["s", "--trials", "0"], "--trials must be from 1 to 20"),
+        (["s", "--seeds", "0", "0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),
+        (["s", "--seeds", "x"], "--seeds must be whole numbers, got 'x'"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str],
+    message: str,
+    storage: Storage,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, out, err = run(["replay", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
+    assert code == 2 and out == "" and len(err.strip().splitlines()) == 1 and message in err

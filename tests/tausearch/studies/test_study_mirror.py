@@ -1,0 +1,62 @@
+"""The study file: what optuna-dashboard would read, every ended trial once, and a failure that stops nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+
+from tausearch.runs import RunSpec, TrialSummary
+from tausearch.studies import OptunaSource, StudyMirror
+from tests.support.runs.trials import make_trial
+
+
+def mirror(spec: RunSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:
+    return StudyMirror(file, spec.name, OptunaSource(spec, history).study.as_optuna, history)
+
+
+def read(spec: RunSpec, file: Path) -> dict[int, optuna.trial.FrozenTrial]:
+    storage = JournalStorage(JournalFileBackend(str(file)))
+    trials = optuna.load_study(study_name=spec.name, storage=storage).trials
+    by_number = {trial.user_attrs["trial"]: trial for trial in trials}
+    assert len(by_number) == len(trials)
+    return by_number
+
+
+def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: RunSpec, tmp_path: Path) -> None:
+    file = tmp_path / "study.journal"
+    first = mirror(spec, file, [])
+    complete, diverged = make_trial(1, value=70.0), make_trial(0, tasks=1, status="diverged", error="not finite")
+    for trial in (make_trial(0, tasks=0), make_trial(1, tasks=2), complete, diverged, make_trial(2, tasks=1)):
+        first.trial_changed(trial)
+    found = read(spec, file)
+    assert {n: trial.state for n, trial in found.items()} == {0: TrialState.PRUNED, 1: TrialState.COMPLETE}
+    assert found[1].value == 70.0 and found[1].params == {"alpha": 2.0, "lr": 0.01}
+    assert found[1].intermediate_values == {1: 90.0, 2: 80.0, 3: 70.0}
+    assert found[1].duration is not None and found[1].duration.total_seconds() == pytest.approx(4.5)
+    Path(f"{file}.lock").symlink_to(file)  # what a driver that is killed while it writes leaves behind
+    again = mirror(spec, file, [diverged, complete, make_trial(2, tasks=1)])
+    again.trial_changed(make_trial(2, value=60.0))
+    assert sorted(read(spec, file)) == [0, 1, 2]
+
+
+def test_a_driver_that_died_as_the_last_trial_ended(spec: RunSpec, tmp_path: Path) -> None:
+    file, history = tmp_path / "study.journal", [make_trial(0, value=70.0), make_trial(1, value=60.0)]
+    mirror(spec, file, []).trial_changed(history[0])  # the other is in the record, but no longer here
+    mirror(spec, file, history).conclude()  # nothing is left to run, so no trial changes
+    assert sorted(read(spec, file)) == [0, 1]
+
+
+def test_a_failure_stops_nothing(spec: RunSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "study.journal"
+    (file / "in the way").mkdir(parents=True)
+    broken = mirror(spec, file, [])
+    broken.trial_changed(make_trial(0, value=1.0))
+    broken.trial_changed(make_trial(1, value=1.0))
+    broken.conclude()
+    assert (file / "in the way").is_dir()
+    assert [record.levelname for record in caplog.records if "no longer written" in record.message] == ["WARNING"]

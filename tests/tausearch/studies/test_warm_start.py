@@ -1,0 +1,171 @@
+"""Searches that start from what is known: which points, in which order, and what of them did not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search_spaces import Scalar, paper_points
+from tausearch.api import SearchRequest, plan_search
+from tausearch.runs import KnownPoint, Record, RunSpec, Storage, TrialSummary, read_spec
+from tausearch.runs.creation import create
+from tausearch.studies import OptunaSource, grid_size, known_points, space_of, warm_start_lines
+from tausearch.studies.best_file import choose
+from tausearch.studies.grid import grid_points
+from tausearch.studies.searchers import points_ahead
+from tests.support.runs.trials import FIXED, make_trial
+from trainables.errors import InputError
+
+POINTS = ({"alpha": 3.0, "lr": 0.05}, {"alpha": 0.2, "lr": 0.002})
+KNOWN = tuple(KnownPoint(origin=f"origin {k}", point=point) for k, point in enumerate(POINTS))  # type: ignore[arg-type]
+
+
+def values(source: OptunaSource) -> list[dict[str, Scalar]]:
+    """All points of a search, one trial at a time; the last ones are best."""
+    points = []
+    while (suggestion := source.next()) is not None:
+        points.append(suggestion[1])
+        source.finish(suggestion[0], "complete", 50.0 + suggestion[0])
+    return points
+
+
+def made(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> RunSpec:
+    """A search with a record."""
+    spec, directory = create(spec, storage)
+    record = Record(directory.record, tasks=spec.steps)
+    for trial in trials:
+        record.write(trial)
+    return spec
+
+
+def planned(storage: Storage, *sources: Any, benchmark: str = "letters", **more: Any) -> RunSpec:
+    request = SearchRequest(benchmark, "ita-lora", warm_start=sources, storage=storage.root, **more)
+    return plan_search(request).spec
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
+def test_known_points_come_after_the_start_and_before_the_algorithm(spec: RunSpec, algorithm: str) -> None:
+    spec = spec.model_copy(update={"algorithm": algorithm, "warm_start": KNOWN, "trials": 10})
+    first, second = (values(OptunaSource(spec)) for _ in range(2))
+    assert first == second and first[:3] == [spec.start, *POINTS] and len(first) == 10
+    assert first[3] not in first[:3]
+
+
+def test_a_grid_gains_what_it_has_not(spec: RunSpec) -> None:
+    inside = {"alpha": 2.0, "lr": 0.02}
+    known = (KnownPoint(origin="grid", point=inside), *KNOWN)
+    spec = spec.model_copy(update={"algorithm": "grid", "warm_start": known, "trials": 8})
+    points = values(OptunaSource(spec))
+    assert points[:4] == [spec.start, inside, *POINTS] and grid_size(spec.space, known) == len(points) == 8
+    assert all(point in points for point in grid_points(spec.space))
+
+
+def test_a_continued_search_tries_those_that_are_left(spec: RunSpec, tmp_path: Path) -> None:
+    spec = spec.model_copy(update={"warm_start": KNOWN, "trials": 5})
+    spec, directory = create(spec, Storage(tmp_path))
+    assert read_spec(directory) == spec
+    history = [
+        make_trial(0, value=70.0, hyperparameters={**spec.start, **FIXED}),
+        make_trial(1, tasks=1, hyperparameters={**POINTS[0], **FIXED}),
+    ]
+    source = OptunaSource(read_spec(directory), history)
+    points = [source.next() for _ in range(3)]
+    assert points[:2] == [(1, POINTS[0]), (2, POINTS[1])]
+    assert points[2] is not None and points[2][1] not in points_ahead(spec)
+
+
+def test_the_papers_points_are_mapped_and_each_is_there_once(storage: Storage) -> None:
+    spec = planned(storage, "paper")
+    paper = paper_points("ita-lora")
+    searched = {tuple(point[name] for name in spec.space) for point in paper.values()}
+    points = [tuple(known.point.values()) for known in spec.warm_start]
+    assert len(paper) == 7 and set(points) == searched and len(points) == len(searched) == 4
+    first = spec.warm_start[0]
+    assert first.origin == "the paper on imagenet_r"
+    assert first.misfits == ("lr_pre was 0.01, fixed at 0.03 here", "epochs_pre was 3, fixed at 8 here")
+    assert spec.trials == 12
+    assert planned(storage, "paper", algorithm="grid").trials == 4 * 3 * 2 * 3 + 3  # that of caltech256 is in the grid
+
+
+def test_what_belongs_to_the_papers_choice_is_said_too(storage: Storage) -> None:
+    known = plan_search(SearchRequest("digits", "finetune", warm_start=["paper"], storage=storage.root)).spec.warm_start
+    assert [each.point for each in known] == [{"lr": 0.03}, {"lr": 0.01}]
+    assert known[0].misfits == ("optimizer was sgd, fixed at adamw here",)
+
+
+def test_the_start_is_not_tried_twice(storage: Storage) -> None:
+    space = space_of("ita-lora", "cub200", None, {})
+    (start,) = [known for known in known_points(["paper"], space, storage) if known.point == space.start] or [None]
+    assert start is None and space.start["alpha"] == 5
+
+
+def test_what_does_not_fit_is_said(storage: Storage, tmp_path: Path) -> None:
+    narrow = tmp_path / "narrow.yaml"
+    narrow.write_text("space: {alpha: {low: 1, high: 3, log: true, grid: [2]}}\nfixed: {default: {alpha_cls: 0.1}}\n")
+    spec = planned(storage, "paper", space=narrow)
+    assert {known.point["alpha"] for known in spec.warm_start} == {1.0, 3.0}
+    assert "alpha was 0.02, 1.0 here" in spec.warm_start[0].misfits
+    lines = list(warm_start_lines(spec.model_copy(update={"trials": 2})))
+    assert lines[0].startswith("warm start: the paper on imagenet_r; alpha was 0.02, 1.0 here")
+    assert lines[1].startswith("warm start: the paper on cub200 (not among the 2 trials)")
+
+
+def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: RunSpec, storage: Storage) -> None:
+    def trials(first: float, *values: float | None) -> list[TrialSummary]:
+        return [
+            make_trial(n, value=value, hyperparameters={"alpha": first + n, "lr": 0.01, **FIXED})
+            for n, value in enumerate(values)
+        ]
+
+    made(storage, spec.model_copy(update={"name": "a"}), trials(10, 50.0, None, 70.0, 60.0, 40.0))
+    made(storage, spec.model_copy(update={"name": "b", "benchmark": "glyphs"}), trials(20, 90.0, 80.0))
+    known = planned(storage, "a", "b").warm_start
+    assert [each.point["alpha"] for each in known] == [12, 20, 13, 21, 10]
+    assert known[0].origin == "a, trial 2 on digits" and known[1].origin == "b, trial 0 on glyphs"
+    assert "alpha_cls was" not in "".join(known[0].misfits)
+    assert "lr_pre was 0.1, fixed at 0.03 here" in known[0].misfits
+    assert "epochs_pre is not given" not in "".join(known[0].misfits)  # it is not searched
+
+
+def test_a_best_file_gives_its_configuration(spec: RunSpec, storage: Storage, tmp_path: Path) -> None:
+    hyperparameters = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01, "lr": 1.0, "regularise": "none"}
+    best = choose(spec, make_trial(3, value=70.0, hyperparameters=hyperparameters), competitors=4)
+    best.save(tmp_path / "best.yaml")
+    (known,) = planned(storage, tmp_path / "best.yaml").warm_start
+    assert known.point == {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01, "lr": 0.02}
+    assert "lr was 1.0, 0.02 here" in known.misfits and "regularise was none, fixed at all here" in known.misfits
+    assert known.origin == f"{tmp_path / 'best.yaml'} (digits-ita-lora-1 on digits)"
+
+
+@pytest.mark.parametrize(
+    ("method", "sources", "message"),
+    [
+        ("joint", ["paper"], "--warm-start paper: the paper lists no hyperparameters for joint"),
+        ("ita-lora", ["nope"], "--warm-start nope: no run named 'nope'"),
+        ("ita-lora", ["a/b"], "--warm-start a/b: "),
+        ("ita-lora", ["none.yaml"], "--warm-start none.yaml: best file none.yaml: cannot be read"),
+        ("finetune", ["there"], "--warm-start there: is of ita-lora, and this search is of finetune"),
+        ("ita-lora", ["final"], "--warm-start final: is a final run; allowed: paper, names of searches, best files"),
+        ("ita-lora", ["there"], "--warm-start there: has no finished trial"),
+    ],
+)
+def test_a_source_that_gives_nothing_is_named(
+    method: str, sources: list[str], message: str, spec: RunSpec, storage: Storage
+) -> None:
+    made(storage, spec.model_copy(update={"name": "there"}), [make_trial(0)])
+    made(storage, spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,), "trials": 1}), [])
+    with pytest.raises(InputError, match=message) as caught:
+        plan_search(SearchRequest("digits", method, warm_start=sources, storage=storage.root))
+    assert "\n" not in str(caught.value)
+
+
+def test_there_must_be_something_to_start(storage: Storage) -> None:
+    with pytest.raises(InputError, match="--warm-start paper: every hyperparameter is fixed"):
+        plan_search(SearchRequest("digits", "finetune", set={"lr": 0.1}, warm_start=["paper"], storage=storage.root))
