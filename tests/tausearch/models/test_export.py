@@ -144,7 +144,7 @@ def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -
 
 
 def test_an_export_that_fails_leaves_nothing(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tausearch.models import export as exporting
+    from tausearch.models import exports as exporting
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
