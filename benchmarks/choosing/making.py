@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.choosing.tables import FOLDER, ConfigurationTable, write_table
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Record, RunSpec, TrialSummary, final_value
-from tausearch.studies import OptunaSource, points_ahead
+from tausearch.studies import OptunaSearcher, points_ahead
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import DivergedError
 from trainables.metrics import names_of
@@ -108,7 +108,7 @@ def _spec(wanted: Wanted) -> RunSpec:
 
 def _left(wanted: Wanted, spec: RunSpec) -> Iterator[TrialConfig]:
     """Yield what has not been run, block by block; within a block a process keeps its images in memory."""
-    source, points = OptunaSource(spec), []
+    source, points = OptunaSearcher(spec), []
     while (suggestion := source.next()) is not None:
         points.append(suggestion)
     done = {key: {run.number for run in wanted.record(*key).trials()} for key in wanted.runs}

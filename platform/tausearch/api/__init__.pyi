@@ -5,7 +5,7 @@ from .continuation import extend, resume
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .deletion import delete_run, size_of
 from .export import export_adapters, export_best, export_best_of, export_vectors
-from .final_runs import FinalResult, preview_train, train, training_job
+from .final_runs import FinalResult, FinalRun, preview_train, train
 from .new_names import rename_run
 from .plans import plan_search, plan_training, space_for
 from .requests import (
@@ -19,7 +19,7 @@ from .requests import (
     with_fields_of,
     within,
 )
-from .searches import SearchResult, preview_search, run_search, search, search_job
+from .searches import SearchResult, SearchRun, preview_search, run_search, search
 from .synchronisation import sync_run
 
 __all__ = [
@@ -62,12 +62,12 @@ __all__ = [
     "resume",
     "run_search",
     "search",
-    "search_job",
+    "SearchRun",
     "size_of",
     "space_for",
     "sync_run",
     "train",
-    "training_job",
+    "FinalRun",
     "with_fields_of",
     "within",
 ]

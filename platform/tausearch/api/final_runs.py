@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,10 +11,22 @@ from tausearch.api.benchmarks import allow_typed
 from tausearch.api.outcome import conclude
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
-from tausearch.execution import Job, Preview, drive, preview_of
+from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
-from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, Score, Storage, Summary, TrialTable, summarise
-from tausearch.studies import FixedSource
+from tausearch.runs import (
+    Conclusion,
+    Record,
+    RunDirectory,
+    RunResult,
+    RunSpec,
+    Score,
+    Storage,
+    Summary,
+    TrialSummary,
+    TrialTable,
+    summarise,
+)
+from tausearch.studies import FixedSearcher
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,16 +103,20 @@ def run_training(
     Returns:
         Every seed's trial, and mean and standard deviation of the metrics.
     """
-    run = drive(
-        training_job(spec, storage, directory), address=address, time_budget=time_budget, progress_to=progress_to
-    )
+    run = drive(FinalRun(spec, storage, directory), address=address, time_budget=time_budget, progress_to=progress_to)
     results = directory.results_file if directory.results_file.exists() else None
     return FinalResult(**vars(run), summary=summarise(run.trials), results_file=results)
 
 
-def training_job(spec: RunSpec, storage: Storage, directory: RunDirectory) -> Job:
-    """Return a final run as it is driven, from wherever its record says that it is; see `run_training`."""
-    trials = TrialTable(Record(directory.record).trials())
-    ended = {trial.number for trial in trials if trial.status != "running"}
-    source = FixedSource((number, {}) for number in range(spec.trials) if number not in ended)
-    return Job(spec, storage, directory, trials, source, partial(conclude, spec, directory))
+class FinalRun(Run):
+    """A final run while its seeds run, from wherever its record says that it is; see `run_training`."""
+
+    def __init__(self, spec: RunSpec, storage: Storage, directory: RunDirectory) -> None:
+        trials = TrialTable(Record(directory.record).trials())
+        ended = {trial.number for trial in trials if trial.status != "running"}
+        searcher = FixedSearcher((number, {}) for number in range(spec.trials) if number not in ended)
+        super().__init__(spec, storage, directory, searcher, trials)
+
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+        """Write results and figures."""
+        return conclude(self.spec, self.directory, trials)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import optuna
@@ -16,7 +15,7 @@ from tausearch.api.outcome import conclude, identify, is_over
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.cluster import with_measured_share
-from tausearch.execution import Job, Listener, Preview, drive, preview_of
+from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
     Conclusion,
@@ -36,8 +35,8 @@ from tausearch.runs import (
 from tausearch.studies import (
     BestFile,
     BestListener,
-    ConfirmationSource,
-    OptunaSource,
+    ConfirmationSearcher,
+    OptunaSearcher,
     SearchStudy,
     StudyMirror,
     load_best,
@@ -150,8 +149,8 @@ def run_search(
     Returns:
         All trials and the best configuration.
     """
-    job = search_job(spec, storage, directory, listeners=listeners, trainable=trainable)
-    run = drive(job, address=address, time_budget=time_budget, progress_to=progress_to)
+    search = SearchRun(spec, storage, directory, callbacks=listeners, trainable=trainable)
+    run = drive(search, address=address, time_budget=time_budget, progress_to=progress_to)
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     confirmation = read_confirmation(spec, directory.confirmation, run.trials)
     return SearchResult(
@@ -159,38 +158,60 @@ def run_search(
     )
 
 
-def search_job(
-    spec: RunSpec,
-    storage: Storage,
-    directory: RunDirectory,
-    *,
-    listeners: Sequence[Listener] = (),
-    trainable: type[Trainable] = Trial,
-) -> Job:
-    """Return a search as it is driven, from wherever its record says that it is; see `run_search`."""
-    history = Record(directory.record).trials()
-    trials = TrialTable(history)
-    source = OptunaSource(spec, history, trials)
-    mirror = StudyMirror(directory.study_file, spec.name, source.study.as_optuna, history)
+class SearchRun(Run):
+    """A search while its trials run, from wherever its record says that it is; see `run_search`."""
 
-    def conclude_search(trials: list[TrialSummary]) -> Conclusion:
-        mirror.conclude()
-        return conclude(spec, directory, trials)
+    def __init__(
+        self,
+        spec: RunSpec,
+        storage: Storage,
+        directory: RunDirectory,
+        *,
+        callbacks: Sequence[Listener] = (),
+        trainable: type[Trainable] = Trial,
+    ) -> None:
+        history = Record(directory.record).trials()
+        trials = TrialTable(history)
+        searcher = OptunaSearcher(spec, history, trials)
+        self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
+        callbacks = (BestListener(spec, directory, trials), self._mirror, *callbacks)
+        super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks, trainable=trainable)
 
-    naming = partial(identify, spec, directory)
-    everyone: tuple[Listener, ...] = (BestListener(spec, directory, trials), mirror, *listeners)
-    job = Job(spec, storage, directory, trials, source, conclude_search, everyone, naming, trainable)
-    if spec.confirm is None:
-        return job
-    return replace(job, is_over=partial(is_over, spec, directory), follow=partial(confirmation_job, job))
+    def is_over(self, trials: list[TrialSummary]) -> bool:
+        """Whether nothing is left to run, re-evaluations included."""
+        return is_over(self.spec, self.directory, trials)
+
+    def follow_up(self) -> Run | None:
+        """Return the re-evaluation of the best trials, if the search asks for one."""
+        return None if self.spec.confirm is None else ConfirmationRun(self)
+
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+        """Write study file, best file and figures."""
+        self._mirror.conclude()
+        return conclude(self.spec, self.directory, trials)
+
+    def add_run_ids(self, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+        """Write the id of the chosen trial's MLflow run into the best file."""
+        identify(self.spec, self.directory, trials, run_ids)
 
 
-def confirmation_job(search: Job) -> Job:
-    """Return the confirmations of a search whose trials have ended, from wherever their record says that they are."""
-    spec, directory = ConfirmationSpec.of(search.spec), search.directory.confirmation
-    runs = TrialTable(Record(directory.record).trials())
-    source = ConfirmationSource(spec, search.trials, runs)
-    keeper = BestListener(search.spec, search.directory, search.trials)
-    job = Job(spec, search.storage, directory, runs, source, lambda runs: Conclusion(), (keeper,))
-    over = partial(is_over, search.spec, search.directory, list(search.trials))
-    return replace(job, is_over=lambda runs: over(), trainable=search.trainable)
+class ConfirmationRun(Run):
+    """The re-evaluation of a search's best trials; it belongs to the search and leaves nothing of its own."""
+
+    def __init__(self, search: SearchRun) -> None:
+        spec, directory = ConfirmationSpec.of(search.spec), search.directory.confirmation
+        trials = TrialTable(Record(directory.record).trials())
+        super().__init__(
+            spec,
+            search.storage,
+            directory,
+            ConfirmationSearcher(spec, search.trials, trials),
+            trials,
+            callbacks=(BestListener(search.spec, search.directory, search.trials),),
+            trainable=search.trainable,
+        )
+        self._search = search
+
+    def is_over(self, trials: list[TrialSummary]) -> bool:
+        """Whether nothing is left to run of the search."""
+        return self._search.is_over(list(self._search.trials))

@@ -10,8 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from tausearch.campaigns.cell_runs import CampaignCell
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell
-from tausearch.execution import Job, Listener
+from tausearch.execution import Cell, Listener, Run
 from tausearch.presentation import LiveDisplay, clock, counted
 from tausearch.runs import Score, TrialSummary, TrialTable, all_ended, best_trial
 
@@ -89,21 +90,22 @@ class CampaignDisplay(LiveDisplay):
         self._cells = {each.runs.title: _shown(each) for each in plan.cells}
         self._known = self._tasks()[0]
 
-    def follow(self, cell: PlannedCell, job: Job) -> Sequence[Listener]:
+    def follow(self, cell: Cell, run: Run) -> Sequence[Listener]:
         """Show the trials of a run that is opened; returns who is to be told of them."""
-        shown = self._cells[cell.runs.title]
-        if job.spec.role == "trial":
-            shown.search = job.trials
-        elif job.spec.role == "confirmation":
-            shown.confirmation = job.trials
+        assert isinstance(cell, CampaignCell)
+        shown = self._cells[cell.title]
+        if run.spec.role == "trial":
+            shown.search = run.trials
+        elif run.spec.role == "confirmation":
+            shown.confirmation = run.trials
         else:
-            shown.final = job.trials
-        return [_Told(self, shown, job)]
+            shown.final = run.trials
+        return [_Told(self, shown, run)]
 
-    def trial_ended(self, shown: _Shown, job: Job, trial: TrialSummary) -> None:
+    def trial_ended(self, shown: _Shown, run: Run, trial: TrialSummary) -> None:
         """Say that a trial has ended, where there is no terminal."""
         value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
-        what = f"{shown.cell.runs.title} {job.spec.label(trial.number)} {trial.status}"
+        what = f"{shown.cell.runs.title} {run.spec.label(trial.number)} {trial.status}"
         self.say_plainly(f"{what}: {value} | {self._standing(shown)}")
 
     def standing_line(self) -> str:
@@ -156,16 +158,16 @@ class CampaignDisplay(LiveDisplay):
 class _Told:
     """Tells the display what happens to the trials of one run; a `Listener`."""
 
-    def __init__(self, display: CampaignDisplay, shown: _Shown, job: Job) -> None:
+    def __init__(self, display: CampaignDisplay, shown: _Shown, run: Run) -> None:
         self.display = display
         self.shown = shown
-        self.job = job
+        self.run = run
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Say so if a trial has ended."""
         self.display.stage = None
         if trial.status != "running":
-            self.display.trial_ended(self.shown, self.job, trial)
+            self.display.trial_ended(self.shown, self.run, trial)
 
 
 def _shown(cell: PlannedCell) -> _Shown:

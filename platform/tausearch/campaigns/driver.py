@@ -5,27 +5,28 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ray.tune import Trainable
 
 from tausearch.api import with_fields_of
+from tausearch.campaigns.cell_runs import CampaignCell
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.campaigns.mlflow_tables import track_tables
 from tausearch.campaigns.outputs import write_outputs
 from tausearch.campaigns.plans import CampaignPlan, plan_campaign
-from tausearch.campaigns.queue import Cells
 from tausearch.campaigns.requests import CampaignRequest
 from tausearch.campaigns.status import CampaignStanding, read_standing
-from tausearch.execution import Drive, Interrupt, StorageWatch, drive_together, interruptible, read_by_trials
-from tausearch.presentation import chatter_to, code_words, counted, storage_words, tool
+from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
+from tausearch.presentation import code_words, counted, storage_words, tool
 from tausearch.runs import (
     CampaignDirectory,
     Resources,
-    StorageError,
+    RunResult,
     driver_lock,
     is_driven,
     nearest_folder,
@@ -131,30 +132,26 @@ def _timed(directory: CampaignDirectory) -> Iterator[None]:
 
 
 def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
-    directory, request = plan.directory, plan.request
+    request = plan.request
     code = code_words(*(planned.cell.benchmark for planned in plan.cells))
     go_on = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(interruptible(request.time_budget))
-        screen = stack.enter_context(chatter_to(directory.log_file, request.progress_to))
-        display = stack.enter_context(CampaignDisplay(plan, screen))
+    driver = _driver(plan, go_on, trainable)
+    with driver.session(partial(CampaignDisplay, plan)) as session:
+        display = session.display
         for line in _headlines(plan):
             display.say(line)
-        watch = StorageWatch(directory)
-        cells = Cells(plan, interrupt, watch, display.say, display.follow)
-        try:
-            drive_together(cells, _how(plan, go_on, trainable), interrupt, watch, display)
-        finally:
-            cells.close()
-        if watch.problem is not None:
-            raise StorageError(f"{watch.problem}; mend that, then: {go_on}")
-        return _result(plan, cells, interrupt, go_on)
+        cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
+        queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow)
+        driver.run(queue, session)
+        return _result(plan, cells, queue.results, session.interrupt, go_on)
 
 
-def _result(plan: CampaignPlan, cells: Cells, interrupt: Interrupt, go_on: str) -> CampaignResult:
+def _result(
+    plan: CampaignPlan, cells: Sequence[CampaignCell], results: Sequence[RunResult], interrupt: Interrupt, go_on: str
+) -> CampaignResult:
     standing = replace(read_standing(plan.storage, plan.directory), running=False)  # we hold it, and are done
     files = write_outputs(plan.storage, standing)
-    tracking_errors = {each.name: each.tracking_error for each in cells.results if each.tracking_error}
+    tracking_errors = {each.name: each.tracking_error for each in results if each.tracking_error}
     try:
         track_tables(plan.storage, standing)
     except InputError as error:
@@ -162,28 +159,30 @@ def _result(plan: CampaignPlan, cells: Cells, interrupt: Interrupt, go_on: str) 
     standing_failed = {each.cell.title: each.reason or "" for each in standing.failed}
     return CampaignResult(
         standing=standing,
-        failed={**standing_failed, **cells.failed},
+        failed={**standing_failed, **{each.title: each.error for each in cells if each.error is not None}},
         files=files,
         go_on=go_on,
         signal=None if standing.finished else interrupt.signal,
         out_of_time=interrupt.out_of_time and not standing.finished,
         tracking_errors=tracking_errors,
-        results=len(cells.results),
+        results=len(results),
     )
 
 
-def _how(plan: CampaignPlan, go_on: str, trainable: type[Trainable]) -> Drive:
+def _driver(plan: CampaignPlan, go_on: str, trainable: type[Trainable]) -> Driver:
     specs = [spec for cell in plan.cells for spec in cell.specs]
     cpus = max(spec.resources.cpus_per_trial for spec in specs)
     gpus = max(spec.resources.gpus_per_trial for spec in specs)
-    return Drive(
+    return Driver(
         home=plan.directory,
         resources=Resources(cpus_per_trial=cpus, gpus_per_trial=gpus),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
         go_on=go_on,
         address=plan.request.address,
+        time_budget=plan.request.time_budget,
         concurrent=plan.request.concurrent,
         trainable=trainable,
+        progress_to=plan.request.progress_to,
     )
 
 

@@ -1,29 +1,27 @@
 from .checkpoints import ready
-from .dispatcher import Alone, Fleet, Line, OpenRun
-from .driver import Drive, drive, drive_together, read_by_trials
+from .dispatcher import Dispatcher, Queue
+from .driver import Driver, drive, read_by_trials
 from .durations import bytes_of, seconds_per_trial
-from .interrupt import Interrupt, interruptible
-from .job import Job, Listener
+from .interrupt import Interrupt
 from .previews import Preview, preview, preview_of
-from .recorder import Books
+from .queue import Cell, RunQueue, SingleRun
+from .run import Listener, Run
 from .storage_watch import StorageWatch
 
 __all__ = [
-    "Alone",
-    "Books",
-    "Drive",
-    "Fleet",
+    "Cell",
+    "Dispatcher",
+    "Driver",
     "Interrupt",
-    "Job",
-    "Line",
     "Listener",
-    "OpenRun",
     "Preview",
+    "Queue",
+    "Run",
+    "RunQueue",
+    "SingleRun",
     "StorageWatch",
     "bytes_of",
     "drive",
-    "drive_together",
-    "interruptible",
     "preview",
     "preview_of",
     "read_by_trials",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Generic, TextIO, TypeVar
 
 import psutil
 from ray.tune import Trainable
@@ -21,32 +22,36 @@ from tausearch.cluster import (
     require_fit_nodes,
     slots_of,
 )
-from tausearch.execution.checkpoints import ready
-from tausearch.execution.dispatcher import Alone, Fleet, Line, OpenRun
+from tausearch.execution.dispatcher import Dispatcher, Queue
 from tausearch.execution.interrupt import Interrupt, interruptible
-from tausearch.execution.job import Epochs, Job
 from tausearch.execution.previews import preview
-from tausearch.execution.recorder import Books
+from tausearch.execution.queue import Cell, RunQueue, SingleRun
+from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_run import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, chatter_to, code_words, command_on, counted
 from tausearch.runs import DrivenDirectory, Resources, RunResult, RunSpec, StorageError
 from trainables.data import BenchmarkRef
+from trainables.errors import InputError
 from trainables.trial import Trial
 
+Display = TypeVar("Display", bound=LiveDisplay)
 
-@dataclass(frozen=True)
-class Drive:
-    """How runs are driven together.
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """How one process drives its runs.
 
     Attributes:
-        home: Where the driver keeps what is its own.
+        home: The folder of the driver: a run directory, or that of a campaign.
         resources: The most that any trial gets.
         read: Files and folders outside the storage that trials read.
-        go_on: The command that continues them.
-        address: Of a running Ray cluster, or None.
+        go_on: The command that continues the runs.
+        address: Address of a running Ray cluster; None to start Ray here.
+        time_budget: Seconds after which the driver stops; what is left can be continued.
         concurrent: Trials at a time, of all runs together; None for as many as fit.
-        trainable: What a trial runs; another one measures the platform alone.
+        trainable: The class that Tune runs; another one measures the platform alone.
+        progress_to: The stream on which people see progress.
     """
 
     home: DrivenDirectory
@@ -54,107 +59,141 @@ class Drive:
     read: Sequence[str]
     go_on: str
     address: str | None = None
+    time_budget: float | None = None
     concurrent: int | None = None
     trainable: type[Trainable] = Trial
+    progress_to: Stream = "stdout"
+
+    @contextmanager
+    def session(self, display: Callable[[TextIO], Display]) -> Iterator[Session[Display]]:
+        """Listen to signals, send the output of Ray, Optuna and MLflow to the log file, and show the display."""
+        with ExitStack() as stack:
+            interrupt = stack.enter_context(interruptible(self.time_budget))
+            screen = stack.enter_context(chatter_to(self.home.log_file, self.progress_to))
+            shown = display(screen)
+            stack.enter_context(shown)
+            yield Session(interrupt, StorageWatch(self.home), shown)
+
+    def run(self, queue: RunQueue, session: Session[Any]) -> None:
+        """Run all trials of a queue on Ray until they end or something stops them, then conclude the runs.
+
+        Afterwards no signal ends this process any more.
+
+        Raises:
+            InputError: If the cluster cannot run the trials.
+            StorageError: If the storage became full or went away; the runs can be continued.
+            OSError: If something else could not be read or written.
+        """
+        try:
+            drive_together(queue, self, session)
+        except InputError:
+            queue.release()
+            raise
+        except BaseException:
+            queue.close()
+            raise
+        self.conclude(queue, session)
+
+    def conclude(self, queue: RunQueue, session: Session[Any]) -> None:
+        """Conclude the runs of a queue.
+
+        Raises:
+            StorageError: If the storage became full or went away; the runs can be continued.
+        """
+        session.interrupt.protected = True
+        session.display.enter("writing results, figures, and what MLflow lacks")
+        queue.close()
+        if session.watch.problem is not None:
+            raise StorageError(f"{session.watch.problem}; mend that, then: {self.go_on}")
+
+
+@dataclass(frozen=True)
+class Session(Generic[Display]):
+    """What a driver listens to and shows while it runs."""
+
+    interrupt: Interrupt
+    watch: StorageWatch
+    display: Display
 
 
 def drive(
-    job: Job, *, address: str | None = None, time_budget: float | None = None, progress_to: Stream = "stdout"
+    run: Run, *, address: str | None = None, time_budget: float | None = None, progress_to: Stream = "stdout"
 ) -> RunResult:
-    """Run all trials of a run and conclude it, with progress on the screen and everything else in the log file.
+    """Run all trials of a single run and conclude it.
 
     The caller holds the run's `driver_lock`, so that what it has read of the run is still so.
 
     Args:
-        job: The run.
-        address: Of a running Ray cluster, or None.
+        run: The run.
+        address: Address of a running Ray cluster; None to start Ray here.
         time_budget: Seconds after which the run is stopped; what is left can be continued.
-        progress_to: The stream on which a person sees progress: "stdout", or "stderr" where stdout is for a program.
+        progress_to: The stream on which people see progress: "stdout", or "stderr" where stdout is for a program.
 
     Returns:
         All trials as the record has them.
 
     Raises:
-        InputError: If the cluster cannot run it.
+        InputError: If the cluster cannot run the trials.
         StorageError: If the storage became full or went away; the run can be continued.
         OSError: If something else could not be read or written.
     """
-    spec, directory = job.spec, job.directory
-    with ExitStack() as stack:
-        interrupt = stack.enter_context(interruptible(time_budget))
-        screen = stack.enter_context(chatter_to(directory.log_file, progress_to))
-        progress = stack.enter_context(ProgressDisplay(spec, job.trials, screen, Epochs(directory)))
-        progress.say(_headline(job, on_cluster=address is not None))
-        over = job.over(list(job.trials))
-        for said in () if over else preview(spec, job.storage, address, job.trials).lines():
-            progress.say(said)
-        books: list[Books] = []
-
-        def opened(job: Job) -> OpenRun:
-            for damaged in ready(job.directory, job.trials):
-                progress.say(damaged)
-            progress.turn_to(job.spec, job.trials, Epochs(job.directory))
-            books.append(Books(job, books[0] if books else None))
-            return OpenRun(job, [*books[-1].listeners, progress])
-
-        first = opened(job)
-
-        def following() -> OpenRun | None:
-            return None if job.follow is None else opened(job.follow())
-
-        how = Drive(
-            home=directory,
-            resources=spec.resources,
-            read=read_by_trials(spec),
-            go_on=command_on("resume", spec.name, job.storage.root) + code_words(spec.benchmark),
-            address=address,
-            concurrent=spec.resources.concurrent,
-            trainable=job.trainable,
+    spec = run.spec
+    driver = Driver(
+        home=run.directory,
+        resources=spec.resources,
+        read=read_by_trials(spec),
+        go_on=command_on("resume", spec.name, run.storage.root) + code_words(spec.benchmark),
+        address=address,
+        time_budget=time_budget,
+        concurrent=spec.resources.concurrent,
+        trainable=run.trainable,
+        progress_to=progress_to,
+    )
+    with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
+        over = run.is_over(list(run.trials))
+        _say_what_is_ahead(run, session.display, address, over)
+        queue = RunQueue(
+            [SingleRun(run)],
+            session.interrupt,
+            session.watch,
+            session.display.say,
+            partial(_show, session.display),
+            in_background=False,
         )
-        watch = StorageWatch(directory)
+        queue.open_ahead()  # while Ray starts, the tracker imports MLflow
         if over:
-            progress.say("all of it has ended: nothing is run, what it leaves behind is written again")
-            following()
-            interrupt.protected = True
+            session.display.say("all of it has ended: nothing is run, what it leaves behind is written again")
+            queue.ended(run)
+            driver.conclude(queue, session)
         else:
-            drive_together(Alone(first, following), how, interrupt, watch, progress)
-        if watch.problem is not None:
-            for each in books:
-                each.abandon()
-            raise StorageError(f"{watch.problem}; mend that, then: {how.go_on}")
-        progress.enter("writing results, figures, and what MLflow lacks")
-        # What follows is part of the run, which is concluded last: it has the final say in MLflow.
-        results = [each.conclude(interrupt) for each in reversed(books)]
-        errors = [each.tracking_error for each in reversed(results) if each.tracking_error]
-        return replace(results[-1], tracking_error=errors[0] if errors else None)
+            driver.run(queue, session)
+        errors = [each.tracking_error for each in reversed(queue.results) if each.tracking_error]
+        return replace(queue.results[-1], tracking_error=errors[0] if errors else None)
 
 
-def drive_together(line: Line, how: Drive, interrupt: Interrupt, watch: StorageWatch, display: LiveDisplay) -> None:
-    """Start or join Ray and run all trials of some runs on it, until they end or something stops them.
-
-    Afterwards `interrupt` and `watch` know what did, and no signal ends this process any more.
-
-    Args:
-        line: The runs.
-        how: How they are driven.
-        interrupt: Listens to signals, and knows the time budget.
-        watch: Looks after the storage.
-        display: Shows what is being done.
-
-    Raises:
-        InputError: If the cluster cannot run them.
-        OSError: If something could not be read or written and the storage is not why.
-    """
-    fleet = Fleet(line, capacity_here, how.concurrent)
-    address = how.address
+def drive_together(queue: Queue, driver: Driver, session: Session[Any]) -> None:
+    """Start or join Ray and run all trials of a queue on it, until they end or something stops them."""
+    interrupt, display = session.interrupt, session.display
+    dispatcher = Dispatcher(queue, capacity_here, driver.concurrent)
     display.heed(partial(_why_stopping, interrupt))
     with (
-        head_watched(address, display.say, how.go_on) if address else nullcontext(),
-        interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, how.go_on, 128 + signal.SIGTERM)),
+        head_watched(driver.address, display.say, driver.go_on) if driver.address else nullcontext(),
+        interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, driver.go_on, 128 + signal.SIGTERM)),
     ):
-        _run_on_ray(fleet, how, interrupt, watch, display)
+        _run_on_ray(dispatcher, driver, session)
     display.heed(lambda: None)
     interrupt.protected = True
+
+
+def _show(display: ProgressDisplay, cell: Cell, run: Run) -> list[Listener]:
+    display.turn_to(run.spec, run.trials, Epochs(run.directory))
+    return [display]
+
+
+def _say_what_is_ahead(run: Run, display: ProgressDisplay, address: str | None, over: bool) -> None:
+    display.say(_headline(run, on_cluster=address is not None))
+    for line in () if over else preview(run.spec, run.storage, address, run.trials).lines():
+        display.say(line)
 
 
 _STUCK = "stopped by SIGTERM; Ray did not answer"
@@ -178,7 +217,9 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
     return f"stopping {why}: trials under way can be continued after their last finished task"
 
 
-def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWatch, display: LiveDisplay) -> None:
+def _run_on_ray(dispatcher: Dispatcher, driver: Driver, session: Session[Any]) -> None:
+    interrupt, watch, display = session.interrupt, session.watch, session.display
+
     def on_step() -> None:
         if watch.look():
             interrupt.stop()
@@ -186,21 +227,21 @@ def _run_on_ray(fleet: Fleet, how: Drive, interrupt: Interrupt, watch: StorageWa
 
     try:
         interrupt.check()
-        display.enter(_entrance(how.address))
-        left = partial(_leave_without_raylet, interrupt, display.say, how.go_on)
+        display.enter(_entrance(driver.address))
+        left = partial(_leave_without_raylet, interrupt, display.say, driver.go_on)
         with ExitStack() as stack:
-            with interrupt.at_once(partial(_leave_at_start, display.say, how.go_on)):
-                stack.enter_context(ray_session(how.resources, how.address))
-            if how.address is None:
+            with interrupt.at_once(partial(_leave_at_start, display.say, driver.go_on)):
+                stack.enter_context(ray_session(driver.resources, driver.address))
+            if driver.address is None:
                 stack.enter_context(raylet_watched(left))
             interrupt.listen()
             interrupt.check()
-            if how.address is not None:
+            if driver.address is not None:
                 display.enter(f"{joined()}; looking at each of them")
-                require_fit_nodes(how.resources, how.home.path, how.read)
+                require_fit_nodes(driver.resources, driver.home.path, driver.read)
                 interrupt.check()
             display.enter("Ray runs; starting the processes of trials, each of which imports torch")
-            run_on_tune(fleet, how.home, how.trainable, on_step, watch)
+            run_on_tune(dispatcher, driver.home, driver.trainable, on_step, watch)
     except KeyboardInterrupt:
         if not interrupt.must_stop:
             interrupt.note(signal.SIGINT)
@@ -238,14 +279,14 @@ def read_by_trials(spec: RunSpec) -> list[str]:
     return [path for path in paths if path is not None]
 
 
-def _headline(job: Job, *, on_cluster: bool) -> str:
-    spec, known = job.spec, len(list(job.trials))
+def _headline(run: Run, *, on_cluster: bool) -> str:
+    spec, known = run.spec, len(list(run.trials))
     number = slots_of(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     continued = f" (continued: {known} have started)" if known else ""
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {_what(spec)}, {number} at a time,"
         f" {counted(spec.steps, 'task')} each{_chosen_by(spec)}{continued}\n"
-        f"log of Ray, Optuna and MLflow: {job.directory.log_file}"
+        f"log of Ray, Optuna and MLflow: {run.directory.log_file}"
     )
 
 

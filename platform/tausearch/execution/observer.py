@@ -10,7 +10,8 @@ from typing import Any
 from ray import tune
 from ray.exceptions import RayActorError
 
-from tausearch.execution.dispatcher import Fleet, OpenRun
+from tausearch.execution.dispatcher import Dispatcher
+from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import latest_error, status_of
 from tausearch.runs import Record, TrialSummary, final_value, metrics_of
@@ -20,7 +21,7 @@ class Observer(tune.Callback):
     """The one Tune callback of a driver. A run's table of trials is kept up to date here, before anybody is told.
 
     Args:
-        fleet: The runs; each one's listeners are told of what happens to its trials.
+        dispatcher: The runs; each one's listeners are told of what happens to its trials.
         on_step: Called whenever Tune goes round its event loop.
         watch: Is told of what could not be written.
         on_saved: Called with the folder of a checkpoint that a trial has left.
@@ -29,18 +30,18 @@ class Observer(tune.Callback):
 
     def __init__(
         self,
-        fleet: Fleet,
+        dispatcher: Dispatcher,
         on_step: Callable[[], None],
         watch: StorageWatch,
         on_saved: Callable[[Path], None] = lambda checkpoint: None,
-        on_end: Callable[[OpenRun, int], None] = lambda run, number: None,
+        on_end: Callable[[Run, int], None] = lambda run, number: None,
     ) -> None:
-        self.fleet = fleet
+        self.dispatcher = dispatcher
         self.on_step = on_step
         self.watch = watch
         self.on_saved = on_saved
         self.on_end = on_end
-        self._ended: list[tuple[OpenRun, int]] = []  # since Tune last looked for an event
+        self._ended: list[tuple[Run, int]] = []  # since Tune last looked for an event
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave everything out of the snapshot that Tune pickles and nobody reads."""
@@ -78,7 +79,7 @@ class Observer(tune.Callback):
             rows = [other for other in summary.rows if other["task"] < row["task"]] + [row]
             summary = replace(summary, rows=rows, value=final_value(row))
         if result.get("done"):  # Tune sets it for trials that are stopped early, too
-            summary = replace(summary, status=status_of(result, False, self._run(trial).names.final_accuracy))
+            summary = replace(summary, status=status_of(result, False, self._run(trial).spec.metrics.final_accuracy))
         self._tell(self._run(trial), summary)
 
     def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any) -> None:
@@ -106,15 +107,15 @@ class Observer(tune.Callback):
         """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""
         return self._summary(trial).status != "running"
 
-    def _run(self, trial: Any) -> OpenRun:
-        return self.fleet[trial.config["run"]]
+    def _run(self, trial: Any) -> Run:
+        return self.dispatcher[trial.config["run"]]
 
     def _summary(self, trial: Any) -> TrialSummary:
         config = trial.config
         return self._run(trial).summary(config["trial"], config["seed"], config["hyperparameters"])
 
-    def _tell(self, run: OpenRun, summary: TrialSummary) -> None:
-        run.job.trials.put(summary)
+    def _tell(self, run: Run, summary: TrialSummary) -> None:
+        run.trials.put(summary)
         # Once the storage has failed, the record may lack what the table has: nobody is told but the record itself.
         told = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:

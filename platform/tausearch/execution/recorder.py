@@ -6,8 +6,8 @@ import math
 
 from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
-from tausearch.execution.job import Job, Listener
 from tausearch.execution.observer import RecordListener
+from tausearch.execution.run import Listener, Run
 from tausearch.presentation import draw_trial
 from tausearch.runs import Conclusion, Record, RunResult, at_rest
 from tausearch.tracking import Tracker
@@ -16,25 +16,25 @@ from trainables.methods import get_method
 URGENT_SECONDS = 8.0  # that each of two waits for MLflow may take after SIGTERM; what it lacks then, `sync` adds
 
 
-class Books:
+class Recorder:
     """Record and MLflow of one run.
 
     Args:
-        job: The run.
+        run: The run.
         after: Those of the run that this is part of, if it is.
     """
 
-    def __init__(self, job: Job, after: Books | None = None) -> None:
-        self.job = job
-        self.record = _record(job)
+    def __init__(self, run: Run, after: Recorder | None = None) -> None:
+        self.run = run
+        self.record = _record(run)
         before = None if after is None else after.tracker
-        self.tracker: Tracker = Tracker(job.spec, job.trials, job.storage, job.spec.tracking_uri, before, draw_trial)
+        self.tracker: Tracker = Tracker(run.spec, run.trials, run.storage, run.spec.tracking_uri, before, draw_trial)
 
     @property
     def listeners(self) -> list[Listener]:
         """Who is told of every change of a trial, in this order."""
-        gauges = Gauges(self.job.spec, self.job.trials)
-        return [RecordListener(self.record), *self.job.listeners, self.tracker, gauges]
+        gauges = Gauges(self.run.spec, self.run.trials)
+        return [RecordListener(self.record), *self.run.callbacks, self.tracker, gauges]
 
     def abandon(self) -> None:
         """End the run where its storage has failed: nothing can be written, and it will be continued."""
@@ -51,34 +51,34 @@ class Books:
         """
         tracker = self.tracker
         trials = self.record.trials()
-        ended = self.job.over(trials)
+        ended = self.run.is_over(trials)
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted
         for trial in trials:
             tracker.trial_changed(trial)  # also those that an earlier driver could not write
-        conclusion = self.job.conclude(trials)  # before MLflow, which may keep us waiting
+        conclusion = self.run.conclude(trials)  # before MLflow, which may keep us waiting
         longest = URGENT_SECONDS if interrupt.urgent else math.inf
-        self.job.identify(trials, tracker.settle(longest))
+        self.run.add_run_ids(trials, tracker.settle(longest))
         tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion, longest)
         return RunResult(
-            name=self.job.directory.name,
-            path=self.job.directory.path,
+            name=self.run.directory.name,
+            path=self.run.directory.path,
             trials=at_rest(trials),
             signal=interrupt.signal if interrupted else None,
             out_of_time=out_of_time,
-            log_file=self.job.directory.log_file,
+            log_file=self.run.directory.log_file,
             tracking_uri=tracker.uri,
             tracking_error=tracker.error,
         )
 
 
-def _record(job: Job) -> Record:
-    spec = job.spec
+def _record(run: Run) -> Record:
+    spec = run.spec
     constants = {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method}
     extra = [metric.name for metric in get_method(spec.method).metrics]
     texts = [name for name, dimension in spec.space.items() if not dimension.numbers]
     return Record(
-        job.directory.record,
+        run.directory.record,
         constants,
         tasks=spec.protocol.tasks,
         names=spec.metrics,

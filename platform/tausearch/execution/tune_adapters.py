@@ -1,4 +1,4 @@
-"""What Tune asks for, answered by a `Fleet`: which trial comes next, and whether one should stop.
+"""What Tune asks for, answered by a `Dispatcher`: which trial comes next, and whether one should stop.
 
 Tune's own OptunaSearch is not used because it tells Optuna that a trial stopped early is complete, and leaves one that
 reported NaN running for ever. Tune's own schedulers are not used because their state does not survive a resume.
@@ -17,37 +17,38 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from tausearch.execution.dispatcher import Fleet, OpenRun
+from tausearch.execution.dispatcher import Dispatcher
+from tausearch.execution.run import Run
 from tausearch.runs import Status
 
 
 class TuneSearcher(Searcher):
-    """Lets Tune take its trials from a `Fleet`, and tells their runs how they end.
+    """Lets Tune take its trials from a `Dispatcher`, and tells their runs how they end.
 
     Args:
-        fleet: The runs, whose sources say which trial comes next and are told how trials end.
+        dispatcher: The runs, whose sources say which trial comes next and are told how trials end.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
-        self.fleet = fleet
-        self.trials: dict[str, tuple[OpenRun, int]] = {}  # that have not ended: of which run, and their numbers
+        self.dispatcher = dispatcher
+        self.trials: dict[str, tuple[Run, int]] = {}  # that have not ended: of which run, and their numbers
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Return the config of the next trial, None for "not now", or that there are no more."""
-        found = self.fleet.next()
+        found = self.dispatcher.next()
         if found is None:
-            return Searcher.FINISHED if self.fleet.finished else None
+            return Searcher.FINISHED if self.dispatcher.finished else None
         run, number, hyperparameters = found
         self.trials[trial_id] = run, number
-        return run.job.config(number, hyperparameters).as_dict()
+        return run.config(number, hyperparameters).as_dict()
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Pass the end of a trial on; its last result, which no scheduler sees, counts as a report too."""
         run, number = self.trials.pop(trial_id)
-        final = run.names.final_accuracy
+        final = run.spec.metrics.final_accuracy
         if result and "task" in result and not error:
-            run.job.source.report(number, int(result["task"]), float(result[run.names.average_accuracy]))
+            run.searcher.report(number, int(result["task"]), float(result[run.spec.metrics.average_accuracy]))
         run.finish(number, status_of(result, error, final), result.get(final) if result else None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,12 +66,12 @@ class TuneScheduler(FIFOScheduler):
     """Runs trials in the order in which they come and stops those that their run's source wants stopped.
 
     Args:
-        fleet: The runs, whose sources are told of every task's result and say whether to stop.
+        dispatcher: The runs, whose sources are told of every task's result and say whether to stop.
     """
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
-        self.fleet = fleet
+        self.dispatcher = dispatcher
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
         """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
@@ -87,9 +88,9 @@ class TuneScheduler(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Pass a task's result on and return the decision."""
-        run = self.fleet[trial.config["run"]]
-        value = float(result[run.names.average_accuracy])
-        stop = run.job.source.report(trial.config["trial"], int(result["task"]), value)
+        run = self.dispatcher[trial.config["run"]]
+        value = float(result[run.spec.metrics.average_accuracy])
+        stop = run.searcher.report(trial.config["trial"], int(result["task"]), value)
         return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
 
     def __getstate__(self) -> dict[str, Any]:

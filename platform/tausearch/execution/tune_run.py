@@ -1,4 +1,4 @@
-"""Run the trials of a fleet on Ray Tune."""
+"""Run the trials of a dispatcher on Ray Tune."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, Trainable, TuneConfig
 
 from tausearch.execution.checkpoints import remove_checkpoints, remove_older
-from tausearch.execution.dispatcher import Fleet, OpenRun
+from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer
+from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import DrivenDirectory
@@ -20,20 +21,24 @@ MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
 
 def run_on_tune(
-    fleet: Fleet, home: DrivenDirectory, trainable: type[Trainable], on_step: Callable[[], None], watch: StorageWatch
+    dispatcher: Dispatcher,
+    home: DrivenDirectory,
+    trainable: type[Trainable],
+    on_step: Callable[[], None],
+    watch: StorageWatch,
 ) -> None:
-    """Run every trial that a fleet hands out, on the Ray that this process is connected to.
+    """Run every trial that a dispatcher hands out, on the Ray that this process is connected to.
 
     Args:
-        fleet: The runs to drive, with their sources of trials.
+        dispatcher: The runs to drive, with their sources of trials.
         home: Where Tune writes.
         trainable: What a trial runs.
         on_step: Function that is called whenever Tune goes round its event loop.
         watch: The watch that is told of what could not be written.
     """
 
-    def forget(run: OpenRun, number: int) -> None:
-        remove_checkpoints(run.job.directory, number)
+    def forget(run: Run, number: int) -> None:
+        remove_checkpoints(run.directory, number)
 
     def folder_name(trial: Any) -> str:
         return home.trial_folder(trial.config["run"], trial.config["trial"])
@@ -41,16 +46,16 @@ def run_on_tune(
     tuner = tune.Tuner(
         tune.with_resources(trainable, _resources),
         tune_config=TuneConfig(
-            search_alg=TuneSearcher(fleet),
-            scheduler=TuneScheduler(fleet),
-            num_samples=-1,  # the fleet says when there are no more
+            search_alg=TuneSearcher(dispatcher),
+            scheduler=TuneScheduler(dispatcher),
+            num_samples=-1,  # the dispatcher says when there are no more
             reuse_actors=True,
             trial_dirname_creator=folder_name,
         ),
         run_config=RunConfig(
             name=_next_attempt(home),
             storage_path=str(home.ray),
-            callbacks=[Observer(fleet, on_step, watch, remove_older, forget)],
+            callbacks=[Observer(dispatcher, on_step, watch, remove_older, forget)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `remove_older` says which are kept
             verbose=0,

@@ -16,7 +16,7 @@ from .recorded_trials import RecordedTrials
 from .replay_comparison import Comparison, Outcome
 from .replay_request import DEFAULT_SEEDS, replays_of
 from .replays import Replay, replay
-from .searchers import ConfirmationSource, FixedSource, OptunaSource, TrialSource, points_ahead
+from .searchers import ConfirmationSearcher, FixedSearcher, OptunaSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
 from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
 from .study_mirror import StudyMirror
@@ -26,11 +26,11 @@ __all__ = [
     "BestFile",
     "BestListener",
     "Comparison",
-    "ConfirmationSource",
+    "ConfirmationSearcher",
     "DEFAULT_SEEDS",
     "FIRST_STOP",
-    "FixedSource",
-    "OptunaSource",
+    "FixedSearcher",
+    "OptunaSearcher",
     "Outcome",
     "RecordedTrials",
     "Replay",
@@ -38,7 +38,7 @@ __all__ = [
     "SearchStudy",
     "Selection",
     "StudyMirror",
-    "TrialSource",
+    "Searcher",
     "USUAL_CONFIRM",
     "algorithm_named",
     "best_of_all",

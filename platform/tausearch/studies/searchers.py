@@ -1,4 +1,4 @@
-"""Sources of trials: a small contract, and the three that satisfy it."""
+"""Searchers: they say which trial comes next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats
 
 
-class TrialSource(Protocol):
+class Searcher(Protocol):
     """Says which trial comes next and is told how each one does."""
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
@@ -31,7 +31,7 @@ class TrialSource(Protocol):
         ...
 
 
-class OptunaSource:
+class OptunaSearcher:
     """Trials chosen by an Optuna study that is rebuilt from the record.
 
     The search's starting point comes first; of a grid, if it is one of its points. What is known from elsewhere comes
@@ -58,7 +58,7 @@ class OptunaSource:
                 self.study.enqueue(point)
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next trial; see `TrialSource`."""
+        """Return number and hyperparameters of the next trial; see `Searcher`."""
         if self.unfinished:
             trial = self.unfinished.pop(0)
             hyperparameters = self.study.ask(trial.number)
@@ -68,15 +68,15 @@ class OptunaSource:
         return None if number is None else (number, self.study.ask(number))
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Take note of a running trial's accuracy; see `TrialSource`."""
+        """Take note of a running trial's accuracy; see `Searcher`."""
         return self.study.report(number, step, value)
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a trial ended; see `TrialSource`."""
+        """Take note of how a trial ended; see `Searcher`."""
         self.study.tell(number, status, value, self.trials.get(number))
 
 
-class FixedSource:
+class FixedSearcher:
     """Trials that were decided beforehand: the seeds of a final run.
 
     Args:
@@ -87,18 +87,18 @@ class FixedSource:
         self.left = [(number, dict(hyperparameters)) for number, hyperparameters in trials]
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next trial; see `TrialSource`."""
+        """Return number and hyperparameters of the next trial; see `Searcher`."""
         return self.left.pop(0) if self.left else None
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """See `TrialSource`: no seed is ever stopped early."""
+        """See `Searcher`: no seed is ever stopped early."""
         return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a trial ended; see `TrialSource`."""
+        """Take note of how a trial ended; see `Searcher`."""
 
 
-class ConfirmationSource:
+class ConfirmationSearcher:
     """The confirmations of a search, round by round: of a candidate that cannot win any more, none.
 
     Args:
@@ -114,7 +114,7 @@ class ConfirmationSource:
         self.out: set[int] = set()
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next confirmation; see `TrialSource`."""
+        """Return number and hyperparameters of the next confirmation; see `Searcher`."""
         standing = confirmation_of(self.spec, self.trials.values(), list(self.runs.values()))
         for candidate, round_ in standing.race.wanted:
             number = self.spec.number(candidate, round_)
@@ -124,11 +124,11 @@ class ConfirmationSource:
         return None
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """See `TrialSource`: a confirmation runs to its end, since last tasks alone are compared."""
+        """See `Searcher`: a confirmation runs to its end, since last tasks alone are compared."""
         return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a confirmation ended; see `TrialSource`."""
+        """Take note of how a confirmation ended; see `Searcher`."""
         self.out.discard(number)
         seed, hyperparameters = self.spec.seed_of(number), self.trials[self.spec.candidate(number)].hyperparameters
         self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tausearch.execution import Alone, Fleet, Job, Listener, OpenRun
-from tausearch.runs import Conclusion, ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary, TrialTable
-from tausearch.studies import TrialSource
+from tausearch.execution import Dispatcher, Listener, Run
+from tausearch.runs import ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary, TrialTable
+from tausearch.studies import Searcher
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
 
@@ -62,21 +62,48 @@ def tell(told: Told, trial: TrialSummary) -> None:
     told.trial_changed(trial)
 
 
-def job_of(spec: RunSpec, source: TrialSource, root: Path = Path("nowhere")) -> Job:
-    """A run that leaves nothing behind."""
+def run_of(spec: RunSpec, searcher: Searcher, root: Path = Path("nowhere"), listeners: Sequence[Listener] = ()) -> Run:
+    """A run that leaves nothing behind, open."""
     storage = Storage(root)
-    return Job(spec, storage, storage.run(spec.name), TrialTable(), source, lambda trials: Conclusion())
+    run = Run(spec, storage, storage.run(spec.name), searcher, TrialTable())
+    run.listeners = listeners
+    return run
 
 
-def fleet_of(
+class Runs:
+    """A queue of open runs.
+
+    Args:
+        runs: The runs, in order.
+        followers: Name of a run to the run that follows it.
+    """
+
+    def __init__(self, runs: Sequence[Run], followers: dict[str, Run] | None = None) -> None:
+        self.left = list(runs)
+        self.followers = followers or {}
+        self.opened: list[str] = []
+        self.over: list[str] = []
+
+    def open_next(self) -> Run | None:
+        if not self.left:
+            return None
+        self.opened.append(self.left[0].spec.name)
+        return self.left.pop(0)
+
+    def ended(self, run: Run) -> Run | None:
+        self.over.append(run.spec.name)
+        return self.followers.get(run.spec.name)
+
+
+def dispatcher_of(
     spec: RunSpec,
-    source: TrialSource,
+    searcher: Searcher,
     listeners: Sequence[Listener] = (),
     capacity: Callable[[], tuple[float, float]] = lambda: (9.0, 0.0),
     concurrent: int | None = 9,
-) -> Fleet:
-    """A fleet of one run that is open."""
+) -> Dispatcher:
+    """A dispatcher of one run that is open."""
     spec = spec.model_copy(update={"resources": Resources(concurrent=concurrent)})
-    fleet = Fleet(Alone(OpenRun(job_of(spec, source), listeners)), capacity, concurrent)
-    assert fleet._at(0) is not None
-    return fleet
+    dispatcher = Dispatcher(Runs([run_of(spec, searcher, listeners=listeners)]), capacity, concurrent)
+    assert dispatcher._at(0) is not None
+    return dispatcher

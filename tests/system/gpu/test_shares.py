@@ -15,11 +15,12 @@ import torch
 from benchmarks.analytic import AnalyticTrial
 from tausearch.cluster import capacity_here, fit_at_once
 from tausearch.cluster.pilot import propose
-from tausearch.execution import Alone, Fleet, Job, OpenRun, StorageWatch
+from tausearch.execution import Dispatcher, Run, StorageWatch
 from tausearch.execution.observer import RecordListener
 from tausearch.execution.tune_run import run_on_tune
-from tausearch.runs import Conclusion, ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialTable
-from tausearch.studies import FixedSource
+from tausearch.runs import ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialTable
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import Runs
 from trainables.device import CONTEXT_BYTES, claim, fence
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -67,11 +68,12 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
 
     storage = Storage(tmp_path)
     directory = storage.run("greedy")
-    source = FixedSource((number, points) for number in range(4))
+    source = FixedSearcher((number, points) for number in range(4))
     record = Record(directory.record)
-    job = Job(spec, storage, directory, TrialTable(), source, lambda trials: Conclusion())
-    fleet = Fleet(Alone(OpenRun(job, [RecordListener(record)])), capacity_here, concurrent=4)
-    run_on_tune(fleet, directory, GreedyTrial, lambda: None, StorageWatch(directory))
+    run = Run(spec, storage, directory, source, TrialTable())
+    run.listeners = [RecordListener(record)]
+    dispatcher = Dispatcher(Runs([run]), capacity_here, concurrent=4)
+    run_on_tune(dispatcher, directory, GreedyTrial, lambda: None, StorageWatch(directory))
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]
     assert "OutOfMemoryError" in (trials[2].error or "")

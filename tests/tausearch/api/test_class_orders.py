@@ -19,7 +19,7 @@ from tausearch.api import (
 from tausearch.api import (
     continuation as resuming,
 )
-from tausearch.api.final_runs import training_job
+from tausearch.api.final_runs import FinalRun
 from tausearch.api.outcome import conclude
 from tausearch.cli.output import show_final
 from tausearch.comparison import compare, paper_results, read_final_runs
@@ -74,8 +74,8 @@ def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> No
 def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
     Record(directory.record, names=spec.metrics).write(ended(2, 0, 70.0))
-    job = training_job(read_spec(directory), storage, directory)
-    assert [job.source.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
+    run = FinalRun(read_spec(directory), storage, directory)
+    assert [run.searcher.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
     went_on: list[RunSpec] = []
     monkeypatch.setattr(resuming, "run_training", lambda spec, *_, **__: went_on.append(spec))
     resume("f", storage=storage.root)

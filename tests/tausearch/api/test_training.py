@@ -9,7 +9,7 @@ import pytest
 
 from tausearch.api import final_runs as training
 from tausearch.api import resume, sync_run
-from tausearch.execution import Job
+from tausearch.execution import Run
 from tausearch.runs import Record, RunResult, Storage, read_spec
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
@@ -37,19 +37,19 @@ def test_it_has_no_results_yet(stopped: Storage) -> None:
 def test_it_goes_on_with_the_seeds_that_have_not_ended(stopped: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     directory, driven = stopped.run("f"), []
 
-    def drive(job: Job, **options: Any) -> RunResult:
-        driven.append((job, options))
-        trials = list(job.trials)
+    def drive(run: Run, **options: Any) -> RunResult:
+        driven.append((run, options))
+        trials = list(run.trials)
         return RunResult("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
 
     monkeypatch.setattr(training, "drive", drive)
     options: dict[str, Any] = {"address": "a:1", "time_budget": 60.0, "progress_to": "stderr"}
     result = training.run_training(read_spec(directory), stopped, directory, **options)
-    ((job, given),) = driven
+    ((run, given),) = driven
     assert given == options
-    assert [trial.status for trial in job.trials] == ["complete", "failed", "running"]
-    assert [job.source.next(), job.source.next()] == [(2, {}), None]
-    assert job.config(2, {}).seed == 2
+    assert [trial.status for trial in run.trials] == ["complete", "failed", "running"]
+    assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
+    assert run.config(2, {}).seed == 2
     assert result.results_file is None and result.summary["test/final_accuracy"]["seeds"] == 1
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign
-from tausearch.campaigns.queue import Cells
+from tausearch.campaigns.cell_runs import CampaignCell
 from tausearch.cli import main
-from tausearch.execution import Interrupt, StorageWatch
+from tausearch.execution import Interrupt, RunQueue, StorageWatch
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"
 
@@ -24,18 +24,16 @@ def planned(tmp_path: Path) -> CampaignPlan:
 
 
 def opened(plan: CampaignPlan) -> list[str]:
-    """The names of the runs that are opened of all cells, one after another, none of which is run."""
-    cells = Cells(plan, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, job: [])
+    """The names of the runs that are opened of all cells, one after another, none of which is run; then what failed."""
+    cells = [CampaignCell(plan, planned, lambda line: None) for planned in plan.cells]
+    queue = RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
     names = []
     try:
-        while (run := cells.open_next()) is not None:
+        while (run := queue.open_next()) is not None:
             names.append(run.spec.name)
     finally:
-        for driven in cells._driven.values():
-            driven.held.close()
-        cells._driven = {}
-        cells.close()
-    return [*names, *cells.failed]
+        queue.release()
+    return [*names, *(cell.title for cell in cells if cell.error is not None)]
 
 
 def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_again(tmp_path: Path) -> None:

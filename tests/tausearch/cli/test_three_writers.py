@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tausearch.api.final_runs import training_job
-from tausearch.api.searches import search_job
+from tausearch.api.final_runs import FinalRun
+from tausearch.api.searches import SearchRun
 from tausearch.campaigns import CampaignRequest, plan_campaign
-from tausearch.execution import Job
+from tausearch.execution import Run
 from tausearch.runs import Record, RunSpec, Storage, TrialSummary, all_statuses, driver_lock, final_value
 from tausearch.runs.creation import create
 from tests.support.command_line import run
@@ -34,28 +34,28 @@ TASKS_A_LOOK = 3  # that the writers may do while one command reads
 Look = dict[str, Any]
 
 
-def jobs(folder: Path) -> tuple[Storage, list[Job]]:
+def runs_of(folder: Path) -> tuple[Storage, list[Run]]:
     """Two searches and a final run, the cells of a campaign whose folder is there."""
     (folder / "t.yaml").write_text(TABLE)
     plan = plan_campaign(CampaignRequest(folder / "t.yaml", storage=folder / "runs"))
     plan.directory.path.mkdir(parents=True)
     plan.kept.save(plan.directory)
-    planned: list[tuple[RunSpec, Callable[..., Job]]] = [
-        (plan.cells[0].search.spec, search_job),
-        (plan.cells[1].search.spec, search_job),
-        (plan.cells[2].training.spec, training_job),
+    planned: list[tuple[RunSpec, Callable[..., Run]]] = [
+        (plan.cells[0].search.spec, SearchRun),
+        (plan.cells[1].search.spec, SearchRun),
+        (plan.cells[2].training.spec, FinalRun),
     ]
-    made = [(*create(spec, plan.storage), job_of) for spec, job_of in planned]
-    return plan.storage, [job_of(spec, plan.storage, directory) for spec, directory, job_of in made]
+    made = [(*create(spec, plan.storage), kind) for spec, kind in planned]
+    return plan.storage, [kind(spec, plan.storage, directory) for spec, directory, kind in made]
 
 
-def write(job: Job, pace: Semaphore) -> None:
+def write(run: Run, pace: Semaphore) -> None:
     """Do what a driver does of it: trials side by side, record, best file, study file, results."""
-    spec, record = job.spec, Record(job.directory.record, tasks=job.spec.steps, names=job.spec.metrics)
-    with driver_lock(job.directory):
+    spec, record = run.spec, Record(run.directory.record, tasks=run.spec.steps, names=run.spec.metrics)
+    with driver_lock(run.directory):
         running: list[TrialSummary] = []
         while True:
-            while len(running) < 2 and (suggested := job.source.next()) is not None:
+            while len(running) < 2 and (suggested := run.searcher.next()) is not None:
                 number, point = suggested
                 running.append(TrialSummary(number, spec.seed_of(number), "running", {**spec.fixed, **point}))
             if not running:
@@ -63,15 +63,15 @@ def write(job: Job, pace: Semaphore) -> None:
             trial = running.pop(0)
             assert pace.acquire(timeout=300)
             after = reported(spec, trial)
-            job.trials.put(after)
+            run.trials.put(after)
             record.write(after)
-            for listener in job.listeners:
+            for listener in run.callbacks:
                 listener.trial_changed(after)
             if after.status == "running":
                 running.append(after)
             else:
-                job.source.finish(after.number, after.status, after.value)
-        job.conclude(record.trials())
+                run.searcher.finish(after.number, after.status, after.value)
+        run.conclude(record.trials())
 
 
 def reported(spec: RunSpec, trial: TrialSummary) -> TrialSummary:
@@ -89,11 +89,11 @@ def reported(spec: RunSpec, trial: TrialSummary) -> TrialSummary:
 
 
 @contextmanager
-def writing(all_jobs: list[Job]) -> Iterator[tuple[list[BaseProcess], Semaphore]]:
-    """A process for each job; every task takes one of the semaphore's, so that they end when somebody has looked."""
+def writing(all_runs: list[Run]) -> Iterator[tuple[list[BaseProcess], Semaphore]]:
+    """A process for each run; every task takes one of the semaphore's, so that they end when somebody has looked."""
     context: ForkContext = multiprocessing.get_context("fork")  # which has imported everything
     pace = context.Semaphore(0)
-    processes = [context.Process(target=write, args=(job, pace), daemon=True) for job in all_jobs]
+    processes = [context.Process(target=write, args=(run, pace), daemon=True) for run in all_runs]
     for process in processes:
         process.start()
     try:
@@ -121,12 +121,12 @@ def test_whoever_looks_sees_no_error_and_no_step_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.comparison.figure.save", lambda _, path: path)  # a picture of what has been read
-    storage, all_jobs = jobs(tmp_path)
+    storage, all_runs = runs_of(tmp_path)
     at = ["--storage", str(storage.root)]
     looks: list[Look] = [{}]
     cells: list[list[int]] = [[0] * 3]
     compared = [0]
-    with writing(all_jobs) as (processes, pace):
+    with writing(all_runs) as (processes, pace):
 
         def more_is_written() -> None:
             for _ in range(TASKS_A_LOOK):
@@ -146,7 +146,7 @@ def test_whoever_looks_sees_no_error_and_no_step_back(
             for _ in range(3):  # what a command reads, without its start
                 more_is_written()
                 assert all_statuses(storage)[1] == []
-            asked("status", all_jobs[len(looks) % 3].spec.name)
+            asked("status", all_runs[len(looks) % 3].spec.name)
             standing = json.loads(asked("campaign", "status", "t", "--json"))
             cells.append([each["trials_ended"] + each["seeds_ended"] for each in standing["cells"]])
             assert all(then <= now for then, now in zip(*cells[-2:], strict=True))

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tausearch.api import search_job
-from tausearch.execution import Alone, Fleet, Job, OpenRun
+from tausearch.api import SearchRun
+from tausearch.execution import Dispatcher, Run
 from tausearch.execution.observer import RecordListener
 from tausearch.execution.recorder import _record
 from tausearch.runs import Confirm, RunDirectory, RunSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
+from tests.support.runs.trials import Runs
 
 Outcome = Callable[[RunSpec, int, dict[str, Any]], float]
 """What a trial of a run comes to, by its number and hyperparameters; NaN if it diverges."""
@@ -57,15 +58,21 @@ def drive(
         The name of the run, the number of the trial and the task, for every task that ran.
     """
 
-    def opened(job: Job) -> OpenRun:
-        return OpenRun(job, [RecordListener(_record(job)), *job.listeners])
+    def opened(run: Run) -> Run:
+        run.listeners = [RecordListener(_record(run)), *run.callbacks]
+        return run
 
-    job = search_job(spec, storage, directory)
-    fleet = Fleet(Alone(opened(job), lambda: None if job.follow is None else opened(job.follow())), lambda: (2.0, 0.0))
+    search = opened(SearchRun(spec, storage, directory))
+
+    class Queue(Runs):
+        def ended(self, run: Run) -> Run | None:
+            return None if (follow_up := run.follow_up()) is None else opened(follow_up)
+
+    dispatcher = Dispatcher(Queue([search]), lambda: (2.0, 0.0))
     ran: list[tuple[str, int, int]] = []
-    running: list[tuple[OpenRun, int, dict[str, Any]]] = []
-    while not fleet.finished:
-        while (found := fleet.next()) is not None:
+    running: list[tuple[Run, int, dict[str, Any]]] = []
+    while not dispatcher.finished:
+        while (found := dispatcher.next()) is not None:
             running.append(found)
             run, number, hyperparameters = found
             _tell(run, run.summary(number, run.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
@@ -78,20 +85,20 @@ def drive(
             if summary.status != "running":
                 running.remove(each)
                 run.finish(number, summary.status, summary.value)
-    job.conclude(list(job.trials))
+    search.conclude(list(search.trials))
     return ran
 
 
-def _tell(run: OpenRun, summary: TrialSummary) -> None:
-    run.job.trials.put(summary)
+def _tell(run: Run, summary: TrialSummary) -> None:
+    run.trials.put(summary)
     for listener in run.listeners:
         listener.trial_changed(summary)
 
 
-def _next_task(run: OpenRun, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
+def _next_task(run: Run, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
     """What is known of a trial after one more task."""
     spec = run.spec
-    config = spec.trial(number, hyperparameters, store=None, directory=run.job.directory)
+    config = spec.trial(number, hyperparameters, store=None, directory=run.directory)
     assert config.purpose == "search"  # nothing here can see a test image
     known = run.summary(number, config.seed, config.hyperparameters)
     value, task = outcome(spec, number, config.hyperparameters), known.tasks_done + 1

@@ -8,8 +8,8 @@ import pytest
 
 from tausearch.execution.driver import _headline
 from tausearch.runs import RunSpec
-from tausearch.studies import FixedSource
-from tests.support.runs.trials import job_of
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import run_of
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_it_says_what_will_be_done(
     spec: RunSpec, changes: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
-    job = job_of(spec.model_copy(update=changes), FixedSource([]), Path("root"))
-    assert f"on digits, {said}" in _headline(job, on_cluster=False)
+    run = run_of(spec.model_copy(update=changes), FixedSearcher([]), Path("root"))
+    assert f"on digits, {said}" in _headline(run, on_cluster=False)

@@ -12,8 +12,8 @@ import pytest
 from tausearch.execution import StorageWatch
 from tausearch.execution.observer import Observer
 from tausearch.runs import RunDirectory, TrialSummary
-from tausearch.studies import FixedSource
-from tests.support.runs.trials import fleet_of, search_spec
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import dispatcher_of, search_spec
 
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
@@ -41,8 +41,8 @@ LAST = result(2, done=True, **{"val/final_accuracy": 50.0})
 
 def observing(*listeners: Heard, home: Path) -> Observer:
     """An observer of one run, which is called `s`."""
-    fleet = fleet_of(search_spec().model_copy(update={"name": "s"}), FixedSource([]), listeners)
-    return Observer(fleet, lambda: None, StorageWatch(RunDirectory(home)))
+    dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), listeners)
+    return Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(home)))
 
 
 @pytest.fixture

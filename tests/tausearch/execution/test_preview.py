@@ -14,7 +14,7 @@ import tausearch
 from tausearch.execution import preview
 from tausearch.runs import Confirm, DataFacts, Record, Resources, RunSpec, Storage, open_storage
 from tausearch.runs.creation import create
-from tausearch.studies import OptunaSource, SearchStudy
+from tausearch.studies import OptunaSearcher, SearchStudy
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
 
@@ -67,7 +67,7 @@ def test_what_lies_far_from_where_a_search_looks_is_said(spec: RunSpec, tmp_path
 def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slots: int) -> None:
     """Played with so many at a time, the trials that are not drawn at random are those that the preview counts."""
     spec = spec.model_copy(update={"trials": 20, "resources": Resources(concurrent=slots)})
-    found, source, guided = previewed(spec, tmp_path), OptunaSource(spec), 0
+    found, source, guided = previewed(spec, tmp_path), OptunaSearcher(spec), 0
     running: list[int] = []
     sampler = source.study.optuna.sampler
     for _ in range(spec.trials):
@@ -83,7 +83,7 @@ def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slo
 
 def test_the_points_are_those_that_the_search_tries(spec: RunSpec, tmp_path: Path) -> None:
     spec = spec.model_copy(update={"algorithm": "grid", "trials": 4})
-    study: SearchStudy = OptunaSource(spec).study
+    study: SearchStudy = OptunaSearcher(spec).study
     assert list(previewed(spec, tmp_path).points) == [study.ask(number) for number in range(4)]
 
 

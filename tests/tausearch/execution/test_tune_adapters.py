@@ -13,8 +13,8 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.experiment import Trial
 
 from tausearch.execution.tune_adapters import TuneScheduler, latest_error
-from tausearch.studies import FixedSource
-from tests.support.runs.trials import fleet_of, search_spec
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import dispatcher_of, search_spec
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def fail(trial: Trial, cause: Exception) -> tuple[TuneScheduler, Any]:
     """What Tune does when it will try a trial again; returns the scheduler that is told, and Tune."""
     trial.status = Trial.RUNNING
     trial.handle_error(RayTaskError("train", "traceback", cause))
-    return TuneScheduler(fleet_of(search_spec(), FixedSource([]))), SimpleNamespace(
+    return TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([]))), SimpleNamespace(
         _cleanup_cached_actors=lambda force_all: None
     )
 

@@ -30,7 +30,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.constraints import keeps
 from tausearch.runs.creation import create
-from tausearch.studies import OptunaSource, best_of_run, constraints_named, load_best, write_best
+from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
 from tausearch.studies.best_file import choose
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
@@ -195,7 +195,7 @@ class TestAsking:
 
     def points(self, spec: RunSpec) -> list[float]:
         table = TrialTable()
-        source, asked = OptunaSource(spec, trials=table), []
+        source, asked = OptunaSearcher(spec, trials=table), []
         while (suggestion := source.next()) is not None:
             number, point = suggestion
             alpha = float(point["alpha"])
@@ -222,7 +222,7 @@ class TestAsking:
     def test_a_continued_study_knows_them_too(self, spec: RunSpec, algorithm: str) -> None:
         spec = bound(spec, "forgetting <= 5", algorithm=algorithm)
         diverged = make_trial(1, tasks=1, status="diverged")
-        study = OptunaSource(spec, [forgets(0, 90, 9), diverged]).study
+        study = OptunaSearcher(spec, [forgets(0, 90, 9), diverged]).study
         assert [trial.constraints for trial in study.optuna.trials] == [
             {"val/forgetting <= 5": 4.0},
             {"val/forgetting <= 5": 0.0},

@@ -9,12 +9,12 @@ import pytest
 
 from search_spaces.schema import Choices, Range
 from tausearch.cluster import at_once
-from tausearch.execution import dispatcher as fleet_module
+from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import Resources, RunSpec, Status, best_trial
-from tausearch.studies import FixedSource, OptunaSource, SearchStudy
+from tausearch.studies import FixedSearcher, OptunaSearcher, SearchStudy
 from tausearch.studies.grid import grid_points
-from tests.support.runs.trials import fleet_of, make_trial
+from tests.support.runs.trials import dispatcher_of, make_trial
 from trainables.metrics import VALIDATION
 
 FINAL, AVERAGE = VALIDATION.final_accuracy, VALIDATION.average_accuracy
@@ -24,7 +24,7 @@ def with_(spec: RunSpec, **changes: object) -> RunSpec:
     return spec.model_copy(update=changes)
 
 
-def play(spec: RunSpec, source: OptunaSource) -> list[dict[str, object]]:
+def play(spec: RunSpec, source: OptunaSearcher) -> list[dict[str, object]]:
     """Run a search one trial at a time; alpha near 2 and lr near 0.05 are best."""
     points = []
     while (suggestion := source.next()) is not None:
@@ -42,40 +42,40 @@ MODELLED = [("tpe", 15), ("gp", 11), ("random", 15)]  # a Gaussian process takes
 @pytest.mark.parametrize(("algorithm", "trials"), MODELLED)
 def test_same_seed_same_points_and_the_start_first(spec: RunSpec, algorithm: str, trials: int) -> None:
     spec = with_(spec, algorithm=algorithm, trials=trials)
-    first, second = (play(spec, OptunaSource(spec)) for _ in range(2))
+    first, second = (play(spec, OptunaSearcher(spec)) for _ in range(2))
     assert first == second and len(first) == trials
     assert first[0] == spec.start
-    assert play(with_(spec, seed=1), OptunaSource(with_(spec, seed=1)))[1:] != first[1:]
+    assert play(with_(spec, seed=1), OptunaSearcher(with_(spec, seed=1)))[1:] != first[1:]
     assert all(value in spec.space[name] for point in first for name, value in point.items())
 
 
 @pytest.mark.parametrize(("algorithm", "trials"), MODELLED)
 def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: RunSpec, algorithm: str, trials: int) -> None:
     spec = with_(spec, algorithm=algorithm, trials=trials)
-    straight = OptunaSource(spec)
+    straight = OptunaSearcher(spec)
     points = play(spec, straight)
     values = [trial.value for trial in straight.study.optuna.trials]
     history = [make_trial(n, value=values[n], hyperparameters=points[n]) for n in range(9)]
     for number, trial in enumerate(history):
         trial.rows = [{"task": 1.0, AVERAGE: values[number]}]
     history[8] = make_trial(8, tasks=0, hyperparameters=points[8])  # it was running
-    assert play(spec, OptunaSource(spec, history)) == points[8:]
+    assert play(spec, OptunaSearcher(spec, history)) == points[8:]
 
 
 def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: RunSpec) -> None:
     spec = with_(spec, algorithm="grid", trials=6)
-    points, every = play(spec, OptunaSource(spec)), grid_points(spec.space)
+    points, every = play(spec, OptunaSearcher(spec)), grid_points(spec.space)
     assert points == [spec.start, *(point for point in every if point != spec.start)] and spec.start in every[1:]
     assert len({tuple(point.values()) for point in points}) == 6
     elsewhere = with_(spec, start={"alpha": 0.7, "lr": 0.03})
-    assert play(elsewhere, OptunaSource(elsewhere)) == every
+    assert play(elsewhere, OptunaSearcher(elsewhere)) == every
 
 
 def test_tpe_beats_random_on_an_easy_surface(spec: RunSpec) -> None:
     def best(algorithm: str) -> float:
         values = []
         for seed in range(5):
-            source = OptunaSource(with_(spec, algorithm=algorithm, trials=40, seed=seed))
+            source = OptunaSearcher(with_(spec, algorithm=algorithm, trials=40, seed=seed))
             play(source.study.spec, source)
             values.append(source.study.optuna.best_value)
         return sum(values) / len(values)
@@ -87,7 +87,7 @@ def test_tpe_beats_random_on_an_easy_surface(spec: RunSpec) -> None:
     ("status", "state"), [("pruned", "PRUNED"), ("diverged", "PRUNED"), ("failed", "FAIL"), ("complete", "COMPLETE")]
 )
 def test_what_optuna_is_told(spec: RunSpec, status: Status, state: str) -> None:
-    source = OptunaSource(spec)
+    source = OptunaSearcher(spec)
     number, _ = source.next() or (None, None)
     assert number is not None
     source.report(number, 1, 95.0)
@@ -97,14 +97,14 @@ def test_what_optuna_is_told(spec: RunSpec, status: Status, state: str) -> None:
 
 
 def test_a_trial_stopped_early_never_wins(spec: RunSpec) -> None:
-    source = OptunaSource(spec)
-    fleet = fleet_of(spec, source)
-    searcher = TuneSearcher(fleet)
+    source = OptunaSearcher(spec)
+    dispatcher = dispatcher_of(spec, source)
+    searcher = TuneSearcher(dispatcher)
     for trial_id in ("early", "whole", "diverged"):
         assert searcher.suggest(trial_id)
     searcher.on_trial_complete("early", {"task": 1, AVERAGE: 99.0})
     trial = SimpleNamespace(config={"run": spec.name, "trial": 1})
-    assert TuneScheduler(fleet).on_trial_result(None, trial, {"task": 1, AVERAGE: 80.0}) == "CONTINUE"
+    assert TuneScheduler(dispatcher).on_trial_result(None, trial, {"task": 1, AVERAGE: 80.0}) == "CONTINUE"
     searcher.on_trial_complete("whole", {"task": 3, AVERAGE: 60.0, FINAL: 60.0})
     searcher.on_trial_complete("diverged", {"task": 2, AVERAGE: 0.0, "diverged": "loss is not finite"})
     assert source.study.optuna.best_trial.number == 1
@@ -114,7 +114,7 @@ def test_a_trial_stopped_early_never_wins(spec: RunSpec) -> None:
 
 
 def test_the_number_of_trials_is_what_was_asked_for(spec: RunSpec) -> None:
-    source = OptunaSource(spec)
+    source = OptunaSearcher(spec)
     numbers = [source.next() for _ in range(6)]
     assert [n is not None for n in numbers] == [True] * 4 + [False] * 2
 
@@ -128,7 +128,7 @@ def test_best_needs_the_last_task_and_ties_go_to_the_earlier() -> None:
 
 
 def test_fixed_source_hands_out_its_trials() -> None:
-    source = FixedSource([(0, {}), (1, {})])
+    source = FixedSearcher([(0, {}), (1, {})])
     assert [source.next(), source.next(), source.next()] == [(0, {}), (1, {}), None]
     assert source.report(0, 3, 0.0) is False  # a final run stops nothing
 
@@ -138,7 +138,7 @@ class TestContinued:
 
     def test_unfinished_trials_come_first_under_their_own_numbers(self, spec: RunSpec) -> None:
         history = [make_trial(0, value=70.0), make_trial(1, tasks=2), make_trial(2, tasks=1, status="pruned")]
-        source = OptunaSource(spec, history)
+        source = OptunaSearcher(spec, history)
         assert [t.state.name for t in source.study.optuna.trials[:2]] == ["COMPLETE", "PRUNED"]
         assert source.study.optuna.trials[0].intermediate_values == {1: 90.0, 2: 80.0, 3: 70.0}
         first, second, third = source.next(), source.next(), source.next()
@@ -150,12 +150,12 @@ class TestContinued:
     @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
     def test_it_proposes_no_point_twice(self, spec: RunSpec, algorithm: str, ended: int) -> None:
         spec = with_(spec, algorithm=algorithm, trials=8)
-        fresh = OptunaSource(spec)
+        fresh = OptunaSearcher(spec)
         history = [
             make_trial(number, value=50.0 if number < ended else None, hyperparameters={**point, "lr_pre": 0.1})
             for number, point in filter(None, (fresh.next() for _ in range(4)))
         ]
-        more = list(iter(OptunaSource(spec, history).next, None))
+        more = list(iter(OptunaSearcher(spec, history).next, None))
         assert [number for number, _ in more] == [*range(ended, 4), *range(4, 8)]
         everything = [(t.hyperparameters["alpha"], t.hyperparameters["lr"]) for t in history]
         everything += [(point["alpha"], point["lr"]) for number, point in more if number >= 4]
@@ -168,13 +168,13 @@ class TestContinued:
             make_trial(0, value=50.0, hyperparameters={**points[0], "lr_pre": 0.1}),
             make_trial(1, tasks=1, hyperparameters={**points[1], "lr_pre": 0.1}),
         ]
-        source = OptunaSource(spec, history)
+        source = OptunaSearcher(spec, history)
         rest = [source.next() for _ in range(6)]
         assert [p for p in rest if p] == list(enumerate(points))[1:]
 
     def test_diverged_trials_are_known_to_be_bad(self, spec: RunSpec) -> None:
         trial = make_trial(0, tasks=1, status="diverged", error="not finite")
-        told = OptunaSource(spec, [trial]).study.optuna.trials[0]
+        told = OptunaSearcher(spec, [trial]).study.optuna.trials[0]
         assert told.state.name == "PRUNED" and told.intermediate_values == {1: 90.0, 2: 0.0}
 
 
@@ -183,10 +183,10 @@ def with_tasks(spec: RunSpec, scheduler: str, **changes: object) -> RunSpec:
     return with_(spec, scheduler=scheduler, steps=6, protocol=protocol, trials=12, **changes)
 
 
-def run_trial(source: OptunaSource, accuracies: list[float]) -> int:
+def run_trial(source: OptunaSearcher, accuracies: list[float]) -> int:
     """Run the next trial through Tune's adapters as far as it may go; returns the number of tasks that it did."""
-    fleet = fleet_of(source.study.spec, source)
-    searcher, scheduler = TuneSearcher(fleet), TuneScheduler(fleet)
+    dispatcher = dispatcher_of(source.study.spec, source)
+    searcher, scheduler = TuneSearcher(dispatcher), TuneScheduler(dispatcher)
     config = searcher.suggest("id")
     assert isinstance(config, dict)
     for task, value in enumerate(accuracies, start=1):
@@ -202,17 +202,17 @@ class TestScheduler:
     """Stopping early: at equal numbers of tasks, never before the third, and the same after a resume."""
 
     def test_none_stops_nothing(self, spec: RunSpec) -> None:
-        source = OptunaSource(with_tasks(spec, "none"))
+        source = OptunaSearcher(with_tasks(spec, "none"))
         assert [run_trial(source, [90, 80, 70, 60, 50, 40 - n]) for n in range(6)] == [6] * 6
 
     def test_asha_goes_on_with_the_better_half_at_tasks_3_and_6(self, spec: RunSpec) -> None:
-        source = OptunaSource(with_tasks(spec, "asha"))
+        source = OptunaSearcher(with_tasks(spec, "asha"))
         assert run_trial(source, [99, 95, 90, 80, 70, 60]) == 6
         assert run_trial(source, [10, 10, 80, 70, 60, 50]) == 3  # worse after task 3; 1 and 2 are not looked at
         assert run_trial(source, [10, 10, 95, 70, 60, 50]) == 6  # best after task 3
 
     def test_asha_has_half_of_them_go_on(self, spec: RunSpec) -> None:
-        source = OptunaSource(with_tasks(spec, "asha"))
+        source = OptunaSearcher(with_tasks(spec, "asha"))
         tasks = [run_trial(source, [99, 99, value, 60, 60, 60]) for value in (90, 80, 70, 85, 71)]
         assert tasks == [6, 3, 3, 6, 3]  # 85 is second of four, 71 is fourth of five
 
@@ -226,7 +226,7 @@ class TestScheduler:
         assert not study.report(0, 3, 10.0)  # it was the first there, and went on
 
     def test_median_compares_values_after_the_same_task(self, spec: RunSpec) -> None:
-        source = OptunaSource(with_tasks(spec, "median"))
+        source = OptunaSearcher(with_tasks(spec, "median"))
         for value in (80, 70, 60, 50):  # each worse than all before it
             assert run_trial(source, [99, 90, value, value, value, value]) == 6  # too few others to compare with
         assert run_trial(source, [10, 10, 65, 66, 64, 10]) == 5  # the median of the four is 65
@@ -236,7 +236,7 @@ class TestScheduler:
     def test_decides_the_same_after_a_resume(self, spec: RunSpec, scheduler: str) -> None:
         spec = with_tasks(spec, scheduler)
         values = [[99, 90, 50 + n, 50 + n, 45 + n, 40 + n] for n in (9, 3, 8, 1, 7, 2)]
-        straight = OptunaSource(spec)
+        straight = OptunaSearcher(spec)
         done = [run_trial(straight, [float(v) for v in row]) for row in values]
         history = []
         for number, (row, tasks) in enumerate(zip(values, done, strict=True)):
@@ -247,7 +247,7 @@ class TestScheduler:
             if tasks == 6:
                 trial.status, trial.value = "complete", float(row[-1])
             history.append(trial)
-        continued = OptunaSource(spec, history)
+        continued = OptunaSearcher(spec, history)
         for ours, theirs in zip(continued.study.optuna.trials, straight.study.optuna.trials, strict=True):
             assert ours.state == theirs.state and ours.intermediate_values == theirs.intermediate_values
         tests = [[10.0, 10.0, v, v, v, v] for v in (51.5, 54.5, 57.5, 61.0)]
@@ -256,13 +256,13 @@ class TestScheduler:
     def test_an_unfinished_trial_keeps_its_place(self, spec: RunSpec) -> None:
         spec = with_tasks(spec, "asha")
         unfinished = make_trial(0, tasks=4)  # 70 after task 3
-        source = OptunaSource(spec, [unfinished])
+        source = OptunaSearcher(spec, [unfinished])
         assert source.next() == (0, {"alpha": 1.0, "lr": 0.01})
         assert not source.report(0, 5, 1.0)
         assert run_trial(source, [99, 99, 60, 60, 60, 60]) == 3  # worse than the unfinished one was there
 
     def test_a_diverged_trial_is_the_worst_to_a_gaussian_process(self, spec: RunSpec) -> None:
-        source = OptunaSource(with_(spec, algorithm="gp"))
+        source = OptunaSearcher(with_(spec, algorithm="gp"))
         assert source.next() is not None
         source.finish(0, "diverged", None)
         told = source.study.optuna.trials[0]
@@ -291,9 +291,11 @@ def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunS
 
 
 def test_a_cluster_that_grows_is_asked_again(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet_module, "HOLDS_SECONDS", 0.0)
+    monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
     room = [1]
-    searcher = TuneSearcher(fleet_of(spec, OptunaSource(spec), capacity=lambda: (float(room[0]), 0.0), concurrent=None))
+    searcher = TuneSearcher(
+        dispatcher_of(spec, OptunaSearcher(spec), capacity=lambda: (float(room[0]), 0.0), concurrent=None)
+    )
 
     def trial_of(trial_id: str) -> object:
         suggested = searcher.suggest(trial_id)

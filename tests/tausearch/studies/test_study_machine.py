@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tausearch.runs import TrialSummary
-from tausearch.studies import OptunaSource
+from tausearch.studies import OptunaSearcher
 from tausearch.studies.grid import grid_points
 from tausearch.studies.study import FIRST_STOP, MEDIAN_OF, WORST
 from tests.support.runs.trials import FIXED, search_spec
@@ -36,7 +36,7 @@ class Search(RuleBasedStateMachine):
     def begin(self, algorithm: str, scheduler: str) -> None:
         changes = {"algorithm": algorithm, "scheduler": scheduler, "trials": TRIALS, "steps": STEPS}
         self.spec = search_spec().model_copy(update=changes)
-        self.source = OptunaSource(self.spec)
+        self.source = OptunaSearcher(self.spec)
         self.record: dict[int, TrialSummary] = {}
         self.waiting: list[int] = []  # that ran when the driver was killed
         self.out: list[int] = []  # that run
@@ -126,7 +126,7 @@ class Search(RuleBasedStateMachine):
             self.record[number] = replace(self.record[number], rows=self.record[number].rows[:-1])
         self.waiting = [number for number, trial in sorted(self.record.items()) if trial.status == "running"]
         self.out, self.stopped = [], set()
-        self.source = OptunaSource(self.spec, [trial for _, trial in sorted(self.record.items())])
+        self.source = OptunaSearcher(self.spec, [trial for _, trial in sorted(self.record.items())])
 
     def _known(self) -> list[int]:
         """Trials that the study has been told of: one that waits for its turn is not among them."""

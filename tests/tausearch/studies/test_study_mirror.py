@@ -11,12 +11,12 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from tausearch.runs import RunSpec, TrialSummary
-from tausearch.studies import OptunaSource, StudyMirror
+from tausearch.studies import OptunaSearcher, StudyMirror
 from tests.support.runs.trials import make_trial
 
 
 def mirror(spec: RunSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:
-    return StudyMirror(file, spec.name, OptunaSource(spec, history).study.as_optuna, history)
+    return StudyMirror(file, spec.name, OptunaSearcher(spec, history).study.as_optuna, history)
 
 
 def read(spec: RunSpec, file: Path) -> dict[int, optuna.trial.FrozenTrial]:

@@ -11,7 +11,7 @@ from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import KnownPoint, Record, RunSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import create
-from tausearch.studies import OptunaSource, grid_size, known_points, space_of, warm_start_lines
+from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import choose
 from tausearch.studies.grid import grid_points
 from tausearch.studies.searchers import points_ahead
@@ -22,7 +22,7 @@ POINTS = ({"alpha": 3.0, "lr": 0.05}, {"alpha": 0.2, "lr": 0.002})
 KNOWN = tuple(KnownPoint(origin=f"origin {k}", point=point) for k, point in enumerate(POINTS))  # type: ignore[arg-type]
 
 
-def values(source: OptunaSource) -> list[dict[str, Scalar]]:
+def values(source: OptunaSearcher) -> list[dict[str, Scalar]]:
     """All points of a search, one trial at a time; the last ones are best."""
     points = []
     while (suggestion := source.next()) is not None:
@@ -53,7 +53,7 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
 def test_known_points_come_after_the_start_and_before_the_algorithm(spec: RunSpec, algorithm: str) -> None:
     spec = spec.model_copy(update={"algorithm": algorithm, "warm_start": KNOWN, "trials": 10})
-    first, second = (values(OptunaSource(spec)) for _ in range(2))
+    first, second = (values(OptunaSearcher(spec)) for _ in range(2))
     assert first == second and first[:3] == [spec.start, *POINTS] and len(first) == 10
     assert first[3] not in first[:3]
 
@@ -62,7 +62,7 @@ def test_a_grid_gains_what_it_has_not(spec: RunSpec) -> None:
     inside = {"alpha": 2.0, "lr": 0.02}
     known = (KnownPoint(origin="grid", point=inside), *KNOWN)
     spec = spec.model_copy(update={"algorithm": "grid", "warm_start": known, "trials": 8})
-    points = values(OptunaSource(spec))
+    points = values(OptunaSearcher(spec))
     assert points[:4] == [spec.start, inside, *POINTS] and grid_size(spec.space, known) == len(points) == 8
     assert all(point in points for point in grid_points(spec.space))
 
@@ -75,7 +75,7 @@ def test_a_continued_search_tries_those_that_are_left(spec: RunSpec, tmp_path: P
         make_trial(0, value=70.0, hyperparameters={**spec.start, **FIXED}),
         make_trial(1, tasks=1, hyperparameters={**POINTS[0], **FIXED}),
     ]
-    source = OptunaSource(read_spec(directory), history)
+    source = OptunaSearcher(read_spec(directory), history)
     points = [source.next() for _ in range(3)]
     assert points[:2] == [(1, POINTS[0]), (2, POINTS[1])]
     assert points[2] is not None and points[2][1] not in points_ahead(spec)

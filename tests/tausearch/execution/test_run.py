@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.execution import Job
-from tausearch.execution.job import Epochs
-from tausearch.runs import Conclusion, RunSpec, Storage, TrialTable
+from tausearch.execution import Run
+from tausearch.execution.run import Epochs
+from tausearch.runs import RunSpec, Storage, TrialTable
 from tausearch.runs.creation import create
-from tausearch.studies import FixedSource
+from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import make_trial
 from trainables.state import State, write_state
 
@@ -20,38 +20,38 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(tmp_path)
 
 
-def job_of(spec: RunSpec, storage: Storage, trials: TrialTable) -> Job:
+def run_of(spec: RunSpec, storage: Storage, trials: TrialTable) -> Run:
     spec, directory = create(spec, storage)
-    return Job(spec, storage, directory, trials, FixedSource([]), lambda trials: Conclusion())
+    return Run(spec, storage, directory, FixedSearcher([]), trials)
 
 
 def test_a_search_keeps_state_and_leaves_no_task_vectors(spec: RunSpec, storage: Storage) -> None:
-    job = job_of(spec, storage, TrialTable([make_trial(0, tasks=1)]))
-    checkpoint = job.directory.ray / "attempt-1" / "trial-00000" / "checkpoint_000000"
+    run = run_of(spec, storage, TrialTable([make_trial(0, tasks=1)]))
+    checkpoint = run.directory.ray / "attempt-1" / "trial-00000" / "checkpoint_000000"
     checkpoint.mkdir(parents=True)
     write_state(checkpoint, State(values={"task": 1}))
-    first, second = (job.config(number, {"alpha": 1.0, "lr": 0.1}) for number in range(2))
+    first, second = (run.config(number, {"alpha": 1.0, "lr": 0.1}) for number in range(2))
     assert (first.resume_from, second.resume_from) == (str(checkpoint), None)
-    assert first.kept == str(job.directory.path / "state" / "trial-00000")
-    assert second.kept == str(job.directory.path / "state" / "trial-00001")
+    assert first.kept == str(run.directory.path / "state" / "trial-00000")
+    assert second.kept == str(run.directory.path / "state" / "trial-00001")
     assert (first.store, first.artifacts, first.seed) == (str(storage.store), None, spec.seed)
     assert second.hyperparameters == {**spec.fixed, "alpha": 1.0, "lr": 0.1}
 
 
 def test_a_trial_that_has_not_started_takes_up_no_checkpoint(spec: RunSpec, storage: Storage) -> None:
-    job = job_of(spec, storage, TrialTable())
-    left_behind = job.directory.ray / "attempt-1" / "trial-00000" / "checkpoint_000000"
+    run = run_of(spec, storage, TrialTable())
+    left_behind = run.directory.ray / "attempt-1" / "trial-00000" / "checkpoint_000000"
     left_behind.mkdir(parents=True)
     write_state(left_behind, State(values={"task": 1}))
-    assert job.config(0, {"alpha": 1.0, "lr": 0.1}).resume_from is None
+    assert run.config(0, {"alpha": 1.0, "lr": 0.1}).resume_from is None
 
 
 def test_a_final_run_leaves_task_vectors_seed_by_seed(spec: RunSpec, storage: Storage) -> None:
     final = spec.model_copy(update={"name": "f", "purpose": "final", "seeds": (5, 6), "trials": 2})
-    job = job_of(final, storage, TrialTable())
-    config = job.config(1, {})
+    run = run_of(final, storage, TrialTable())
+    config = run.config(1, {})
     assert (config.trial, config.seed, config.purpose) == (1, 6, "final")
-    assert config.kept == str(job.directory.kept(1)) and config.artifacts == str(job.directory.artifacts / "seed_6")
+    assert config.kept == str(run.directory.kept(1)) and config.artifacts == str(run.directory.artifacts / "seed_6")
 
 
 def test_a_pilot_leaves_nothing_and_a_store_of_no_size_is_none(spec: RunSpec, storage: Storage) -> None:

@@ -1,0 +1,80 @@
+"""The runs of one cell of a campaign, as a driver asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from tausearch.api import FinalRun, SearchRun
+from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
+from tausearch.execution import Run
+from tausearch.runs import Plan, RunResult, read_status, why_nothing_chosen
+from trainables.errors import InputError
+
+
+class CampaignCell:
+    """A `Cell` of a campaign: its search, then its final run; what has been concluded before is left out.
+
+    Args:
+        plan: The campaign.
+        planned: The cell.
+        say: Prints a line for a person.
+
+    Attributes:
+        error: Why the cell could not go on; None if it could.
+    """
+
+    def __init__(self, plan: CampaignPlan, planned: PlannedCell, say: Callable[[str], None]) -> None:
+        self.plan = plan
+        self.planned = planned
+        self.say = say
+        self.error: str | None = None
+        self._searched = planned.runs.search is None or self._is_concluded(planned.runs.search)
+        self._trained = False
+
+    @property
+    def title(self) -> str:
+        """The title of the cell: `digits/ita-lora`."""
+        return self.planned.runs.title
+
+    def open(self, held: ExitStack) -> Run | None:
+        """Open the search, or the final run once the search has chosen; None after that, or after an error."""
+        if self.error is not None or self._trained:
+            return None
+        if not self._searched:
+            self._searched = True
+            return self._entered(self.planned.search, held)
+        self._trained = True
+        if self._is_concluded(self.planned.runs.final):
+            return None
+        return self._entered(self._final(), held)
+
+    def failed(self, error: Exception) -> None:
+        """Note the error; the other cells go on."""
+        if self.error is None:
+            self.error = str(error)
+            self.say(f"{self.title}: {error}")
+
+    def concluded(self, result: RunResult) -> None:
+        """Note in the folder of the campaign that the run need not be opened again."""
+        if result.signal is None and not result.out_of_time:
+            self.plan.directory.conclude(result.name)
+
+    def _entered(self, plan: Plan, held: ExitStack) -> Run:
+        spec, directory = held.enter_context(plan.entered())
+        return (SearchRun if spec.purpose == "search" else FinalRun)(spec, plan.storage, directory)
+
+    def _final(self) -> Plan:
+        if self.planned.runs.search is not None and not self.planned.search.directory.best_file.exists():
+            raise InputError(self._why_nothing_chosen())
+        return plan_final(self.planned, self.plan.request, self.plan.opening)
+
+    def _why_nothing_chosen(self) -> str:
+        search = read_status(self.planned.search.directory)
+        if search.counts["complete"]:
+            return f"its search: {why_nothing_chosen(search.trials, search.spec.constraints)}"
+        return "no trial of its search finished its last task"
+
+    def _is_concluded(self, run: str) -> bool:
+        """Whether a driver of the campaign has concluded a run; a run that was deleted since is made again."""
+        return self.plan.storage.run_exists(run) and self.plan.directory.is_concluded(run)

@@ -1,0 +1,204 @@
+"""The queue of runs that one driver works through: opened when needed, followed up, concluded."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Protocol
+
+from tausearch.execution.checkpoints import ready
+from tausearch.execution.interrupt import Interrupt
+from tausearch.execution.recorder import Recorder
+from tausearch.execution.run import Listener, Run
+from tausearch.execution.storage_watch import StorageWatch
+from tausearch.runs import RunResult
+
+_log = logging.getLogger(__name__)
+
+
+class Cell(Protocol):
+    """Runs that follow each other: a search and its final run, or a single run."""
+
+    def open(self, held: ExitStack) -> Run | None:
+        """Return the next run; None if no run is left.
+
+        Args:
+            held: Takes what must be released once the run is concluded, such as its lock.
+        """
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """Take note that the cell cannot go on, or raise the error to stop the driver."""
+        ...
+
+    def concluded(self, result: RunResult) -> None:
+        """Take note that a run has been concluded."""
+        ...
+
+
+class SingleRun:
+    """A `Cell` of one run, whose caller holds the run's lock; every error stops the driver."""
+
+    def __init__(self, run: Run) -> None:
+        self._left = [run]
+
+    def open(self, held: ExitStack) -> Run | None:
+        """Return the run, once."""
+        return self._left.pop() if self._left else None
+
+    def failed(self, error: Exception) -> None:
+        """Raise the error."""
+        raise error
+
+    def concluded(self, result: RunResult) -> None:
+        """Do nothing: `RunQueue.results` has the result."""
+
+
+@dataclass
+class _Entry:
+    """An open run.
+
+    Attributes:
+        parent: The search that the run belongs to; it is concluded after the run.
+    """
+
+    cell: Cell
+    run: Run
+    recorder: Recorder
+    held: ExitStack
+    parent: _Entry | None = None
+
+
+class RunQueue:
+    """Opens the runs of cells as they are needed, early cells first, and concludes them.
+
+    Args:
+        cells: The cells, in order.
+        interrupt: Knows whether and how the driver was stopped.
+        watch: Looks after the storage.
+        say: Prints a line for a person.
+        follow: Returns who else is told of the trials of a run that is opened.
+        in_background: Whether a thread concludes each run as it ends, so that no trial waits for figures or MLflow.
+            Otherwise `close` concludes them.
+
+    Attributes:
+        results: The results of the runs that have been concluded, in this order.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        interrupt: Interrupt,
+        watch: StorageWatch,
+        say: Callable[[str], None],
+        follow: Callable[[Cell, Run], Sequence[Listener]],
+        *,
+        in_background: bool = True,
+    ) -> None:
+        self.interrupt = interrupt
+        self.watch = watch
+        self.say = say
+        self.follow = follow
+        self.results: list[RunResult] = []
+        self._cells = list(cells)
+        self._ahead: Run | None = None
+        self._open: dict[str, _Entry] = {}  # by the names of their runs
+        self._ended: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        if in_background:
+            self._thread = threading.Thread(target=self._conclude_all, name="conclusions", daemon=True)
+            self._thread.start()
+
+    def open_ahead(self) -> None:
+        """Open now the run that `open_next` will return."""
+        self._ahead = self.open_next()
+
+    def open_next(self) -> Run | None:
+        """Return the next cell's first run, opened; None if no cell is left."""
+        if self._ahead is not None:
+            ahead, self._ahead = self._ahead, None
+            return ahead
+        while self._cells and self.watch.problem is None:
+            run = self._next_of(self._cells.pop(0))
+            if run is not None:
+                return run
+        return None
+
+    def ended(self, run: Run) -> Run | None:
+        """Return what follows a run whose trials have ended, and have the run concluded.
+
+        First comes what belongs to the run, such as the re-evaluation of a search, then the next run of the cell.
+        """
+        entry = self._open[run.spec.name]
+        if (follow_up := self._follow_up(entry)) is not None:
+            return follow_up
+        for each in filter(None, (entry, entry.parent)):
+            self._ended.put(self._open.pop(each.run.spec.name))
+        return None if self.watch.problem is not None else self._next_of(entry.cell)
+
+    def release(self) -> None:
+        """Let go of the runs that are open without concluding them."""
+        for entry in reversed(self._open.values()):
+            entry.held.close()
+        self._open = {}
+        self.close()
+
+    def close(self) -> None:
+        """Conclude the runs that have not been, and wait until all are."""
+        for entry in reversed(self._open.values()):
+            self._ended.put(entry)
+        self._open = {}
+        self._ended.put(None)
+        if self._thread is None:
+            self._conclude_all()
+        else:
+            self._thread.join()
+
+    def _next_of(self, cell: Cell) -> Run | None:
+        with ExitStack() as held:
+            return self._tried(cell, lambda: self._opened(cell, cell.open(held), held))
+
+    def _follow_up(self, entry: _Entry) -> Run | None:
+        if self.watch.problem is not None:
+            return None
+        return self._tried(entry.cell, lambda: self._opened(entry.cell, entry.run.follow_up(), ExitStack(), entry))
+
+    def _tried(self, cell: Cell, opened: Callable[[], Run | None]) -> Run | None:
+        try:
+            return opened()
+        except (ValueError, OSError) as error:  # InputError and SpaceError are ValueErrors
+            if not self.watch.failed(error):
+                cell.failed(error)
+            return None
+
+    def _opened(self, cell: Cell, run: Run | None, held: ExitStack, parent: _Entry | None = None) -> Run | None:
+        if run is None:
+            return None
+        for line in ready(run.directory, run.trials):
+            self.say(line)
+        recorder = Recorder(run, None if parent is None else parent.recorder)
+        run.listeners = [*recorder.listeners, *self.follow(cell, run)]
+        self._open[run.spec.name] = _Entry(cell, run, recorder, held.pop_all(), parent)
+        return run
+
+    def _conclude_all(self) -> None:
+        while (entry := self._ended.get()) is not None:
+            with entry.held:
+                try:
+                    self._conclude(entry)
+                except Exception as error:  # the other cells go on, whatever it is
+                    _log.exception("%s cannot be concluded", entry.run.spec.name)
+                    entry.cell.failed(error)
+
+    def _conclude(self, entry: _Entry) -> None:
+        if self.watch.problem is not None:
+            entry.recorder.abandon()
+            return
+        result = entry.recorder.conclude(self.interrupt)
+        self.results.append(result)
+        if entry.parent is None:
+            entry.cell.concluded(result)

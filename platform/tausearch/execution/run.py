@@ -1,0 +1,134 @@
+"""A run while its trials run: where they come from, who is told of them, what the run leaves behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from ray.tune import Trainable
+
+from search_spaces import Scalar
+from tausearch.execution.checkpoints import newest_checkpoint
+from tausearch.runs import Conclusion, RunDirectory, RunSpec, Status, Storage, TrialSummary, TrialTable, all_ended
+from tausearch.studies import Searcher
+from trainables.config import TrialConfig
+from trainables.state import read_pulse
+from trainables.trial import Trial
+
+_EPOCHS_HOLD = 1.0  # seconds for which what was read holds: a display asks four times a second, of every trial
+
+
+class Listener(Protocol):
+    """Is told what happens to trials, in order, in the driver's thread: it must return at once."""
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Take note of a trial that started, finished a task, or ended; `trial` is to keep, not to change."""
+        ...
+
+
+class Run:
+    """A run while it is driven: a search, the re-evaluation of its best trials, or a final run.
+
+    Subclasses say when the run is over, what follows it, and what it leaves behind.
+
+    Attributes:
+        trials: All trials that have started; none in a new run.
+        searcher: Says which trial comes next.
+        callbacks: Told of every change after the record, before MLflow and the display.
+        trainable: The class that Tune runs; another one measures the platform alone.
+        listeners: Everybody who is told of a change, in order; the record comes first. Set when the run is opened.
+        active: Numbers of the trials that Tune runs now.
+        exhausted: Whether the searcher has no more trials, and will have none.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        storage: Storage,
+        directory: RunDirectory,
+        searcher: Searcher,
+        trials: TrialTable,
+        *,
+        callbacks: Sequence[Listener] = (),
+        trainable: type[Trainable] = Trial,
+    ) -> None:
+        self.spec = spec
+        self.storage = storage
+        self.directory = directory
+        self.searcher = searcher
+        self.trials = trials
+        self.callbacks = callbacks
+        self.trainable = trainable
+        self.listeners: Sequence[Listener] = ()
+        self.active: set[int] = set()
+        self.exhausted = False
+
+    def is_over(self, trials: list[TrialSummary]) -> bool:
+        """Whether nothing is left to run, given all trials that have started."""
+        return all_ended(trials, self.spec.trials)
+
+    def follow_up(self) -> Run | None:
+        """Return the run that comes next and belongs to this one; asked once all trials have ended."""
+        return None
+
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+        """Write the results, also after Ctrl-C; returns what MLflow is told."""
+        return Conclusion()
+
+    def add_run_ids(self, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+        """Write the ids of MLflow's runs, by trial number, into the results."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all trials have ended and no more will come."""
+        return self.exhausted and not self.active
+
+    def next_trial(self) -> tuple[int, dict[str, Scalar]] | None:
+        """Return number and hyperparameters of the next trial; None if there is none now."""
+        found = None if self.exhausted else self.searcher.next()
+        if found is None:
+            self.exhausted = not self.active  # the end of an active trial may call for another
+        else:
+            self.active.add(found[0])
+        return found
+
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        """Tell the searcher how a trial ended."""
+        self.active.discard(number)
+        self.searcher.finish(number, status, value)
+
+    def summary(self, number: int, seed: int, hyperparameters: dict[str, Scalar]) -> TrialSummary:
+        """Return a trial's summary; a trial that just started is "running"."""
+        return self.trials.get(number) or TrialSummary(number, seed, "running", dict(hyperparameters))
+
+    def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
+        """Return the config of a trial; one that has started before resumes from its newest checkpoint."""
+        config = self.spec.trial(number, hyperparameters, store=self.storage.store, directory=self.directory)
+        checkpoint = None if self.trials.get(number) is None else newest_checkpoint(self.directory, number)
+        return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
+
+
+class Epochs:
+    """Says of a running trial how many epochs of the task that it is in are done.
+
+    Args:
+        directory: The run directory.
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self._read: dict[int, tuple[float, str]] = {}
+
+    def __call__(self, trial: TrialSummary) -> str:
+        """Return it in words, such as `epoch 3/50`; empty if the trial has not said so yet."""
+        when, words = self._read.get(trial.number, (0.0, ""))
+        if time.monotonic() - when > _EPOCHS_HOLD:
+            words = self._words(trial)
+            self._read[trial.number] = time.monotonic(), words
+        return words
+
+    def _words(self, trial: TrialSummary) -> str:
+        epoch = read_pulse(self.directory.kept(trial.number))
+        return "" if epoch is None or epoch.task <= trial.final.get("task", 0) else f"epoch {epoch.done}/{epoch.of}"
