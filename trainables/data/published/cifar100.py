@@ -20,11 +20,9 @@ from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import HALF, Recipe
 from trainables.errors import InputError
 
-_SHAPE = (3, 32, 32)
-
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the extracted Python version, or the Hugging Face form."""
+    """Return the extracted Python version or the Hugging Face form."""
     meta = tree.find("meta")
     if meta is None:
         return find_parquet(tree, label="fine_label")
@@ -41,7 +39,7 @@ def find(tree: Tree, variant: str) -> Listing | None:
             labels = torch.tensor(_field(content, b"fine_labels", path), dtype=torch.int64)
             if pixels.shape != (len(labels), 3 * 32 * 32):
                 raise InputError(f"{path}: must hold rows of 3,072 bytes, one per label, got {pixels.shape}")
-            return torch.from_numpy(pixels.reshape(-1, *_SHAPE).copy()), labels
+            return torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy()), labels
 
         return rows
 

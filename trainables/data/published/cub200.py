@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from trainables.data.disk.arrays import NpzImages, read_npz
-from trainables.data.disk.listing import LabelledFiles, Listing, Rows, listed_files
+from trainables.data.disk.listing import FileRows, Listing, Rows, labelled_files, listed_files
 from trainables.data.disk.tree import Tree
 from trainables.data.parts import PARTS, Part
 from trainables.data.published._reading import STANDARD, find_parquet
@@ -22,7 +22,7 @@ _ARRAYS: dict[Part, str] = {"train": "train_data.npz", "test": "test_data.npz"}
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the official folder, the authors' arrays, or the Hugging Face form."""
+    """Return the official folder, the authors' arrays or the Hugging Face form."""
     split = tree.find("train_test_split.txt")
     if split is not None:
         return _official(tree, split.removesuffix("train_test_split.txt"))
@@ -55,10 +55,9 @@ def _official(tree: Tree, folder: str) -> Listing:
             f"{tree.root / folder}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}"
         )
 
-    def chosen(flag: str) -> LabelledFiles:
+    def chosen(flag: str) -> FileRows:
         ids = [number for number in sorted(paths) if trains[number] == flag]
-        names = tuple(paths[number] for number in ids)
-        return LabelledFiles(names, tuple(files[name] for name in names), tuple(int(labels[n]) - 1 for n in ids))
+        return labelled_files((paths[number], files[paths[number]], int(labels[number]) - 1) for number in ids)
 
     names = tuple(classes[number] for number in sorted(classes))
     return Listing(names, listed_files(chosen("1"), chosen("0")), "CUB_200_2011 with its split")
