@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -86,19 +87,16 @@ class Dataset:
         """
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
-        return replace(listing, parts={part: self._lister(listing, part, whole) for part in PARTS})
+        return replace(listing, parts={part: partial(self._checked_rows, listing, part, whole) for part in PARTS})
 
-    def _lister(self, listing: Listing, part: Part, whole: bool) -> Callable[[], Rows]:
-        def rows() -> Rows:
-            images, labels = listing.parts[part]()
-            self._require_whole(listing, part, labels)
-            if whole or not self.ref.skip_broken or isinstance(images, Tensor):
-                return images, labels
-            sound, kept = without(images, labels, unreadable_rows(images, self.note(part), lambda count: None))
-            self._require_classes(listing, part, kept)
-            return sound, kept
-
-        return rows
+    def _checked_rows(self, listing: Listing, part: Part, whole: bool) -> Rows:
+        images, labels = listing.parts[part]()
+        self._require_whole(listing, part, labels)
+        if whole or not self.ref.skip_broken or isinstance(images, Tensor):
+            return images, labels
+        sound, kept = without(images, labels, unreadable_rows(images, self.note(part), lambda count: None))
+        self._require_classes(listing, part, kept)
+        return sound, kept
 
     def _require_whole(self, listing: Listing, part: Part, labels: Tensor) -> None:
         counts = torch.bincount(labels, minlength=len(listing.class_names))

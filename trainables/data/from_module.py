@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,9 @@ def source_from_module(name: str) -> BenchmarkSource:
         got = "nothing of that name" if found is None else type(found).__name__
         raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
     _require_protocol(name, found)
-    return replace(found, load=_checked(name, found), transforms=_checked_transforms(name, found))
+    return replace(
+        found, load=partial(_checked_load, name, found), transforms=partial(_checked_transforms, name, found)
+    )
 
 
 def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
@@ -152,27 +155,20 @@ def _is_whole(value: object, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
-def _checked(name: str, source: BenchmarkSource) -> Callable[[Part], Rows]:
-    def load(part: Part) -> Rows:
-        loaded = _called(f"benchmark {name!r}: load({part!r})", lambda: source.load(part))
-        if problem := _problem(loaded, len(source.class_names)):
-            raise InputError(f"benchmark {name!r}: load({part!r}) {problem}")
-        return loaded
-
-    return load
+def _checked_load(name: str, source: BenchmarkSource, part: Part) -> Rows:
+    what = f"benchmark {name!r}: load({part!r})"
+    loaded = _called(what, lambda: source.load(part))
+    if problem := _problem(loaded, len(source.class_names)):
+        raise InputError(f"{what} {problem}")
+    return loaded
 
 
-def _checked_transforms(name: str, source: BenchmarkSource) -> Callable[[InputSpec], tuple[Transform, Transform]]:
-    def transforms(reads: InputSpec) -> tuple[Transform, Transform]:
-        what = f"benchmark {name!r}: transforms"
-        pair = _called(what, lambda: source.transforms(reads))
-        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(callable, pair)):
-            raise InputError(
-                f"{what} must return two functions, of training and test images, got {type(pair).__name__}"
-            )
-        return pair
-
-    return transforms
+def _checked_transforms(name: str, source: BenchmarkSource, reads: InputSpec) -> tuple[Transform, Transform]:
+    what = f"benchmark {name!r}: transforms"
+    pair = _called(what, lambda: source.transforms(reads))
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(callable, pair)):
+        raise InputError(f"{what} must return two functions, of training and test images, got {type(pair).__name__}")
+    return pair
 
 
 def _called(what: str, function: Callable[[], Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +108,7 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
         place = np.random.RandomState(ref.class_order).permutation(count)
         names = dict(zip(place.tolist(), source.class_names, strict=True))
         changes["class_names"] = tuple(names[position] for position in range(count))
-        changes["load"] = _relabelled(source.load, torch.from_numpy(place.astype("int64")))
+        changes["load"] = partial(_relabelled, source.load, torch.from_numpy(place.astype("int64")))
     return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
 
 
@@ -125,9 +125,6 @@ def images_per_task(source: BenchmarkSource) -> int:
     return len(source.load("train")[1]) // source.num_tasks
 
 
-def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor) -> Callable[[Part], Rows]:
-    def rows(part: Part) -> Rows:
-        images, labels = load(part)
-        return images, place[labels]
-
-    return rows
+def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor, part: Part) -> Rows:
+    images, labels = load(part)
+    return images, place[labels]

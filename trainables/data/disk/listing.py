@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
 import torch
@@ -59,10 +60,10 @@ def split_files(files: FileRows, split: Splitter = seeded_split) -> dict[Part, C
     images, labels = files
     rows = split(labels)
 
-    def lister(part: Part) -> Callable[[], Rows]:
-        return lambda: (images.take(rows[part]), labels[rows[part]])
+    def chosen(part: Part) -> Rows:
+        return images.take(rows[part]), labels[rows[part]]
 
-    return {part: lister(part) for part in PARTS}
+    return {part: partial(chosen, part) for part in PARTS}
 
 
 def listed_files(train: FileRows, test: FileRows) -> dict[Part, Callable[[], Rows]]:

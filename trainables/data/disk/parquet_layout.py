@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def find_in(
     parts = {"train": train, "test": test}
     return Listing(
         names,
-        {part: _lister(parts[part], columns, column, encode) for part in PARTS},
+        {part: partial(_all_rows, parts[part], columns, column, encode) for part in PARTS},
         "Parquet files split into " + ", ".join(splits),
     )
 
@@ -140,13 +141,10 @@ def _encoder(known: Sequence[int | str], allowed: str) -> Encode:
     return encode
 
 
-def _lister(files: Sequence[str], columns: Columns, column: str, encode: Encode) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        labels = encode(read_labels(files, column), files[0])
-        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, np.arange(len(labels)))
-        return images, labels
-
-    return rows
+def _all_rows(files: Sequence[str], columns: Columns, column: str, encode: Encode) -> Rows:
+    labels = encode(read_labels(files, column), files[0])
+    images = ParquetImages(tuple(map(parquet_file, files)), columns.image, np.arange(len(labels)))
+    return images, labels
 
 
 def _unsplit(
@@ -160,19 +158,16 @@ def _unsplit(
     dropped = drop(names)
     gone = len(names) if dropped is None else names.index(dropped)
 
-    def lister(part: Part) -> Callable[[], Rows]:
-        def rows() -> Rows:
-            labels = encode(read_labels(files, column), files[0])
-            # In the order of their paths, images are split as the same files in class folders.
-            paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
-            order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
-            kept = torch.tensor([row for row in order if labels[row] != gone])
-            kept_labels = labels[kept] - (labels[kept] > gone).long()
-            chosen = split(kept_labels)[part]
-            images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept[chosen].numpy())
-            return images, kept_labels[chosen]
-
-        return rows
+    def rows(part: Part) -> Rows:
+        labels = encode(read_labels(files, column), files[0])
+        # In the order of their paths, images are split as the same files in class folders.
+        paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
+        order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
+        kept = torch.tensor([row for row in order if labels[row] != gone])
+        kept_labels = labels[kept] - (labels[kept] > gone).long()
+        chosen = split(kept_labels)[part]
+        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept[chosen].numpy())
+        return images, kept_labels[chosen]
 
     class_names = tuple(name for name in names if name != dropped)
-    return Listing(class_names, {part: lister(part) for part in PARTS}, "Parquet files, split by seed")
+    return Listing(class_names, {part: partial(rows, part) for part in PARTS}, "Parquet files, split by seed")

@@ -8,7 +8,7 @@ a fixed seed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -56,26 +56,22 @@ _NAMES = (
 def find(tree: Tree, variant: str) -> Listing | None:
     """Return the authors' files, PlantVillage's class folders or the Hugging Face form."""
     if all(tree.find(f"{part}.json") for part in PARTS):
-        parts = {part: _listed(tree, part) for part in PARTS}
-        return Listing(_NAMES, parts, "the authors' split files")
+        return Listing(_NAMES, {part: partial(_listed, tree, part) for part in PARTS}, "the authors' split files")
     return listing_from_class_folders(tree, left_out=_LEFT_OUT) or find_parquet(tree)
 
 
-def _listed(tree: Tree, part: Part) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        split = str(tree.find(f"{part}.json"))
-        try:
-            content = json.loads(tree.text(split))
-        except ValueError as error:
-            raise InputError(f"{tree.root / split}: is not valid JSON") from error
-        paths, labels = checked_split(content, ("data", "labels"), str(tree.root / split))
-        parquet = tree.find(f"cropdisease_{part}.parquet")
-        if parquet is not None:
-            return _in_parquet(tree.path_on_disk(parquet), paths, split), torch.tensor(labels, dtype=torch.int64)
-        files = {ending(path, 1): entry for path, entry in tree.entries.items() if is_image(path)}
-        return from_split_file(files, [ending(path, 1) for path in paths], labels, split_file=split)
-
-    return rows
+def _listed(tree: Tree, part: Part) -> Rows:
+    split = str(tree.find(f"{part}.json"))
+    try:
+        content = json.loads(tree.text(split))
+    except ValueError as error:
+        raise InputError(f"{tree.root / split}: is not valid JSON") from error
+    paths, labels = checked_split(content, ("data", "labels"), str(tree.root / split))
+    parquet = tree.find(f"cropdisease_{part}.parquet")
+    if parquet is not None:
+        return _in_parquet(tree.path_on_disk(parquet), paths, split), torch.tensor(labels, dtype=torch.int64)
+    files = {ending(path, 1): entry for path, entry in tree.entries.items() if is_image(path)}
+    return from_split_file(files, [ending(path, 1) for path in paths], labels, split_file=split)
 
 
 def _in_parquet(file: str, paths: list[str], split: str) -> ParquetImages:

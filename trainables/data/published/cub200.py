@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def find(tree: Tree, variant: str) -> Listing | None:
     arrays = {part: tree.find(name) for part, name in _ARRAYS.items()}
     if all(arrays.values()):
         names = tuple(f"{number:03d}" for number in range(1, _CLASSES + 1))
-        return Listing(names, {part: _arrays(tree, str(arrays[part])) for part in PARTS}, "numpy arrays")
+        return Listing(names, {part: partial(_arrays, tree, str(arrays[part])) for part in PARTS}, "numpy arrays")
     return find_parquet(tree)
 
 
@@ -63,13 +63,10 @@ def _official(tree: Tree, folder: str) -> Listing:
     return Listing(names, listed_files(chosen("1"), chosen("0")), "CUB_200_2011 with its split")
 
 
-def _arrays(tree: Tree, path: str) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        entry = tree.entries[path]
-        labels: Any = read_npz(entry, "targets", path)
-        return NpzImages(path, entry, len(labels), np.arange(len(labels))), torch.tensor(labels.astype("int64"))
-
-    return rows
+def _arrays(tree: Tree, path: str) -> Rows:
+    entry = tree.entries[path]
+    labels: Any = read_npz(entry, "targets", path)
+    return NpzImages(path, entry, len(labels), np.arange(len(labels))), torch.tensor(labels.astype("int64"))
 
 
 CUB200 = Publication(
