@@ -222,12 +222,15 @@ def resisc45_parquet(root: Path) -> None:
         parquet(root / "data" / f"{part}-00000-of-00001.parquet", listed, names)
 
 
-def cropdisease(root: Path) -> None:
+def cropdisease(root: Path, *, folder: bool = False) -> None:
     for part, numbers in (("train", range(TRAIN)), ("test", range(TRAIN, EACH))):
         listed = rows(35, numbers, lambda label, number: f"leaf_{label}_{number}.jpg")
         root.mkdir(parents=True, exist_ok=True)
         split = {"data": [row["path"] for row in listed], "labels": [row["label"] for row in listed]}
         (root / f"{part}.json").write_text(json.dumps(split))
+        if folder:
+            put(root / "images", {row["path"]: row["bytes"] for row in listed})
+            continue
         backwards = listed[::-1]
         table = pa.table({"filename": [r["path"] for r in backwards], "image_bytes": [r["bytes"] for r in backwards]})
         pq.write_table(table, root / f"cropdisease_{part}.parquet")
@@ -260,6 +263,7 @@ LAYOUTS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "resisc45 split files": ("resisc45", resisc45_split),
     "resisc45 parquet": ("resisc45", resisc45_parquet),
     "cropdisease parquet": ("cropdisease", cropdisease),
+    "cropdisease split files": ("cropdisease", lambda root: cropdisease(root, folder=True)),
     "cropdisease folder": ("cropdisease", plantvillage),
 }
 PACKED: dict[str, tuple[str, Callable[[Path], None]]] = {

@@ -1,7 +1,7 @@
 """A benchmark: a dataset split into tasks with disjoint classes, with its protocol.
 
-A benchmark is built for one of two purposes. For a `search` the training set is split 90/10 and the test part is never
-loaded: nothing reachable from the object leads to it. For a `final` run all of the training set trains and the test
+A benchmark is built for one of two purposes. For a `search` the training set is split 90/10, and the test part is never
+loaded: no reference in the object leads to the test part. For a `final` run the whole training set trains and the test
 part evaluates.
 """
 
@@ -27,38 +27,28 @@ from trainables.metrics import MetricNames, names_of
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """What is known of a benchmark before its images are read.
+    """The protocol of a benchmark, without images."""
 
-    Attributes:
-        name: What the command line calls the benchmark.
-        class_names: The names of the classes, in label order.
-        num_tasks: Number of tasks, T.
-        epochs: Passes over a task's training images in fine-tuning.
-        batch_size: Examples per optimiser step.
-        backbone: The backbone that the benchmark is run with unless another is named.
-    """
-
-    name: str
-    class_names: tuple[str, ...]
-    num_tasks: int
-    epochs: int
-    batch_size: int
-    backbone: str
+    name: str  # on the command line
+    class_names: tuple[str, ...]  # in label order
+    num_tasks: int  # T
+    epochs: int  # passes over a task's training images in fine-tuning
+    batch_size: int  # examples per optimiser step
+    backbone: str  # the default
 
     @property
     def task_classes(self) -> tuple[range, ...]:
-        """The classes of every task, in order; consecutive positions in the class order."""
+        """The classes of each task: consecutive positions in the class order."""
         ends = [0, *accumulate(task_sizes(len(self.class_names), self.num_tasks))]
         return tuple(range(first, end) for first, end in pairwise(ends))
 
 
 @dataclass(frozen=True)
 class BenchmarkSource(BenchmarkSpec):
-    """A benchmark with the means to read it. What is built from it keeps only the specification.
+    """A benchmark with the functions that read its images.
 
-    Attributes:
-        load: Function that reads one part: uint8 images `(n, c, h, w)` or images on disk, and int64 labels `(n,)`.
-        transforms: Function of what the backbone reads; returns the transforms of training and of evaluation batches.
+    `load` reads one part: uint8 images `(n, c, h, w)` or images on disk, and int64 labels `(n,)`. `transforms` returns
+    the transforms of training and of evaluation batches for a backbone.
     """
 
     load: Callable[[Part], tuple[Tensor | StoredImages, Tensor]] = field(repr=False)
@@ -66,55 +56,39 @@ class BenchmarkSource(BenchmarkSpec):
 
     @property
     def spec(self) -> BenchmarkSpec:
-        """The specification alone, from which no image can be reached."""
+        """The specification alone, without a reference to images."""
         return BenchmarkSpec(**{each.name: getattr(self, each.name) for each in fields(BenchmarkSpec)})
 
 
 @dataclass(frozen=True)
 class Task:
-    """One step of the sequence: what a method may train on, and nothing that evaluates it.
+    """One task of the sequence: training images, and no evaluation images."""
 
-    Attributes:
-        index: The task's position t in the sequence, from 1.
-        classes: The positions of its classes in the class order; consecutive.
-        train: Training images under the training transform.
-        unaugmented: The same training images and labels under the evaluation transform.
-    """
-
-    index: int
-    classes: range
-    train: ImageSet
-    unaugmented: ImageSet
+    index: int  # t, from 1
+    classes: range  # consecutive positions in the class order
+    train: ImageSet  # under the training transform
+    unaugmented: ImageSet  # the same images under the evaluation transform
 
     @property
     def rows(self) -> slice:
-        """The task's rows in a classifier whose rows are in class order."""
+        """The task's rows in a classifier with rows in class order."""
         return slice(self.classes.start, self.classes.stop)
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark with its images, for one purpose.
-
-    Attributes:
-        spec: The benchmark's name and protocol.
-        purpose: What it is built for: "search" or "final".
-        split_seed: Seed of the validation split; the same for every trial of a search.
-        tasks: The T tasks, all that a method is handed.
-        evaluation: Images of each task that evaluate: validation images in a search, test images in a final run.
-        fingerprint: Digest of everything that training can see: images, labels, split, transforms, task sizes.
-    """
+    """A benchmark with its images, for one purpose."""
 
     spec: BenchmarkSpec
     purpose: Purpose
-    split_seed: int
-    tasks: tuple[Task, ...]
-    evaluation: tuple[ImageSet, ...]
-    fingerprint: str
+    split_seed: int  # of the validation split; the same for every trial of a search
+    tasks: tuple[Task, ...]  # the only part that methods receive
+    evaluation: tuple[ImageSet, ...]  # by task: validation images in a search, test images in a final run
+    fingerprint: str  # digest of all that training sees: images, labels, split, transforms, task sizes
 
     @property
     def metrics(self) -> MetricNames:
-        """Names of the accuracies on its evaluation images."""
+        """Names of the accuracies on the evaluation images."""
         return names_of(self.purpose)
 
     def merged(self) -> Task:
@@ -127,19 +101,10 @@ class Benchmark:
 def build_benchmark(
     source: BenchmarkSource, purpose: Purpose, split_seed: int = 0, reads: InputSpec | None = None
 ) -> Benchmark:
-    """Read the images that `purpose` allows and split them into tasks.
-
-    Args:
-        source: The benchmark's specification, loader and transforms.
-        purpose: What it is built for: "search" or "final".
-        split_seed: Seed of the validation split.
-        reads: What the backbone reads; by default the benchmark's own backbone.
-
-    Returns:
-        The benchmark with its images.
+    """Return a benchmark with the images of one purpose, for the input `reads` of a backbone (by default its own).
 
     Raises:
-        InputError: If a class has fewer than 2 training images, in a search beside those that validate.
+        InputError: If a class has fewer than 2 training images, in a search without its validation images.
     """
     spec = source.spec
     stored, labels = source.load("train")
@@ -179,17 +144,10 @@ def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Trans
 
 
 def _fingerprint(tasks: Sequence[Task], stored: Tensor | StoredImages, train_rows: Tensor) -> str:
-    """Digest everything that training sees.
+    """Return the digest of all that training sees, 64 hexadecimal digits.
 
-    Images on disk count as the digest of their part and their rows in it, so that none is read for it.
-
-    Args:
-        tasks: The benchmark's tasks.
-        stored: All images of the training part.
-        train_rows: Rows of `stored` that train, int64 `(n,)`.
-
-    Returns:
-        The digest, 64 hexadecimal digits.
+    Images on disk count by the digest of their part and their rows, so that none is read. `train_rows` are the rows of
+    `stored` that train, int64 `(n,)`.
     """
     digest = hashlib.sha256()
     for task in tasks:

@@ -1,4 +1,4 @@
-"""A dataset on disk: where it is looked for, whether it is whole, and its prepared form."""
+"""A dataset on disk: its folder, the checks of its completeness, and its prepared form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from trainables.data.disk.tree import Tree, open_tree
 from trainables.data.disk.unpacking import is_unpackable, unpacked
 from trainables.data.parts import PARTS, Part
 from trainables.data.published import PUBLISHED, Expected, Publication
-from trainables.data.reference import FOLDER, BenchmarkRef
+from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.soundness import unreadable_rows, without
 from trainables.errors import InputError
 
@@ -31,37 +32,25 @@ DEFAULT_DATA_ROOT = "./tausearch-data"
 
 
 def data_root(option: str | Path | None = None) -> Path:
-    """Return the folder that holds the published datasets: as given, or of the environment, or the default.
-
-    Raises:
-        InputError: If an empty text was given.
-    """
+    """Return the folder of the published datasets: `option`, TAUSEARCH_DATA or the default; "" is an InputError."""
     if option is not None and not str(option).strip():
         raise InputError("--data-root must not be empty")
     return Path(os.path.abspath(os.path.expanduser(option or os.environ.get(DATA_VARIABLE) or DEFAULT_DATA_ROOT)))
 
 
 class NotFoundError(InputError):
-    """Raised where a dataset is not on disk."""
+    """Raised for a dataset that is not on disk."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset on disk: where it lies, how it is listed, and what a whole copy has.
+    """A dataset on disk."""
 
-    Attributes:
-        ref: Reference of the benchmark, without what concerns tasks and training alone.
-        home: The folder that holds the dataset and its prepared form.
-        key: Name of the prepared form within the folder `home`.
-        find: Function that lists the dataset as it was published.
-        expected: What a whole copy has, if the dataset is a published one.
-    """
-
-    ref: BenchmarkRef
-    home: Path
-    key: str
-    find: Callable[[], Listing]
-    expected: Expected | None = None
+    ref: BenchmarkRef  # without the options of tasks and training
+    home: Path  # folder of the dataset and of its prepared form
+    key: str  # name of the prepared form below `home`
+    find: Callable[[], Listing]  # lists the dataset as it was published
+    expected: Expected | None = None  # of published datasets
 
     @property
     def prepared(self) -> Path:
@@ -69,50 +58,45 @@ class Dataset:
         return prepared_folder(self.home, self.key)
 
     def manifest(self) -> Manifest | None:
-        """Return what its prepared form holds, None if there is none; an unreadable one is an `InputError`."""
+        """Return the manifest of the prepared form, None without one; an unreadable manifest is an InputError."""
         return read_manifest(self.prepared)
 
     def as_it_is(self) -> Listing:
-        """List it, in its prepared form if there is one, whether it is whole or not."""
+        """Return the listing of the prepared form, or else of the published one, without checks."""
         manifest = self.manifest()
         return self.find() if manifest is None else listing_of(self.prepared, manifest)
 
     def listing(self) -> Listing:
-        """List it, in its prepared form if there is one; each part's counts are checked when it is opened."""
+        """Return the listing of the prepared form, or else of the published one; see `checked`."""
         return self.checked(self.as_it_is())
 
     def note(self, part: Part) -> Path:
-        """Return the file that notes which images of a part were looked at; see `soundness`."""
+        """Return the file of a part's unreadable images; see `soundness`."""
         return self.prepared.parent / f"{self.key}.{part}.checked"
 
     def checked(self, listing: Listing, *, whole: bool = False) -> Listing:
-        """Return a listing that checks the number of classes now, and of images when a part is opened.
+        """Check the number of classes, and return a listing that checks the number of images when a part is opened.
 
-        Args:
-            listing: The dataset as it lies on disk.
-            whole: Whether to list images that cannot be read even where the reference leaves them out.
+        With `whole`, unreadable images stay in the listing even where the reference leaves them out.
 
         Returns:
             The listing.
 
         Raises:
-            InputError: If the number of classes is not what is expected.
+            InputError: If the number of classes is wrong.
         """
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
-        return replace(listing, parts={part: self._lister(listing, part, whole) for part in PARTS})
+        return replace(listing, parts={part: partial(self._checked_rows, listing, part, whole) for part in PARTS})
 
-    def _lister(self, listing: Listing, part: Part, whole: bool) -> Callable[[], Rows]:
-        def rows() -> Rows:
-            images, labels = listing.parts[part]()
-            self._require_whole(listing, part, labels)
-            if whole or not self.ref.skip_broken or isinstance(images, Tensor):
-                return images, labels
-            sound, kept = without(images, labels, unreadable_rows(images, self.note(part), lambda count: None))
-            self._require_classes(listing, part, kept)
-            return sound, kept
-
-        return rows
+    def _checked_rows(self, listing: Listing, part: Part, whole: bool) -> Rows:
+        images, labels = listing.parts[part]()
+        self._require_whole(listing, part, labels)
+        if whole or not self.ref.skip_broken or isinstance(images, Tensor):
+            return images, labels
+        sound, kept = without(images, labels, unreadable_rows(images, self.note(part), lambda count: None))
+        self._require_classes(listing, part, kept)
+        return sound, kept
 
     def _require_whole(self, listing: Listing, part: Part, labels: Tensor) -> None:
         counts = torch.bincount(labels, minlength=len(listing.class_names))
@@ -135,27 +119,23 @@ class Dataset:
         return InputError(f"benchmark {str(self.ref)!r} in {self.home}: {what}: expected {wanted}, got {got}{advice}")
 
     def require_total(self, counts: dict[Part, int]) -> None:
-        """Check the images of both parts together, where only their sum is fixed.
-
-        Raises:
-            InputError: If their sum is not what is expected.
-        """
+        """Check the number of images of both parts together; a wrong one is an InputError."""
         total = None if self.expected is None or self.ref.partial else self.expected.total
         if total not in (None, sum(counts.values())):
             raise self._wrong("images of both parts", int(total or 0), sum(counts.values()))
 
     def prepare(self, form: Form | None, started: Callable[[str, int], Tick]) -> Manifest:
-        """Convert it to the tool's own form, in place of an earlier one; whole or not at all.
+        """Write the prepared form, in place of an earlier one; a failure leaves the earlier one.
 
         Args:
-            form: The form to write, "array" or "parquet"; None chooses by size.
-            started: Function that is told each long step's name and number of images; returns whom to tell of progress.
+            form: "array" or "parquet"; None chooses by size.
+            started: Receives the name and number of images of each long step; returns the function for its progress.
 
         Returns:
-            The manifest of what was written.
+            The manifest of the prepared form.
 
         Raises:
-            InputError: If the dataset is not on disk or not whole, an image cannot be read, or the disk has no room.
+            InputError: If the dataset is missing or incomplete, an image is unreadable, or the disk is too full.
         """
         if not self.home.is_dir():
             self.find()  # says what is missing
@@ -186,9 +166,9 @@ class Dataset:
 
     @contextmanager
     def _opened(self, scratch: Path, started: Callable[[str, int], Tick]) -> Iterator[Listing]:
-        """List it as published; archives that cannot be read image by image are unpacked for as long as it takes."""
+        """Yield the published form; compressed archives are unpacked into `scratch`."""
         publication = PUBLISHED.get(self.ref.name)
-        if publication is None or not self.home.is_dir():
+        if publication is None:
             yield self.checked(self.find())
             return
         tree = open_tree(self.home)
@@ -210,14 +190,10 @@ _SCRATCH = ("unfinished", "unpacked", "old")
 
 
 def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
-    """Return the dataset of a benchmark that lies on disk; nothing is read yet.
-
-    Args:
-        ref: The reference of a published dataset, `folder:PATH` or `parquet:PATH`.
-        root: The data root, for a published name.
+    """Return the dataset of a benchmark on disk, without reading it; `root` is the data root.
 
     Raises:
-        InputError: If a published dataset has no such variant, or a folder was given one.
+        InputError: If the dataset has no such variant, or an option does not belong to its kind.
     """
     kept = BenchmarkRef(
         name=ref.name,
@@ -226,19 +202,17 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         skip_broken=ref.skip_broken,
         label_column=ref.label_column,
     )
+    column = ref.label_column
+    if column is not None and not ref.name.startswith(PARQUET):
+        raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
     if ref.path is not None:
         if ref.variant is not None or ref.partial:
             raise InputError(f"benchmark {ref.name!r}: variant and partial are for published datasets")
         path = Path(ref.path)
         home, key = (path.parent, path.name) if path.is_file() else (path, "all")
-        if not ref.name.startswith(FOLDER):
-            column = ref.label_column
-            return Dataset(kept, home, f"{key}.{column}" if column else key, lambda: parquet_layout.find(path, column))
-        if ref.label_column is not None:
-            raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
-        return Dataset(kept, home, key, lambda: folder.find(path))
-    if ref.label_column is not None:
-        raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
+        if ref.name.startswith(FOLDER):
+            return Dataset(kept, home, key, lambda: folder.find(path))
+        return Dataset(kept, home, f"{key}.{column}" if column else key, lambda: parquet_layout.find(path, column))
     publication = PUBLISHED[ref.name]
     variant = ref.variant or publication.variants[0]
     if variant not in publication.variants:
@@ -256,7 +230,7 @@ def _find(publication: Publication, home: Path, variant: str) -> Listing:
 
 
 def _find_in(publication: Publication, tree: Tree, variant: str) -> Listing:
-    """List what a tree holds; where something is missing that may lie in a closed archive, that is said instead."""
+    """Return the listing of a tree; an error names the first closed archive, which may hold what is missing."""
     try:
         listing = publication.find(tree, variant)
     except InputError as error:

@@ -1,7 +1,7 @@
-"""A benchmark in somebody's own module, `MODULE:NAME`.
+"""A benchmark in a user's module, `MODULE:NAME`.
 
-Only a module that the user named is imported, never one that only a file names. Whatever it raises or returns is
-checked before it is used.
+Only a module that the user named is imported, never one that only a file names. Its errors and results are checked
+before their use.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +28,19 @@ from trainables.data.reference import BenchmarkRef
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
-_ANYTHING = (Exception, SystemExit, GeneratorExit)  # what a module can raise, but for Ctrl-C
-_allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the folder that may hold the module
+_ANYTHING = (Exception, SystemExit, GeneratorExit)  # all errors of a module but Ctrl-C
+_allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
 
 
 def allow_code(benchmark: str, folder: str | Path | None = None) -> None:
-    """Allow this process to import a benchmark in somebody's own module, wherever its name comes from.
+    """Allow this process to import a benchmark in a user's module, also where only a file names the module.
 
     Args:
         benchmark: `MODULE:NAME`; options behind a `?` do not count.
-        folder: Where the module is looked for, besides where Python looks; by default the working folder.
+        folder: Folder of the module, after Python's own path; by default the working folder.
 
     Raises:
-        InputError: If it is not of this form.
+        InputError: If `benchmark` has another form.
     """
     ref = BenchmarkRef.parse(benchmark)
     if not ref.is_module:
@@ -48,22 +49,15 @@ def allow_code(benchmark: str, folder: str | Path | None = None) -> None:
 
 
 def code_folder(benchmark: str) -> str | None:
-    """Return the folder that was allowed with `allow_code`; None for a benchmark that is no code or is not allowed."""
+    """Return the folder given to `allow_code`; None for a benchmark that is no code or is not allowed."""
     return _allowed.get(BenchmarkRef.parse(benchmark).name)
 
 
 def source_from_module(name: str) -> BenchmarkSource:
-    """Import a benchmark.
-
-    Args:
-        name: Of the form `MODULE:NAME`.
-
-    Returns:
-        The benchmark; its loader raises an `InputError` for whatever goes wrong in it.
+    """Return the benchmark `MODULE:NAME`; all errors of its functions become InputErrors.
 
     Raises:
-        InputError: If it is not allowed, the module cannot be imported, or what it has under this name is no benchmark
-            that can be used.
+        InputError: If the code is not allowed, the import fails, or the object is no valid benchmark.
     """
     if name not in _allowed:
         raise InputError(
@@ -81,19 +75,17 @@ def source_from_module(name: str) -> BenchmarkSource:
         got = "nothing of that name" if found is None else type(found).__name__
         raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
     _require_protocol(name, found)
-    return replace(found, load=_checked(name, found), transforms=_checked_transforms(name, found))
+    return replace(
+        found, load=partial(_checked_load, name, found), transforms=partial(_checked_transforms, name, found)
+    )
 
 
 def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
-    """Make sure that what the transforms make of a benchmark's images is what the backbone reads.
-
-    Args:
-        benchmark: The benchmark as it was built.
-        reads: What the backbone reads.
+    """Check that a benchmark's transforms give the input of the backbone.
 
     Raises:
-        InputError: If the transforms fail, or give another shape or numbers that are not finite; or if the images that
-            evaluate are those that train.
+        InputError: If the transforms fail, or give another shape or numbers that are not finite, or if the same images
+            train and evaluate.
     """
     name, task, evaluation = benchmark.spec.name, benchmark.tasks[0], benchmark.evaluation[0]
     generator, rows = torch.Generator().manual_seed(0), torch.arange(min(2, len(evaluation)))
@@ -102,7 +94,7 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
     for images in (task.train, evaluation):
         try:
             made = images.prepare(images.pixels(rows), generator)
-        except Exception as error:  # the transforms are the module's, too
+        except Exception as error:  # the transforms are the module's code
             raise InputError(f"benchmark {name!r}: transforms failed ({_what(error)})") from error
         shape = (len(rows), reads.channels, reads.size, reads.size)
         if not isinstance(made, Tensor) or made.shape != shape or not bool(torch.isfinite(made).all()):
@@ -115,9 +107,9 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
 
 @contextmanager
 def _on_path(folder: str) -> Iterator[None]:
-    """Let modules be found in a folder, after all others, while the block runs.
+    """Append a folder to Python's path while the block runs.
 
-    Libraries import optional packages long after: a file of such a name in the working folder must not be one.
+    Libraries import optional packages later; a file of the same name in the working folder must not take their place.
     """
     if folder in sys.path:
         yield
@@ -131,7 +123,7 @@ def _on_path(folder: str) -> Iterator[None]:
 
 
 def _what(error: BaseException) -> str:
-    """Return in one line what was raised, and in which file and line."""
+    """Return the error with its file and line number, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
     if isinstance(error, SyntaxError) and error.filename is not None:
@@ -163,27 +155,20 @@ def _is_whole(value: object, low: int, high: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
-def _checked(name: str, source: BenchmarkSource) -> Callable[[Part], Rows]:
-    def load(part: Part) -> Rows:
-        loaded = _called(f"benchmark {name!r}: load({part!r})", lambda: source.load(part))
-        if problem := _problem(loaded, len(source.class_names)):
-            raise InputError(f"benchmark {name!r}: load({part!r}) {problem}")
-        return loaded
-
-    return load
+def _checked_load(name: str, source: BenchmarkSource, part: Part) -> Rows:
+    what = f"benchmark {name!r}: load({part!r})"
+    loaded = _called(what, lambda: source.load(part))
+    if problem := _problem(loaded, len(source.class_names)):
+        raise InputError(f"{what} {problem}")
+    return loaded
 
 
-def _checked_transforms(name: str, source: BenchmarkSource) -> Callable[[InputSpec], tuple[Transform, Transform]]:
-    def transforms(reads: InputSpec) -> tuple[Transform, Transform]:
-        what = f"benchmark {name!r}: transforms"
-        pair = _called(what, lambda: source.transforms(reads))
-        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(callable, pair)):
-            raise InputError(
-                f"{what} must return two functions, of training and test images, got {type(pair).__name__}"
-            )
-        return pair
-
-    return transforms
+def _checked_transforms(name: str, source: BenchmarkSource, reads: InputSpec) -> tuple[Transform, Transform]:
+    what = f"benchmark {name!r}: transforms"
+    pair = _called(what, lambda: source.transforms(reads))
+    if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(callable, pair)):
+        raise InputError(f"{what} must return two functions, of training and test images, got {type(pair).__name__}")
+    return pair
 
 
 def _called(what: str, function: Callable[[], Any]) -> Any:
@@ -196,7 +181,7 @@ def _called(what: str, function: Callable[[], Any]) -> Any:
 
 
 def _problem(loaded: object, classes: int) -> str | None:
-    """Say what is wrong with one part of a dataset; None if nothing is."""
+    """Return the fault in one part of a dataset, or None."""
     if not isinstance(loaded, tuple) or len(loaded) != 2:
         return f"must return images and labels, got {type(loaded).__name__}"
     images, labels = loaded

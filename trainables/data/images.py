@@ -1,4 +1,4 @@
-"""Images of one part of a benchmark, in memory or on disk, and how batches of them are drawn."""
+"""Images of one part of a benchmark, in memory or on disk, and batches of them."""
 
 from __future__ import annotations
 
@@ -16,56 +16,41 @@ from trainables.data.transforms import Images, Transform
 
 
 class StoredImages(Protocol):
-    """Images on disk, read one by one when they are asked for.
-
-    What it holds leads to the images of its own part alone: one part's images never lead to another's.
-    """
+    """Images on disk, each read when it is asked for; no reference leads to the images of another part."""
 
     def __len__(self) -> int: ...
 
     @property
     def digest(self) -> str:
-        """Digest of what the images are, known without reading them."""
+        """Digest of the images, known without reading them."""
         ...
 
     def name(self, row: int) -> str:
-        """What to call an image in an error: its path, or its place in a file."""
+        """Return the name of an image in error messages: its path, or its place in a file."""
         ...
 
     def encoded(self, row: int) -> bytes | None:
-        """The image file as it was published; None where only pixels are stored."""
+        """Return the published image file; None where only pixels are stored."""
         ...
 
     def image(self, row: int) -> Tensor:
-        """Read one image: uint8 `(c, h, w)`.
-
-        Raises:
-            InputError: If the image cannot be read.
-        """
+        """Read one image, uint8 `(c, h, w)`; an unreadable image is an InputError."""
         ...
 
     def take(self, rows: Tensor) -> StoredImages:
-        """Return the images of some rows alone, in their order.
+        """Return the images of some rows, int64 `(n,)`, in their order.
 
-        Nothing that it holds reads an image of another row. Its digest may still be that of all of them.
-
-        Args:
-            rows: The row numbers of the images, int64 `(n,)`.
+        The result can read no other rows. Its digest may still be the digest of all rows.
         """
         ...
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Some rows of stored images, in an order of their own.
-
-    Attributes:
-        images: The images on disk that the rows count.
-        rows: Rows of `images`, int64 `(n,)`.
-    """
+    """Some rows of stored images, in an order of their own."""
 
     images: StoredImages
-    rows: Tensor
+    rows: Tensor  # of `images`, int64 (n,)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -79,41 +64,29 @@ Pixels = Tensor | StoredRows
 
 
 def select(images: Tensor | StoredImages, rows: Tensor) -> Pixels:
-    """Return some rows, from which no other can be reached: of a tensor a copy, not a view of the whole."""
+    """Return some rows without a reference to the others: of a tensor a copy, not a view."""
     return images[rows] if isinstance(images, Tensor) else StoredRows(images.take(rows), torch.arange(len(rows)))
 
 
 def narrow(pixels: Pixels, rows: Tensor) -> Pixels:
-    """Return some rows of what `select` returned."""
+    """Return some rows of the result of `select`."""
     return pixels[rows] if isinstance(pixels, Tensor) else StoredRows(pixels.images, pixels.rows[rows])
 
 
 class Batch(NamedTuple):
-    """Some examples of an image set.
+    """Some examples of an image set."""
 
-    Attributes:
-        x: What the backbone reads, float32 `(b, c, h, w)`.
-        y: The labels of the examples, int64 `(b,)`.
-        rows: Row numbers of the examples within the set, int64 `(b,)`, on the CPU.
-    """
-
-    x: Tensor
-    y: Tensor
-    rows: Tensor
+    x: Tensor  # input of the backbone, float32 (b, c, h, w)
+    y: Tensor  # labels, int64 (b,)
+    rows: Tensor  # row numbers within the set, int64 (b,), on the CPU
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with labels and the transform that prepares them.
+    """Images with labels and the transform that prepares them."""
 
-    Attributes:
-        images: The images, uint8 `(n, c, h, w)`, or rows of images on disk.
-        labels: Labels, int64 `(n,)`: the class's position in the benchmark's class order, so task 1 has 0, 1, ...
-        transform: What `prepare`, and so every batch, puts images through.
-    """
-
-    images: Pixels
-    labels: Tensor
+    images: Pixels  # uint8 (n, c, h, w), or rows of images on disk
+    labels: Tensor  # int64 (n,), positions in the benchmark's class order: task 1 has 0, 1, ...
     transform: Transform
 
     def __len__(self) -> int:
@@ -122,16 +95,13 @@ class ImageSet:
     def batches(
         self, batch_size: int, generator: torch.Generator | None, *, shuffle: bool, device: torch.device | str = "cpu"
     ) -> Iterator[Batch]:
-        """Pass once over the set; the last batch may be smaller, nothing is dropped.
+        """Yield all examples once; the last batch may be smaller.
 
         Args:
             batch_size: Examples per batch.
             generator: Source of the order and of the augmentation; None where neither draws.
             shuffle: Whether to permute the examples.
-            device: The device on which x and y shall lie.
-
-        Yields:
-            The batches, one after the other.
+            device: The device of x and y.
         """
         order = torch.randperm(len(self), generator=generator) if shuffle else torch.arange(len(self))
         batches = order.split(batch_size)
@@ -140,52 +110,47 @@ class ImageSet:
             yield Batch(self.prepare(images, generator, device), moved(self.labels[rows], device), rows)
 
     def pixels(self, rows: Tensor) -> Images:
-        """Read raw images, those on disk with as many threads as the trial has.
+        """Return a copy of raw images, uint8 `(b, c, h, w)`; images of several sizes as a list of `(c, h, w)`.
 
-        Args:
-            rows: Row numbers within the set, int64 `(b,)`, on the CPU.
-
-        Returns:
-            uint8 `(b, c, h, w)`, a copy; where the images have several sizes, a list of `(c, h, w)`.
+        `rows` are row numbers within the set, int64 `(b,)`, on the CPU. All threads of the trial read from the disk.
 
         Raises:
-            InputError: If an image on disk cannot be read.
+            InputError: If an image on disk is unreadable.
         """
         (images,) = _read(self.images, [rows], ahead=False)
         return images
 
     def prepare(self, images: Images, generator: torch.Generator | None, device: torch.device | str = "cpu") -> Tensor:
-        """Move raw images to a device and put them through the set's transform.
+        """Move raw images to a device and transform them.
 
         Args:
-            images: Raw images of this set or of any other, such as `pixels` returns, on the CPU.
+            images: Raw images of this or another set, as from `pixels`, on the CPU.
             generator: Source of the augmentation; None where the transform draws nothing.
-            device: The device on which the result shall lie.
+            device: The device of the result.
 
         Returns:
-            What the backbone reads, float32 `(b, c, h, w)`.
+            The input of the backbone, float32 `(b, c, h, w)`.
         """
         there = moved(images, device) if isinstance(images, Tensor) else [moved(image, device) for image in images]
         return self.transform(there, generator)
 
 
 def concatenate(sets: Sequence[ImageSet]) -> ImageSet:
-    """Join sets of one benchmark's images, in order; the transform is the first one's."""
-    images: list[Tensor] = []
-    rows: list[Tensor] = []
-    for each in sets:
-        (images if isinstance(each.images, Tensor) else rows).append(
-            each.images if isinstance(each.images, Tensor) else each.images.rows
-        )
-    first = sets[0]
-    joined = torch.cat(images) if isinstance(first.images, Tensor) else StoredRows(first.images.images, torch.cat(rows))
-    return ImageSet(joined, torch.cat([each.labels for each in sets]), first.transform)
+    """Join sets of one benchmark in order, under the first set's transform."""
+    tensors = [each.images for each in sets if isinstance(each.images, Tensor)]
+    on_disk = [each.images for each in sets if isinstance(each.images, StoredRows)]
+    images: Pixels
+    if tensors:
+        images = torch.cat(tensors)
+    else:
+        images = StoredRows(on_disk[0].images, torch.cat([stored.rows for stored in on_disk]))
+    return ImageSet(images, torch.cat([each.labels for each in sets]), sets[0].transform)
 
 
 def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator[Images]:
-    """Read batch after batch; those on disk with as many threads as the trial has.
+    """Yield the images of each batch, read from the disk by all threads of the trial.
 
-    With `ahead` the next batch is read while this one is used: the caller computes on a GPU and leaves the CPUs idle.
+    With `ahead` the next batch is read while the caller computes on a GPU and leaves the CPUs idle.
     """
     if isinstance(images, Tensor):
         yield from (images[rows] for rows in batches)

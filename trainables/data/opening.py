@@ -1,10 +1,10 @@
-"""From what a benchmark is called to the means to read it."""
+"""From the name of a benchmark to its source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +24,10 @@ from trainables.errors import InputError
 
 
 def reference(text: str) -> BenchmarkRef:
-    """Read what a benchmark is called and make sure that there is one; nothing on disk is looked at.
-
-    Returns:
-        The reference to the benchmark, with paths made absolute.
+    """Return the reference of a benchmark, with absolute paths, without a look at the disk.
 
     Raises:
-        InputError: If there is no benchmark of that name, or an option is wrong.
+        InputError: If the name is unknown or an option is wrong.
     """
     ref = BenchmarkRef.parse(text)
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.is_module):
@@ -43,24 +40,19 @@ def reference(text: str) -> BenchmarkRef:
 
 
 def on_disk(ref: BenchmarkRef) -> bool:
-    """Whether a benchmark's images lie on disk."""
+    """Whether a benchmark reads images from disk."""
     return ref.name in PUBLISHED or ref.path is not None
 
 
 def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSource:
-    """Look a benchmark up by what it is called.
+    """Return the source of a benchmark; the files of a dataset on disk are listed, not read.
 
     Args:
-        text: What the benchmark is called, as `BenchmarkRef` reads it.
+        text: Name of the benchmark with its options, as `BenchmarkRef` reads it.
         data_root: Folder of the published datasets; see `dataset.data_root`.
 
-    Returns:
-        The benchmark's specification with the means to read it. Of a dataset on disk the files have been listed, none
-            read.
-
     Raises:
-        InputError: If there is no benchmark of that name, an option is wrong, or its dataset is not on disk or not
-            whole.
+        InputError: If the name is unknown, an option is wrong, or the dataset is missing or incomplete.
     """
     ref = reference(text)
     if on_disk(ref):
@@ -78,7 +70,7 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
 
 
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
-    listing = dataset_of(ref, data_root).listing()  # first: what is not there needs no tasks
+    listing = dataset_of(ref, data_root).listing()  # first: a missing dataset matters more than missing tasks
     if ref.path is not None and ref.tasks is None and ref.classes_per_task is None:
         raise InputError(
             f"benchmark {ref.name!r}: needs --tasks or --classes-per-task (in Python tasks=), or ?tasks=2 in its name"
@@ -91,13 +83,13 @@ def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSour
         epochs=EPOCHS if publication is None else publication.epochs,
         batch_size=PAPER_BATCH,
         backbone=PAPER_BACKBONE,
-        load=cache(lambda part: listing.parts[part]()),  # is asked for the number of images first
+        load=cache(lambda part: listing.parts[part]()),  # read a second time for the number of images
         transforms=Recipe(test_keep_ratio=True) if publication is None else publication.recipe,
     )
 
 
 def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
-    """Put what the reference says in place of the benchmark's own tasks, epochs and class order."""
+    """Replace the benchmark's tasks, epochs and class order by those of the reference."""
     changes: dict[str, object] = {"name": str(ref)}
     count = len(source.class_names)
     tasks = ref.tasks if ref.classes_per_task is None else -(-count // ref.classes_per_task)
@@ -112,16 +104,16 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
     if ref.epochs is not None:
         changes["epochs"] = ref.epochs
     if ref.class_order is not None:
-        # The order is drawn as the authors' code draws it, so that a seed means the same order there and here.
+        # Drawn as in the authors' code, so that a seed means the same order there and here.
         place = np.random.RandomState(ref.class_order).permutation(count)
         names = dict(zip(place.tolist(), source.class_names, strict=True))
         changes["class_names"] = tuple(names[position] for position in range(count))
-        changes["load"] = _relabelled(source.load, torch.from_numpy(place.astype("int64")))
+        changes["load"] = partial(_relabelled, source.load, torch.from_numpy(place.astype("int64")))
     return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
 
 
 def _paced(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
-    """Put batch size and epochs that suit the number of images in place of the usual ones."""
+    """Replace batch size and epochs by those for the number of images."""
     images = images_per_task(source)
     batch_size = batch_size_of(images)
     epochs = epochs_of(steps_of(images, batch_size)) if ref.epochs is None else ref.epochs
@@ -129,13 +121,10 @@ def _paced(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
 
 
 def images_per_task(source: BenchmarkSource) -> int:
-    """Return how many training images a task has, on average; those that a search holds out are among them."""
+    """Return the mean number of training images of a task, including those that a search holds out."""
     return len(source.load("train")[1]) // source.num_tasks
 
 
-def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor) -> Callable[[Part], Rows]:
-    def rows(part: Part) -> Rows:
-        images, labels = load(part)
-        return images, place[labels]
-
-    return rows
+def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor, part: Part) -> Rows:
+    images, labels = load(part)
+    return images, place[labels]

@@ -1,4 +1,4 @@
-"""The two parts of a dataset: what trains, and what only a final run may look at."""
+"""The two parts of a dataset; only a final run may read the test part."""
 
 from __future__ import annotations
 

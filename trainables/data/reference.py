@@ -1,7 +1,7 @@
-"""What a benchmark is called: its name, or where its images lie, and what departs from its own protocol.
+"""The reference of a benchmark: its name or the path of its images, and the changes of its protocol.
 
-The one text form, `NAME?key=value&key=value`, is what the command line, a run's specification, a best file, MLflow and
-a worker carry. Equal texts are equal benchmarks.
+The text form, `NAME?key=value&key=value`, is the same in the command line, specifications of runs, best files, MLflow
+and workers. Equal texts are equal benchmarks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from trainables.errors import InputError
 
 FOLDER, PARQUET = "folder:", "parquet:"
-_BOUNDS = {
+_BOUNDS = {  # as in `search_spaces.bounds`: the two packages must not import each other
     "tasks": (1, 100_000),
     "classes_per_task": (2, 100_000),
     "class_order": (0, 2**32 - 1),
@@ -25,36 +25,21 @@ _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkRef:
-    """A benchmark by its name, with the options that change it.
+    """A benchmark by its name, with options; None keeps the benchmark's own value."""
 
-    Attributes:
-        name: A known name, `folder:PATH`, `parquet:PATH` (absolute paths) or `MODULE:NAME`.
-        tasks: Number of tasks, T, in place of the benchmark's own.
-        classes_per_task: At most so many classes in a task; in place of `tasks`.
-        class_order: Seed of a random class order; None keeps label order.
-        epochs: Epochs of fine-tuning per task, in place of the benchmark's own.
-        variant: Name of a variant, for a published dataset that has several.
-        partial: Whether a copy with fewer images than the published dataset will do.
-        skip_broken: Whether images on disk that cannot be read are left out.
-        label_column: The column of a Parquet file that has the labels; None finds it by its name.
-    """
-
-    name: str
-    tasks: int | None = None
-    classes_per_task: int | None = None
-    class_order: int | None = None
-    epochs: int | None = None
-    variant: str | None = None
-    partial: bool = False
-    skip_broken: bool = False
-    label_column: str | None = None
+    name: str  # known, `folder:PATH`, `parquet:PATH` (absolute paths) or `MODULE:NAME`
+    tasks: int | None = None  # T
+    classes_per_task: int | None = None  # at most; instead of `tasks`
+    class_order: int | None = None  # seed of a random class order; None keeps label order
+    epochs: int | None = None  # of fine-tuning per task
+    variant: str | None = None  # of a published dataset
+    partial: bool = False  # accepts a copy with fewer images than the published dataset
+    skip_broken: bool = False  # leaves out unreadable images
+    label_column: str | None = None  # of Parquet files; None finds the column by its name
 
     @classmethod
     def parse(cls, text: str) -> BenchmarkRef:
-        """Read the text form; nothing is looked up.
-
-        Returns:
-            The reference to the benchmark, with paths made absolute.
+        """Return the reference for a text form, with absolute paths; an unknown name passes.
 
         Raises:
             InputError: If an option is unknown, or its value is wrong.
@@ -71,7 +56,7 @@ class BenchmarkRef:
         return cls(name=_absolute(name)).with_options(**options)
 
     def with_options(self, **options: Any) -> BenchmarkRef:
-        """Return it with some options set; those that are None stay as they are.
+        """Return the reference with the options that are not None.
 
         Raises:
             InputError: If a value is out of range, or two options contradict each other.
@@ -106,7 +91,7 @@ class BenchmarkRef:
 
     @property
     def slug(self) -> str:
-        """A short form of letters, digits, `.`, `_` and `-`, for the names of runs and files."""
+        """A short form for the names of runs and files, of letters, digits, `.`, `_` and `-`."""
         path = self.path
         short = self.name if path is None else f"{self.name.partition(':')[0]}-{os.path.basename(path)}"
         text = str(replace(self, name=short))

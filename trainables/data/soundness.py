@@ -1,6 +1,6 @@
-"""Which images of a part can be read: all are decoded once, and a note beside the data spares the next look.
+"""The unreadable images of a part, found by decoding all images once and kept in a note beside the data.
 
-The note has the digest of the files that were looked at, and a line for each that cannot be read: its row and why.
+The note has the digest of the decoded files, and a line for each unreadable image: its row and the reason.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ from trainables.errors import InputError
 
 
 def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, str]:
-    """Return the rows of the images that cannot be read, each with the line that names the image and says why.
-
-    Args:
-        images: All images of one part.
-        note: The file of the note; written if the data can be.
-        tick: Function that is told of progress; see `Tick`.
-    """
+    """Return the rows of the unreadable images of a part, each with its error; read from the note or written to it."""
     known = noted(images, note)
     if known is not None:
         return known
@@ -33,7 +27,7 @@ def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, s
 
 
 def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
-    """Return what the note says of these images; None where there is none, or it is of other files."""
+    """Return the unreadable rows in a note; None without a note of these files."""
     try:
         digest, *lines = note.read_text(encoding="utf-8").splitlines()
         parts = [line.split(" ", 1) for line in lines]
@@ -52,7 +46,7 @@ def without(images: StoredImages, labels: torch.Tensor, rows: dict[int, str]) ->
 
 
 def longest_side(images: torch.Tensor | StoredImages, count: int) -> int:
-    """Return the longest side, pixels, of some images spread over all; those that cannot be read do not count."""
+    """Return the longest side, in pixels, of `count` readable images spread evenly over all."""
     whole = stored(images)
     sides = [0]
     for row in range(0, len(whole), max(1, len(whole) // count)):
@@ -66,4 +60,4 @@ def _write(note: Path, lines: list[str]) -> None:
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text("\n".join(lines), encoding="utf-8")
     except OSError:
-        return  # read-only data: it is looked at before every run
+        return  # read-only data: every run decodes it again

@@ -1,4 +1,4 @@
-"""The rules by which classes become tasks and training images become a validation set."""
+"""The division of classes into tasks, and of training images into training and validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def task_sizes(num_classes: int, num_tasks: int) -> list[int]:
     """Return the number of classes of each task: floor(C / T), and one more for the first C mod T.
 
     Raises:
-        ValueError: If there are no tasks, or more tasks than classes.
+        ValueError: Unless 1 <= T <= C.
     """
     if not 1 <= num_tasks <= num_classes:
         raise ValueError(f"the number of tasks must be between 1 and {num_classes=}, got {num_tasks=}")
@@ -26,16 +26,7 @@ def task_sizes(num_classes: int, num_tasks: int) -> list[int]:
 
 
 def stratified_split(labels: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Split row numbers per class: ceil(share * n_c) examples of class c are held out.
-
-    Args:
-        labels: The label of each example, int64 `(n,)`.
-        share: Share of each class to hold out, between 0 and 1.
-        seed: Seed of the split; each class draws from a generator of its own, independent of the other classes.
-
-    Returns:
-        Row numbers `(kept, held_out)`, both ascending.
-    """
+    """Hold out ceil(share * n_c) examples of each class c, with 0 < share < 1; see `split_per_class`."""
     return split_per_class(labels, lambda count: math.ceil(share * count), seed)
 
 
@@ -44,8 +35,8 @@ def split_per_class(labels: Tensor, held_out: Callable[[int], int], seed: int) -
 
     Args:
         labels: The label of each example, int64 `(n,)`.
-        held_out: Function that says, of a class's number of examples, how many of them to hold out.
-        seed: Seed of the split, as in `stratified_split`.
+        held_out: Function from a class's number of examples to the number to hold out.
+        seed: Seed of the split; each class draws from its own generator, independent of the other classes.
 
     Returns:
         Row numbers `(kept, held_out)`, both ascending.

@@ -1,4 +1,4 @@
-"""Whether the dataset of a benchmark can be used for a run: every image readable, the prepared form up to date."""
+"""Check that the dataset of a benchmark is fit for a run: images readable, prepared form up to date."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ from trainables.errors import InputError
 def require_usable(
     text: str, data_root: str | Path | None, parts: Sequence[Part], started: Callable[[str, int], Tick]
 ) -> list[str]:
-    """Make sure that no image will stop a run half-way.
+    """Check the images of some parts, so that none stops a run half-way.
 
-    Prepared data was decoded when it was made; of other data every image is decoded here once, and it is noted beside
-    the data that these files have been looked at. Images of other parts are not opened.
+    Prepared images were decoded when they were written. Other images are decoded here, once: a note beside the data
+    keeps the result. Images of other parts are not opened.
 
     Args:
-        text: What the benchmark is called.
+        text: Name of the benchmark with its options.
         data_root: Folder of the published datasets.
-        parts: The parts to look at.
-        started: Function that is told each long step's name and number of images; returns whom to tell of progress.
+        parts: The parts to check.
+        started: Receives the name and number of images of each long step; returns the function for its progress.
 
     Returns:
-        A line for each image that cannot be read and is left out, as the benchmark's `skip_broken` asks.
+        A line for each unreadable image that `skip_broken` leaves out.
 
     Raises:
-        InputError: If an image cannot be read and is not to be left out, the prepared form was made from other files,
-            or images are missing.
+        InputError: If an image is missing or unreadable, or the prepared form was made from other files.
     """
     ref = reference(text)
     if not on_disk(ref):
@@ -56,7 +55,7 @@ def _require_current(dataset: Dataset, manifest: Manifest, parts: Sequence[Part]
     try:
         found = dataset.find()
     except InputError:
-        return  # what it was made from is gone or still packed: the prepared form stands for itself
+        return  # the published files are removed or still packed: nothing to compare with
     for part in parts:
         images, _ = found.parts[part]()
         if found.class_names != manifest.classes or stored(images).digest != manifest.parts[part].source:
@@ -67,13 +66,13 @@ def _require_current(dataset: Dataset, manifest: Manifest, parts: Sequence[Part]
 
 
 def _look(dataset: Dataset, listing: Listing, part: Part, started: Callable[[str, int], Tick]) -> list[str]:
-    """Decode every image of a part once; returns a line for each that is left out."""
+    """Return a line for each image of a part that is left out; every image is decoded unless a note knows it."""
     images, _ = listing.parts[part]()
     if isinstance(images, Tensor):
         return []
     note, skip = dataset.note(part), dataset.ref.skip_broken
     known = noted(images, note)
-    if known and not skip:  # what could not be read then may have been mended since, without a trace in the file
+    if known and not skip:  # an image may have been repaired without a change of the digest
         note.unlink(missing_ok=True)
         known = None
     silent: Tick = lambda count: None  # noqa: E731

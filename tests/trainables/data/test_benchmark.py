@@ -26,6 +26,7 @@ from trainables.data.transforms import (
     Normalise,
     RandomResizedCrop,
     RandomShift,
+    Recipe,
     ResizeRandomCrop,
     Transform,
     small_transforms,
@@ -292,6 +293,16 @@ class TestPaperTransforms:
             v2.Normalize([0.5, 0.4, 0.3], [0.5, 0.6, 0.7]),
         ]
         torch.testing.assert_close(evaluate(images, None), v2.Compose(steps)(images))
+
+    @pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
+    def test_a_recipe_prescribes_the_interpolation_of_test_images(self, interpolation: Any) -> None:
+        from torchvision.transforms import v2
+
+        _, evaluate = Recipe(test_interpolation=interpolation)(self.reads)
+        images = torch.randint(0, 256, (2, 3, 40, 50), dtype=torch.uint8)
+        mode = v2.InterpolationMode(interpolation)
+        cut = v2.Compose([v2.Resize((64, 64), mode, antialias=True), v2.CenterCrop(56)])
+        assert torch.equal(evaluate(images, None), Normalise(self.reads.mean, self.reads.std)(cut(images)))
 
     @pytest.mark.parametrize(("height", "width", "size"), [(256, 256, 64), (40, 50, 56), (90, 61, 32)])
     def test_crops_by_products_are_torchvisions(

@@ -112,6 +112,7 @@ def test_labels_and_pixels_are_those_of_the_files(copies: dict[str, Path]) -> No
         ("caltech256 folder", "caltech256 parquet"),
         ("mit67 folder", "mit67 tar"),
         ("resisc45 folder", "resisc45 zip"),
+        ("cropdisease parquet", "cropdisease split files"),
     ],
 )
 def test_two_layouts_of_one_dataset_are_the_same_benchmark(one: str, other: str, contents: dict[str, Images]) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from trainables.data.disk.tree import DiskFile, Entry
 from trainables.errors import InputError
 
-# What an array of numbers or of arrays needs to be unpickled, and nothing else.
+# All that the unpickling of arrays of numbers or of arrays needs.
 _HARMLESS = {
     ("numpy", "ndarray"),
     ("numpy", "dtype"),
@@ -37,13 +37,10 @@ class _HarmlessUnpickler(pickle.Unpickler):
 
 
 def unpickle(content: bytes, name: str) -> Any:
-    """Unpickle numbers, texts, arrays and containers of them.
-
-    Returns:
-        What the pickle holds; texts of Python 2 as bytes.
+    """Return the numbers, texts, arrays or containers of them in a pickle; texts of Python 2 as bytes.
 
     Raises:
-        InputError: If the content is no pickle, or holds anything else.
+        InputError: If the content is no pickle, or holds other objects.
     """
     try:
         return _HarmlessUnpickler(io.BytesIO(content), encoding="bytes").load()
@@ -52,13 +49,10 @@ def unpickle(content: bytes, name: str) -> Any:
 
 
 def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
-    """Read one array of an npz file; of an array of objects, arrays alone are allowed.
-
-    Returns:
-        The array that the member holds.
+    """Return one array of an npz file; objects in an array must be arrays.
 
     Raises:
-        InputError: If the member is not in the file or cannot be read.
+        InputError: If the member is missing or cannot be read.
     """
     try:
         source = entry.path if isinstance(entry, DiskFile) else io.BytesIO(entry.read())
@@ -79,19 +73,13 @@ def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
 class NpzImages:
     """Some rows of the array `data` of an npz file, each the pixels of an image.
 
-    The whole array is read when the first image is asked for; other rows than these are not kept.
-
-    Attributes:
-        path: What to call the file in errors.
-        entry: The file, on disk or in an archive.
-        count: Number of images that the file must have.
-        rows: Row numbers in the file, int64 `(n,)`.
+    The first access reads the whole array and keeps these rows.
     """
 
-    path: str
+    path: str  # in error messages
     entry: Entry
-    count: int
-    rows: np.ndarray
+    count: int  # images that the file must have
+    rows: np.ndarray  # int64 (n,)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -119,15 +107,11 @@ class NpzImages:
     def image(self, row: int) -> Tensor:
         """Read one image; see `StoredImages`."""
         pixels = np.asarray(self._arrays[row])
-        if (
-            pixels.dtype != np.uint8
-            or pixels.ndim not in (2, 3)
-            or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3))
-        ):
+        if pixels.ndim == 2:
+            pixels = pixels[:, :, None]
+        if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
             raise InputError(f"image {self.name(row)}: must be uint8 (h, w, 3), got {pixels.dtype} {pixels.shape}")
-        if pixels.ndim == 2 or pixels.shape[2] == 1:
-            pixels = np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
-        return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+        return torch.from_numpy(np.repeat(pixels, 3 // pixels.shape[2], axis=2)).permute(2, 0, 1)
 
     def take(self, rows: Tensor) -> NpzImages:
         """Return the images of some rows alone; see `StoredImages`."""

@@ -1,10 +1,12 @@
-"""Image files of any kind to RGB pixels, upright."""
+"""Image files of any format to upright RGB pixels."""
 
 from __future__ import annotations
 
 import io
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -16,46 +18,29 @@ from trainables.errors import InputError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jfif"})
 
-# Of Pillow's readers those that read pixels; that of EPS, for one, would hand the file to Ghostscript to run.
+# Pillow's readers of pixels. Its reader of EPS, for example, would let Ghostscript run the file.
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 
-MOST_PIXELS = 50_000_000  # of one image; ten times a large photograph's
-
+MOST_PIXELS = 50_000_000  # of one image: ten times a large photograph
 MOST_RATIO = 200  # of an image's sides
-MOST_BYTES = 2**28  # of one image file; what so many pixels take without compression is less
+MOST_BYTES = 2**28  # of one image file: more than MOST_PIXELS take without compression
 
 
 def require_size(count: int, name: str, most: int = MOST_BYTES) -> None:
-    """Make sure that an image file is small enough to be read into memory.
-
-    Args:
-        count: Bytes of the file.
-        name: What to call the file in an error.
-        most: Bytes that it may have.
-
-    Raises:
-        InputError: If it has more.
-    """
+    """Refuse an image file of more than `most` bytes with an InputError."""
     if count > most:
         raise InputError(f"image {name}: has {count:,} bytes, at most {most:,} are read")
 
 
 def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
-    """Read and decode an image file; see `decode`.
-
-    Args:
-        path: The file, or a link to it.
-        most: Bytes that it may have.
-
-    Returns:
-        The image, uint8 `(3, h, w)`.
+    """Return the pixels of an image file, uint8 `(3, h, w)`; see `decode`.
 
     Raises:
-        InputError: If it is no regular file, cannot be read, is too large, or is no image.
+        InputError: If the path leads to no regular file, or the file is unreadable, above `most` bytes or no image.
     """
     try:
         found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # whoever opens a FIFO waits for ever
+        if not stat.S_ISREG(found.st_mode):  # opening a FIFO would block forever
             raise InputError(f"image {path}: is not a file")
         require_size(found.st_size, str(path), most)
         content = path.read_bytes()
@@ -65,60 +50,49 @@ def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
 
 
 def decode(content: bytes, name: str) -> Tensor:
-    """Decode the content of an image file to RGB pixels.
+    """Return the pixels of an image file's content, uint8 `(3, h, w)`.
 
-    Transparent pixels are laid over white, 16-bit values scaled to 8 bits, the rotation of EXIF applied; of an
-    animation the first frame is taken.
+    Transparent pixels are laid over white, 16-bit values are scaled to 8 bits, and the rotation of EXIF is applied. An
+    animation gives its first frame.
 
     Args:
         content: The bytes of the image file.
-        name: What to call the file in an error.
-
-    Returns:
-        The image, uint8 `(3, h, w)`.
+        name: Name of the image in error messages.
 
     Raises:
-        InputError: If the content is no image, broken, or of a kind whose brightness is not defined.
+        InputError: If the content is no image, is broken, or has floating-point pixels.
     """
+    with _as_input_error(name), _opened(content) as image:
+        return _pixels(image)
+
+
+def as_pixels(image: Image.Image, name: str) -> Tensor:
+    """Return the pixels of a Pillow image, as `decode`; a broken image is an InputError."""
+    with _as_input_error(name):
+        return _pixels(image)
+
+
+def size(content: bytes, name: str) -> tuple[int, int]:
+    """Return height and width of an image before its EXIF rotation, from the file's head; see `decode`."""
+    with _as_input_error(name), _opened(content) as image:
+        return image.height, image.width
+
+
+@contextmanager
+def _as_input_error(name: str) -> Iterator[None]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
-            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-                _require_bounded(image)
-                return _pixels(image)
+        yield
     except Exception as error:  # Pillow's readers raise many kinds; each means "not a readable image"
         raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
 
 
-def as_pixels(image: Image.Image, name: str) -> Tensor:
-    """Return a picture of Pillow as `decode` returns one that is read from a file.
-
-    Raises:
-        InputError: If it is broken, or of a kind whose brightness is not defined.
-    """
-    try:
-        return _pixels(image)
-    except Exception as error:  # a picture that was opened is read here, see above
-        raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
-
-
-def size(content: bytes, name: str) -> tuple[int, int]:
-    """Read an image file's head, without decoding it.
-
-    Returns:
-        Height and width of the stored image, before any rotation of EXIF.
-
-    Raises:
-        InputError: If the content is no image.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-                _require_bounded(image)
-                return image.height, image.width
-    except Exception as error:
-        raise InputError(f"image {name}: cannot be read ({_reason(error)})") from error
+@contextmanager
+def _opened(content: bytes) -> Iterator[Image.Image]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of odd metadata, which changes no pixel
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+            _require_bounded(image)
+            yield image
 
 
 def encode_png(image: Tensor) -> bytes:

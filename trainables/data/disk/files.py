@@ -15,12 +15,7 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """Images that are files of their own, on disk or in an archive.
-
-    Attributes:
-        names: Path of each image file.
-        entries: File or member of an archive that each is read from.
-    """
+    """Images of one file each, on disk or in an archive: the paths and the entries of the tree."""
 
     names: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -30,7 +25,7 @@ class ImageFiles:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of paths, sizes and times of change; no file is read for it."""
+        """Digest of paths, sizes and times of change; no file is read."""
         digest = hashlib.sha256()
         for name, entry in zip(self.names, self.entries, strict=True):
             digest.update(repr((name, entry.size, entry.modified)).encode())
@@ -41,14 +36,7 @@ class ImageFiles:
         return self.names[row]
 
     def encoded(self, row: int) -> bytes:
-        """Read an image file without decoding it.
-
-        Returns:
-            The file's content.
-
-        Raises:
-            InputError: If the file cannot be read, or is too large.
-        """
+        """Return the content of an image file; a broken archive or a file above the bound is an InputError."""
         require_size(self.entries[row].size, self.names[row])
         try:
             return self.entries[row].read()

@@ -6,28 +6,30 @@ import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from trainables.data.disk.listing import TEST_SHARE, LabelledFiles, Listing, is_image, listed_files, split_files
-from trainables.data.disk.tree import PREPARED, Entry, Tree, open_tree
+from trainables.data.disk.listing import (
+    TEST_SHARE,
+    FileRows,
+    Listing,
+    is_image,
+    labelled_files,
+    listed_files,
+    split_files,
+)
+from trainables.data.disk.tree import Entry, Tree, is_junk, open_tree
 from trainables.errors import InputError
 
 _SPLITS = ("train", "test")
 _VALIDATION = ("val", "valid", "validation", "dev")
-FEWEST_UNSPLIT = 4  # images of a class: 2 to train on, 1 to validate, 1 to test
-FEWEST_TRAIN = 3  # images of a class where the test images lie apart: 2 to train on, 1 to validate
 
 
 def find(root: Path) -> Listing:
-    """List the classes and images of a folder.
+    """Return the classes of a folder, in order of their names, and the images of each part.
 
-    Args:
-        root: Folder of class folders, or of `train` and `test` with class folders each. Classes are in order of names.
-
-    Returns:
-        The folder's classes and the images of each part.
+    The folder has class folders, or `train` and `test` with class folders each.
 
     Raises:
-        InputError: If there is no such folder, or something in it is neither a class folder nor an image, a class
-            has too few images, or the parts have different classes.
+        InputError: If the folder is missing or holds something else, a class has too few images, or the parts have
+            different classes.
     """
     if not root.is_dir():
         raise InputError(f"folder:{root}: no such folder")
@@ -37,7 +39,7 @@ def find(root: Path) -> Listing:
         raise InputError(f"folder:{root}: {loose[0]!r} lies beside the class folders; move it into one or away")
     if set(folders) & set(_SPLITS):
         return _split(root, folders, tree)
-    names, files = _classes(root, tree, FEWEST_UNSPLIT, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
+    names, files = _classes(root, tree, 4, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
     return Listing(names, split_files(files), "class folders, seeded 80/20 split")
 
 
@@ -49,10 +51,10 @@ def _split(root: Path, folders: list[str], tree: Tree) -> Listing:
     missing = [part for part in _SPLITS if part not in folders]
     if missing:
         raise InputError(f"folder:{root}: has no folder {missing[0]!r}; both train and test are needed, or neither")
-    found = {}
-    for part, fewest, why in (("train", FEWEST_TRAIN, "2 to train, 1 to validate"), ("test", 1, "1 to test")):
-        found[part] = _classes(root / part, Tree(root / part, tree.below(part)), fewest, why)
-    (train_names, train), (test_names, test) = found["train"], found["test"]
+    (train_names, train), (test_names, test) = (
+        _classes(root / part, Tree(root / part, tree.below(part)), fewest, why)
+        for part, fewest, why in (("train", 3, "2 to train, 1 to validate"), ("test", 1, "1 to test"))
+    )
     if train_names != test_names:
         name = sorted(set(train_names) ^ set(test_names))[0]
         has, lacks = _SPLITS if name in train_names else _SPLITS[::-1]
@@ -60,7 +62,7 @@ def _split(root: Path, folders: list[str], tree: Tree) -> Listing:
     return Listing(train_names, listed_files(train, test), "class folders in train and test")
 
 
-def _classes(root: Path, tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], LabelledFiles]:
+def _classes(root: Path, tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRows]:
     names = tuple(_visible_folders(root))
     if len(names) < 2:
         raise InputError(f"folder:{root}: needs at least 2 class folders, has {len(names)}")
@@ -69,9 +71,9 @@ def _classes(root: Path, tree: Tree, fewest: int, why: str) -> tuple[tuple[str, 
         if len(found) < fewest:
             has = f"{len(found)} image{'' if len(found) == 1 else 's'}" if found else "no image"
             raise InputError(f"folder:{root}: class {name!r} has {has}, needs at least {fewest}: {why}")
-    rows = [(f"{name}/{path}", entry, label) for label, name in enumerate(names) for path, entry in images[name]]
-    paths, entries, labels = zip(*rows, strict=True)
-    return names, LabelledFiles(tuple(str(root / path) for path in paths), entries, labels)
+    return names, labelled_files(
+        (str(root / name / path), entry, label) for label, name in enumerate(names) for path, entry in images[name]
+    )
 
 
 def _images_of(root: Path, name: str, files: Mapping[str, Entry]) -> list[tuple[str, Entry]]:
@@ -85,5 +87,4 @@ def _images_of(root: Path, name: str, files: Mapping[str, Entry]) -> list[tuple[
 
 
 def _visible_folders(root: Path) -> list[str]:
-    found = [e.name for e in os.scandir(root) if e.is_dir() and not e.name.startswith(".") and e.name != PREPARED]
-    return sorted(name for name in found if name != "__MACOSX")
+    return sorted(entry.name for entry in os.scandir(root) if entry.is_dir() and not is_junk(entry.name))

@@ -1,9 +1,10 @@
-"""What a layout finds: the classes of a dataset and the images of each part; and the split where there is none."""
+"""The classes of a dataset and the images of each part, and the split of a dataset that has none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 
 import torch
@@ -18,6 +19,9 @@ from trainables.data.splits import split_per_class, stratified_split
 from trainables.errors import InputError
 
 Rows = tuple[Tensor | StoredImages, Tensor]
+"""Images and their labels, int64 `(n,)`."""
+
+FileRows = tuple[ImageFiles, Tensor]
 
 TEST_SHARE = 0.2
 _TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an experiment
@@ -25,49 +29,21 @@ _TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an expe
 
 @dataclass(frozen=True)
 class Listing:
-    """A dataset as it lies on disk.
+    """The content of a dataset's folder."""
 
-    Attributes:
-        class_names: Names of the classes, in label order.
-        parts: For each part, the function that lists its images, not read yet, and their labels.
-        layout: The layout that was found, in a few words.
-    """
-
-    class_names: tuple[str, ...]
-    parts: Mapping[Part, Callable[[], Rows]]
-    layout: str
-
-
-@dataclass(frozen=True)
-class LabelledFiles:
-    """Image files and their labels.
-
-    Attributes:
-        names: Path of each image file.
-        entries: File or member of an archive that each is read from.
-        labels: The label of each image.
-    """
-
-    names: tuple[str, ...]
-    entries: tuple[Entry, ...]
-    labels: tuple[int, ...]
-
-    def take(self, rows: Sequence[int] | None = None) -> Rows:
-        """Return images and labels of some rows, or all; nothing in them leads to the other rows."""
-        chosen = range(len(self.names)) if rows is None else rows
-        images = ImageFiles(tuple(self.names[row] for row in chosen), tuple(self.entries[row] for row in chosen))
-        return images, torch.tensor([self.labels[row] for row in chosen], dtype=torch.int64)
+    class_names: tuple[str, ...]  # in label order
+    parts: Mapping[Part, Callable[[], Rows]]  # each function lists the images of its part and reads none
+    layout: str  # in a few words
 
 
 Splitter = Callable[[Tensor], dict[Part, Tensor]]
+"""From labels, int64 `(n,)`, to the ascending row numbers of each part."""
 
 
 def seeded_split(labels: Tensor, per_class: int | None = None) -> dict[Part, Tensor]:
-    """Split the rows of a dataset that has no split of its own, per class, always the same way.
+    """Split each class by a fixed seed, as a `Splitter`.
 
-    Args:
-        labels: The label of each row, int64 `(n,)`.
-        per_class: How many examples of each class to train on; by default 80 %, rounded down.
+    `per_class` examples of each class train; by default 80 %, rounded down.
 
     Returns:
         Row numbers of each part, ascending.
@@ -79,69 +55,69 @@ def seeded_split(labels: Tensor, per_class: int | None = None) -> dict[Part, Ten
     return {"train": train, "test": test}
 
 
-def split_files(files: LabelledFiles, split: Splitter = seeded_split) -> dict[Part, Callable[[], Rows]]:
-    """Return the parts of files that have no split of their own."""
-    rows = split(torch.tensor(files.labels, dtype=torch.int64))
-    return {part: _lister(files, rows[part].tolist()) for part in PARTS}
+def split_files(files: FileRows, split: Splitter = seeded_split) -> dict[Part, Callable[[], Rows]]:
+    """Return the parts of files without a split of their own."""
+    images, labels = files
+    rows = split(labels)
+
+    def chosen(part: Part) -> Rows:
+        return images.take(rows[part]), labels[rows[part]]
+
+    return {part: partial(chosen, part) for part in PARTS}
 
 
-def listed_files(train: LabelledFiles, test: LabelledFiles) -> dict[Part, Callable[[], Rows]]:
-    """Return the parts of files that come split."""
-    return {"train": _lister(train), "test": _lister(test)}
+def listed_files(train: FileRows, test: FileRows) -> dict[Part, Callable[[], Rows]]:
+    """Return the parts of files with a split of their own."""
+    return {"train": lambda: train, "test": lambda: test}
 
 
-def _lister(files: LabelledFiles, rows: Sequence[int] | None = None) -> Callable[[], Rows]:
-    return lambda: files.take(rows)
+def labelled_files(rows: Iterable[tuple[str, Entry, int]]) -> FileRows:
+    """Return images and labels from the path, the entry and the label of each image."""
+    found = list(rows)
+    images = ImageFiles(tuple(path for path, _, _ in found), tuple(entry for _, entry, _ in found))
+    return images, torch.tensor([label for _, _, label in found], dtype=torch.int64)
 
 
-def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, where: str = "") -> LabelledFiles:
-    """List the images that lie directly in class folders, in order of class and name.
+def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, where: str = "") -> FileRows:
+    """Return the images directly in class folders, in order of class and name.
 
     Args:
         files: Files by their path below the folder that holds the class folders.
         class_names: Names of the class folders, in label order.
-        where: The text that error messages put before paths.
-
-    Returns:
-        The images with their labels.
+        where: Text before each path in error messages.
     """
     label = {name: number for number, name in enumerate(class_names)}
     found = []
     for path, entry in files.items():
         folder, _, name = path.partition("/")
         if folder in label and "/" not in name and is_image(name):
-            found.append((label[folder], path, entry))
-    found.sort(key=lambda row: row[:2])
-    return LabelledFiles(
-        tuple(f"{where}{row[1]}" for row in found), tuple(row[2] for row in found), tuple(row[0] for row in found)
-    )
+            found.append((f"{where}{path}", entry, label[folder]))
+    found.sort(key=lambda row: (row[2], row[0]))
+    return labelled_files(found)
 
 
 def from_split_file(
     files: Mapping[str, Entry], paths: Sequence[str], labels: Sequence[int], *, split_file: str
-) -> LabelledFiles:
-    """Look up the images that a split file lists, in its order.
+) -> FileRows:
+    """Return the images of a split file, in its order, with their labels.
 
     Args:
-        files: Files by their path as the split file writes it.
-        paths: Paths of images that the split file lists.
-        labels: Labels that the split file lists.
-        split_file: What to call the split file in an error.
-
-    Returns:
-        The images with their labels.
+        files: Files by their path as in the split file.
+        paths: Paths in the split file.
+        labels: Labels in the split file.
+        split_file: Name of the split file in error messages.
 
     Raises:
-        InputError: If an image is not there, or there are not as many labels as images.
+        InputError: If an image is missing, or the numbers of labels and images differ.
     """
     if len(paths) != len(labels):
         raise InputError(f"{split_file}: has {len(paths)} images but {len(labels)} labels")
     missing = [path for path in paths if path not in files]
     if missing:
         raise InputError(f"{split_file}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}")
-    return LabelledFiles(tuple(paths), tuple(files[path] for path in paths), tuple(labels))
+    return labelled_files((path, files[path], label) for path, label in zip(paths, labels, strict=True))
 
 
 def is_image(path: str) -> bool:
-    """Whether a file is an image by its name."""
+    """Whether the name of a file ends as an image's."""
     return PurePosixPath(path).suffix.lower() in SUFFIXES

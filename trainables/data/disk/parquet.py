@@ -21,57 +21,38 @@ from trainables.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "image_bytes", "bytes", "pixel_values", "jpg", "png")
 LABEL_COLUMNS = ("label", "labels", "fine_label", "class", "target", "targets")
-MOST_ROWS = 20_000_000  # of all files of a part; ImageNet-21k has 14 million images
-MOST_GROUP = 2**30  # bytes of a column that are held at once: of a row group's images, of a file's labels
+MOST_ROWS = 20_000_000  # of a file; ImageNet-21k has 14 million images
+MOST_GROUP = 2**30  # bytes of a column in memory at once: of a row group's images, of a file's labels
 _ROWS_AT_ONCE = 4096
 _GROUPS_KEPT = 4  # row groups in memory per thread: reading in order reads each once
 
 
 @dataclass(frozen=True)
 class ParquetFile:
-    """One Parquet file of images.
-
-    Attributes:
-        path: Path of the file.
-        size: Size of the file, bytes.
-        modified: Time of the file's last change, seconds since the epoch.
-        groups: Number of the first row of each row group, and the number of rows at the end.
-    """
+    """One Parquet file of images."""
 
     path: str
-    size: int
-    modified: int
-    groups: tuple[int, ...]
+    size: int  # bytes
+    modified: int  # seconds since the epoch
+    groups: tuple[int, ...]  # first row of each row group, then the number of rows
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a Parquet file that are read.
+    """Names of the columns in use of a Parquet file."""
 
-    Attributes:
-        image: Column of images: structs with `bytes` (and `path`), or bytes.
-        label: Column of labels: whole numbers or names.
-        path: Column of the images' paths, if there is one.
-    """
-
-    image: str
-    label: str | None
-    path: str | None = None
+    image: str  # structs with `bytes` (and `path`), or bytes
+    label: str | None  # whole numbers or names
+    path: str | None = None  # of the images
 
 
 @dataclass(frozen=True)
 class ParquetImages:
-    """Some rows of Parquet files, read when an image is asked for.
-
-    Attributes:
-        files: The files whose rows are counted, one after the other.
-        column: Name of the column of images.
-        rows: Row numbers over all the files, int64 `(n,)`; other rows are out of reach.
-    """
+    """Some rows of Parquet files, each image read when it is asked for."""
 
     files: tuple[ParquetFile, ...]
-    column: str
-    rows: np.ndarray
+    column: str  # of images
+    rows: np.ndarray  # int64 (n,), counted over all files, one after the other
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -97,14 +78,7 @@ class ParquetImages:
         return f"{file.path} row {inner}"
 
     def encoded(self, row: int) -> bytes:
-        """Read the bytes of an image file from its row.
-
-        Returns:
-            The image file's content.
-
-        Raises:
-            InputError: If the Parquet file cannot be read, or the row holds no image.
-        """
+        """Return the image file in a row; an unreadable Parquet file or a row without bytes is an InputError."""
         file, inner = self._place(row)
         group = int(np.searchsorted(np.asarray(file.groups), inner, side="right")) - 1
         try:
@@ -127,7 +101,7 @@ class ParquetImages:
 
 
 class _TooLargeError(OSError):
-    """A column that is too large to be held."""
+    """A column that is too large for the memory."""
 
 
 _local = threading.local()  # Arrow's readers are not shared between threads
@@ -140,7 +114,7 @@ def _read_group(path: str, group: int, column: str) -> Any:
         def read(path: str, group: int, column: str) -> Any:
             try:
                 return _bounded(_open(path), [group], column).combine_chunks()
-            except _TooLargeError as error:  # known from now on: it takes a while to find out
+            except _TooLargeError as error:  # cached too, because the discovery takes long
                 return error
 
         _local.read = read
@@ -151,13 +125,10 @@ def _read_group(path: str, group: int, column: str) -> Any:
 
 
 def _bounded(file: pq.ParquetFile, groups: Sequence[int], column: str) -> pa.ChunkedArray:
-    """Read a column a few rows at a time, and stop where it is too large: a file of 2 kB can hold 16 GB.
-
-    Returns:
-        The column.
+    """Return a column, read a few rows at a time.
 
     Raises:
-        _TooLargeError: If it decodes to more bytes than are held at once.
+        _TooLargeError: If the column decodes to more than MOST_GROUP bytes. A file of 2 kB can hold 16 GB.
     """
     chunks, size = [], 0
     rows = max(1, min(_ROWS_AT_ONCE, MOST_GROUP // 4 // _longest(file, groups, column)))
@@ -171,7 +142,7 @@ def _bounded(file: pq.ParquetFile, groups: Sequence[int], column: str) -> pa.Chu
 
 
 def _longest(file: pq.ParquetFile, groups: Sequence[int], column: str) -> int:
-    """Return a bound on the bytes of one value: no value is longer than what its column has in its row group."""
+    """Return a bound on the bytes of one value: the uncompressed bytes of its column in its row group."""
     found = [1]
     for group in map(file.metadata.row_group, groups):
         parts = [group.column(n) for n in range(group.num_columns)]
@@ -186,14 +157,7 @@ def _open(path: str) -> Any:
 
 
 def parquet_file(path: str) -> ParquetFile:
-    """Look at a Parquet file.
-
-    Returns:
-        The file with its size, its time of change and its row groups.
-
-    Raises:
-        InputError: If the file cannot be read as Parquet.
-    """
+    """Return the facts of a Parquet file; an unreadable file or one of too many rows is an InputError."""
     try:
         stat = Path(path).stat()
         metadata = pq.read_metadata(path)
@@ -212,35 +176,21 @@ def _require_rows(path: str, metadata: pq.FileMetaData) -> None:
 
 
 def find_columns(path: str) -> Columns:
-    """Find the columns of images and labels.
-
-    Returns:
-        The names of the columns.
-
-    Raises:
-        InputError: If the file is no Parquet file, or has no column of image bytes.
-    """
+    """Find the columns of images, labels and paths; a file without a column of image bytes is an InputError."""
     try:
         schema = pq.read_schema(path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     names = schema.names
     holds_bytes = [name for name in names if _holds_bytes(schema.field(name).type)]
-    image = _choose(holds_bytes, IMAGE_COLUMNS)
-    label = next((name for name in LABEL_COLUMNS if name in names), None)
+    image = _first(IMAGE_COLUMNS, holds_bytes) or (holds_bytes[0] if len(holds_bytes) == 1 else None)
     if image is None:
         raise InputError(f"{path}: has no column of image bytes; has {', '.join(names)}")
-    paths = [name for name in ("filename", "file_name", "path") if name in names]
-    return Columns(image, label, paths[0] if paths else None)
+    return Columns(image, _first(LABEL_COLUMNS, names), _first(("filename", "file_name", "path"), names))
 
 
-def column_names(path: str) -> list[str]:
-    """Return the names of all columns of a file that `find_columns` has read."""
-    return list(pq.read_schema(path).names)
-
-
-def _choose(found: Sequence[str], preferred: Sequence[str]) -> str | None:
-    return next((name for name in preferred if name in found), found[0] if len(found) == 1 else None)
+def _first(preferred: Sequence[str], found: Sequence[str]) -> str | None:
+    return next((name for name in preferred if name in found), None)
 
 
 def _holds_bytes(kind: pa.DataType) -> bool:
@@ -255,14 +205,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def read_labels(paths: Sequence[str], column: str) -> list[Any]:
-    """Read the label column of several files, one after the other.
-
-    Returns:
-        The labels, one per row.
-
-    Raises:
-        InputError: If a file has no such column, or a label is missing.
-    """
+    """Read the labels of several files in order; a missing column or label is an InputError."""
     labels: list[Any] = []
     for path in paths:
         try:
@@ -279,7 +222,7 @@ def read_labels(paths: Sequence[str], column: str) -> list[Any]:
 
 
 def read_paths(paths: Sequence[str], columns: Columns) -> list[str] | None:
-    """Read the images' own paths where the files have them, without reading the images; else None."""
+    """Read the images' paths without their bytes; None unless every image has a path."""
     names: list[str] = []
     for path in paths:
         try:
@@ -293,7 +236,7 @@ def read_paths(paths: Sequence[str], columns: Columns) -> list[str] | None:
 
 
 def label_names(path: str, column: str) -> list[str] | None:
-    """Return the class names that Hugging Face's metadata gives for a column of whole numbers, if any."""
+    """Return the class names in Hugging Face's metadata for a column of whole numbers, if there are any."""
     metadata = pq.read_schema(path).metadata or {}
     try:
         features = json.loads(metadata[b"huggingface"])["info"]["features"]

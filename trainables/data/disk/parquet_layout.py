@@ -1,14 +1,16 @@
-"""`parquet:PATH`, and the Hugging Face form of any dataset: Parquet files named after their split, or one split."""
+"""`parquet:PATH` and the Hugging Face form of any dataset: Parquet files named after their split, or one split."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
@@ -17,7 +19,6 @@ from trainables.data.disk.parquet import (
     LABEL_COLUMNS,
     Columns,
     ParquetImages,
-    column_names,
     find_columns,
     label_names,
     parquet_file,
@@ -32,17 +33,10 @@ _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]
 
 
 def find(path: Path, label: str | None = None) -> Listing:
-    """List the classes and images of a Parquet file or a folder of them.
-
-    Args:
-        path: The file or the folder.
-        label: Column of labels; found by its name if None.
-
-    Returns:
-        The classes and the images of each part.
+    """Return the classes and images of a Parquet file or a folder of such files; see `find_in`.
 
     Raises:
-        InputError: If there is no Parquet file, or the columns are not understood.
+        InputError: If there is no Parquet file, or its columns do not fit.
     """
     if path.is_file():
         files = [str(path)]
@@ -64,25 +58,22 @@ def find_in(
     split: Splitter | None = None,
     drop: Callable[[tuple[str, ...]], str | None] = lambda names: None,
 ) -> Listing:
-    """List the classes and images of Parquet files.
+    """Return the classes and images of Parquet files.
 
-    Files named after `train` and `test` are those parts. A validation split joins the training part, since a search
-    holds out its own validation images; where there is no test split, it is the test part. Files of one split, or
-    named after none, are split per class, 80/20, always the same way.
+    Files named after `train` and `test` are those parts. A validation split joins the training part, because a search
+    holds out its own validation images. Without a test split, the validation split is the test part. Files of one
+    split, or without a split in their names, are split 80/20 per class by a fixed seed.
 
     Args:
         files: Paths of the Parquet files.
         root: Folder below which the names of the files tell their split.
-        label: Column of labels; found by its name if None.
-        validation_trains: Whether a validation split beside a test split is used at all.
-        split: Rule that takes the place of all splits that the files have.
-        drop: Function of all class names; returns the one to leave out, if any. Only for files without a split.
-
-    Returns:
-        The classes and the images of each part.
+        label: Column of labels; None finds it by its name.
+        validation_trains: Whether a validation split beside a test split joins the training part.
+        split: Rule in place of the files' own splits.
+        drop: Function of all class names that returns a class to leave out. Only for files without a split.
 
     Raises:
-        InputError: If the columns of the files are not understood.
+        InputError: If the columns of the files do not fit.
     """
     columns = find_columns(files[0])
     column = label or columns.label
@@ -90,7 +81,7 @@ def find_in(
         raise InputError(
             f"{files[0]}: has no column of labels ({', '.join(LABEL_COLUMNS)}); name it with --label-column"
         )
-    if column not in (there := column_names(files[0])):
+    if column not in (there := pq.read_schema(files[0]).names):
         raise InputError(f"--label-column {column}: {files[0]} has no such column; it has {', '.join(there)}")
     splits = _splits(files, root)
     if split is not None or len(splits) == 1:
@@ -106,7 +97,7 @@ def find_in(
     parts = {"train": train, "test": test}
     return Listing(
         names,
-        {part: _lister(parts[part], columns, column, encode) for part in PARTS},
+        {part: partial(_all_rows, parts[part], columns, column, encode) for part in PARTS},
         "Parquet files split into " + ", ".join(splits),
     )
 
@@ -125,54 +116,35 @@ Encode = Callable[[list[Any], str], Tensor]
 
 
 def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode]:
-    """Return the class names and what turns the column's values into labels."""
+    """Return the class names and the function from the column's values to labels."""
     names = label_names(files[0], column)
     if names is not None:
-        return tuple(names), _encode_numbers(len(names), 0)
+        return tuple(names), _encoder(range(len(names)), f"from 0 to {len(names) - 1}")
     labels = list(read_labels(files, column))
     kinds = {type(value) for value in labels}
     if len(kinds) != 1 or not kinds <= {int, str}:
         got = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no rows"
         raise InputError(f"{files[0]}: column {column!r} must hold whole numbers or names, has {got}")
     values = sorted(set(labels))
-    if all(isinstance(value, int) for value in values):
-        if values == list(range(values[0], values[0] + len(values))):  # 0, 1, ... or 1, 2, ...
-            return tuple(map(str, values)), _encode_numbers(len(values), values[0])
-        return tuple(map(str, values)), _encode_values(values)
-    return tuple(values), _encode_values(values)
+    return tuple(map(str, values)), _encoder(values, "a class of the training part")
 
 
-def _encode_numbers(count: int, first: int) -> Encode:
-    def encode(values: list[Any], where: str) -> Tensor:
-        for row, value in enumerate(values):
-            if not isinstance(value, int) or not first <= value < first + count:
-                raise InputError(
-                    f"{where}: label in row {row} must be from {first} to {first + count - 1}, got {value}"
-                )
-        return torch.tensor(values, dtype=torch.int64) - first
-
-    return encode
-
-
-def _encode_values(known: list[Any]) -> Encode:
+def _encoder(known: Sequence[int | str], allowed: str) -> Encode:
     number = {value: label for label, value in enumerate(known)}
 
     def encode(values: list[Any], where: str) -> Tensor:
         for row, value in enumerate(values):
-            if value not in number:
-                raise InputError(f"{where}: label {value!r} in row {row} is no class of the training part")
+            if not isinstance(value, int | str) or value not in number:
+                raise InputError(f"{where}: label in row {row} must be {allowed}, got {value!r}")
         return torch.tensor([number[value] for value in values], dtype=torch.int64)
 
     return encode
 
 
-def _lister(files: Sequence[str], columns: Columns, column: str, encode: Encode) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        labels = encode(read_labels(files, column), files[0])
-        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, np.arange(len(labels)))
-        return images, labels
-
-    return rows
+def _all_rows(files: Sequence[str], columns: Columns, column: str, encode: Encode) -> Rows:
+    labels = encode(read_labels(files, column), files[0])
+    images = ParquetImages(tuple(map(parquet_file, files)), columns.image, np.arange(len(labels)))
+    return images, labels
 
 
 def _unsplit(
@@ -186,20 +158,16 @@ def _unsplit(
     dropped = drop(names)
     gone = len(names) if dropped is None else names.index(dropped)
 
-    def lister(part: Part) -> Callable[[], Rows]:
-        def rows() -> Rows:
-            labels = encode(read_labels(files, column), files[0])
-            # Images are put in order of their own names where they have any, so that the split is that of the same
-            # files in class folders.
-            paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
-            order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
-            kept = torch.tensor([row for row in order if labels[row] != gone])
-            kept_labels = labels[kept] - (labels[kept] > gone).long()
-            chosen = split(kept_labels)[part]
-            images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept[chosen].numpy())
-            return images, kept_labels[chosen]
-
-        return rows
+    def rows(part: Part) -> Rows:
+        labels = encode(read_labels(files, column), files[0])
+        # In the order of their paths, images are split as the same files in class folders.
+        paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
+        order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
+        kept = torch.tensor([row for row in order if labels[row] != gone])
+        kept_labels = labels[kept] - (labels[kept] > gone).long()
+        chosen = split(kept_labels)[part]
+        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept[chosen].numpy())
+        return images, kept_labels[chosen]
 
     class_names = tuple(name for name in names if name != dropped)
-    return Listing(class_names, {part: lister(part) for part in PARTS}, "Parquet files, split by seed")
+    return Listing(class_names, {part: partial(rows, part) for part in PARTS}, "Parquet files, split by seed")

@@ -1,4 +1,4 @@
-"""One pass over all images of a part: for checking them and for writing them in another form."""
+"""One pass over all images of a part, to check them or to write them in another form."""
 
 from __future__ import annotations
 
@@ -16,21 +16,17 @@ from trainables.data.images import StoredImages
 from trainables.errors import InputError
 
 Tick = Callable[[int], None]
-"""Told how many images are done since the last call."""
+"""Receives the number of images done since the last call."""
 
 Result = TypeVar("Result")
-_WINDOW = 8  # images per thread that are under way at a time
+_WINDOW = 8  # images in memory per thread
 
 
 @dataclass(frozen=True)
 class TensorImages:
-    """Images in memory as `StoredImages`, RGB.
+    """Images in memory as `StoredImages`, RGB."""
 
-    Attributes:
-        images: The images, uint8 `(n, c, h, w)`, with c 1 or 3.
-    """
-
-    images: Tensor
+    images: Tensor  # uint8 (n, c, h, w), c 1 or 3
 
     def __len__(self) -> int:
         return len(self.images)
@@ -45,7 +41,7 @@ class TensorImages:
         return f"row {row}"
 
     def encoded(self, row: int) -> bytes | None:
-        """Return None: there are only pixels."""
+        """Return None: the tensor holds pixels."""
         return None
 
     def image(self, row: int) -> Tensor:
@@ -58,21 +54,12 @@ class TensorImages:
 
 
 def stored(images: Tensor | StoredImages) -> StoredImages:
-    """Return images in memory and on disk as one kind."""
+    """Return images as `StoredImages`."""
     return TensorImages(images) if isinstance(images, Tensor) else images
 
 
 def each_image(images: StoredImages, look: Callable[[int], Result], tick: Tick) -> Iterator[Result | InputError]:
-    """Look at every image once, in order, with all CPUs of this process.
-
-    Args:
-        images: All images of one part.
-        look: Function that, given a row, reads what is wanted of it.
-        tick: Function that is told of progress; see `Tick`.
-
-    Yields:
-        What `look` returned, or the error that it raised.
-    """
+    """Yield for each row, in order, the result of `look` or its InputError; all CPUs of this process work."""
 
     def one(row: int) -> Result | InputError:
         try:
@@ -97,7 +84,7 @@ def each_image(images: StoredImages, look: Callable[[int], Result], tick: Tick) 
 
 
 def unreadable(images: Tensor | StoredImages, tick: Tick) -> Iterator[InputError]:
-    """Decode every image once and yield an error for each that cannot be read; it names the image."""
+    """Decode every image and yield the errors of the unreadable ones."""
     whole = stored(images)
     for found in each_image(whole, lambda row: whole.image(row).shape, tick):
         if isinstance(found, InputError):

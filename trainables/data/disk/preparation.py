@@ -1,4 +1,4 @@
-"""Make the tool's own form of a dataset; see `prepared`."""
+"""Write the prepared form of a dataset; see `prepared`."""
 
 from __future__ import annotations
 
@@ -25,27 +25,18 @@ from trainables.errors import InputError
 
 ROWS_PER_GROUP = 16  # rows of a Parquet row group: reading one image reads its group
 SHARD_BYTES = 500_000_000
-ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the decoded form is chosen
-_SPARE = 0.9  # share of the free disk that a preparation may take
+ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the array is the default
+_USABLE = 0.9  # share of the free disk for a preparation
 
 
 def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick) -> Form:
-    """Choose the form by size: the array if its pixels take at most 32 GiB and the disk has room for them.
-
-    Args:
-        form: The form that was asked for; None chooses one.
-        parts: The images of each part.
-        folder: Folder that the form will be written to.
-        tick: Function that is told of progress; see `Tick`.
-
-    Returns:
-        The form to write, "array" or "parquet".
+    """Return `form`; if None, the array where its pixels take at most 32 GiB and fit the disk of `folder`.
 
     Raises:
-        InputError: If the disk has no room for the form, or an image cannot be read.
+        InputError: If the form does not fit the disk, or an image cannot be read.
     """
-    free = int(shutil.disk_usage(folder).free * _SPARE)
-    needed: dict[Form, int] = {"array": sum(decoded_bytes(images, tick) for images in parts)}
+    free = int(shutil.disk_usage(folder).free * _USABLE)
+    needed: dict[Form, int] = {"array": sum(_decoded_bytes(images, tick) for images in parts)}
     needed["parquet"] = sum(_encoded_bytes(images) for images in parts)
     chosen: Form = form or ("array" if needed["array"] <= min(ARRAY_LIMIT, free) else "parquet")
     if needed[chosen] > free:
@@ -54,12 +45,8 @@ def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folde
     return chosen
 
 
-def decoded_bytes(images: Tensor | StoredImages, tick: Tick) -> int:
-    """Return how many bytes the pixels of all images take, as RGB; of image files only the heads are looked at.
-
-    Raises:
-        InputError: If an image cannot be read.
-    """
+def _decoded_bytes(images: Tensor | StoredImages, tick: Tick) -> int:
+    """Return the bytes of all images as RGB pixels, from the heads of image files."""
     whole = stored(images)
 
     def area(row: int) -> int:
@@ -71,7 +58,7 @@ def decoded_bytes(images: Tensor | StoredImages, tick: Tick) -> int:
 
 
 def _encoded_bytes(images: Tensor | StoredImages) -> int:
-    """Return the bytes of image files, as far as they are known without reading; pixels are a bound for the others."""
+    """Return the bytes of image files, or of their pixels as a bound; 0 where reading would be necessary."""
     if isinstance(images, ImageFiles):
         return sum(entry.size for entry in images.entries)
     if isinstance(images, ParquetImages):
@@ -80,20 +67,7 @@ def _encoded_bytes(images: Tensor | StoredImages) -> int:
 
 
 def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
-    """Write the prepared form of a dataset into a folder.
-
-    Args:
-        listing: The dataset as it was published.
-        form: The form to write, "array" or "parquet".
-        folder: An empty folder to write into.
-        tick: Function that is told of progress; see `Tick`.
-
-    Returns:
-        The manifest of what was written; it is in the folder too.
-
-    Raises:
-        InputError: If an image cannot be read.
-    """
+    """Write the prepared form of a dataset into an empty folder; an unreadable image is an InputError."""
     parts: dict[Part, PreparedPart] = {}
     for part in PARTS:
         images, labels = listing.parts[part]()
@@ -127,7 +101,7 @@ def _write_array(part: Part, images: StoredImages, labels: Tensor, folder: Path,
 
 
 def _write_header(file: Any, count: int) -> None:
-    """Write the head of a `.npy` file; numpy leaves room in it for any number of values."""
+    """Write the head of a `.npy` file of uint8; its length is the same for every count."""
     header = {"descr": "|u1", "fortran_order": False, "shape": (count,)}
     np.lib.format.write_array_header_1_0(file, header)
 
@@ -136,6 +110,7 @@ def _write_shards(
     part: Part, images: StoredImages, labels: Tensor, classes: tuple[str, ...], folder: Path, tick: Tick
 ) -> list[str]:
     """Write shards in the layout of Hugging Face's Image feature, with the class names in their metadata."""
+    schema = _schema(classes)
     shards: list[Path] = []
     writer, written = None, 0
     for rows in _groups(part, images, labels, tick):
@@ -143,9 +118,9 @@ def _write_shards(
             if writer is not None:
                 writer.close()
             shards.append(folder / f"{part}-{len(shards):05d}.parquet")
-            writer = pq.ParquetWriter(shards[-1], _schema(classes), compression="none", use_dictionary=["label"])
+            writer = pq.ParquetWriter(shards[-1], schema, compression="none", use_dictionary=["label"])
             written = 0
-        writer.write_table(pa.Table.from_pylist(rows, schema=_schema(classes)), row_group_size=ROWS_PER_GROUP)
+        writer.write_table(pa.Table.from_pylist(rows, schema=schema), row_group_size=ROWS_PER_GROUP)
         written += sum(len(row["image"]["bytes"]) for row in rows)
     assert writer is not None, "a part has at least one image"
     writer.close()
@@ -156,7 +131,7 @@ def _write_shards(
 
 
 def _groups(part: Part, images: StoredImages, labels: Tensor, tick: Tick) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows of the table, as many as one group of Parquet holds; every image has been decoded once."""
+    """Yield the rows of each row group, after decoding every image once."""
 
     def encoded(row: int) -> tuple[str, bytes]:
         image, content = images.image(row), images.encoded(row)
@@ -180,16 +155,12 @@ def _schema(classes: tuple[str, ...]) -> pa.Schema:
 
 
 def _short(path: str) -> str:
-    """Return the class folder and name of an image file; a name that is not UTF-8 with question marks."""
+    """Return class folder and name of an image file, with question marks for bytes that are not UTF-8."""
     return "/".join(path.split("/")[-2:]).encode("utf-8", "replace").decode()
 
 
 def _sound(found: Iterator[Any]) -> Iterator[Any]:
-    """Pass on what was read of each image.
-
-    Raises:
-        InputError: At the first image that could not be read.
-    """
+    """Yield the results for all images; raise the error of the first unreadable one."""
     for each in found:
         if isinstance(each, InputError):
             raise InputError(f"{each}; `tausearch data check` names every image that cannot be read")

@@ -1,7 +1,7 @@
-"""The tool's own form of a dataset, beside what was downloaded: one array of pixels, memory-mapped, or Parquet shards.
+"""The prepared form of a dataset, beside the published files: a memory-mapped array of pixels, or Parquet shards.
 
     <dataset>/tausearch-prepared/v1/<variant>/
-        manifest.json                  what it was made from, and every file's size and sha256
+        manifest.json                  digest of the source, and the size and sha256 of every file
         train-pixels.npy               uint8 values of all images, one after the other
         train-index.parquet            path, label, offset, height and width of each
         train-00000-of-00002.parquet   or these: image (bytes, path) and label
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -39,7 +40,7 @@ FORMS: tuple[Form, ...] = ("array", "parquet")
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """Size in bytes and sha256 of a file."""
+    """Size and sha256 of a file."""
 
     bytes: int
     sha256: str
@@ -47,35 +48,21 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class PreparedPart:
-    """One part of a prepared dataset.
-
-    Attributes:
-        images: Number of images in the part.
-        source: Digest of the images that the part was made from.
-        files: The size and digest of each file, by name and in order.
-    """
+    """One part of a prepared dataset."""
 
     images: int
-    source: str
-    files: dict[str, PreparedFile]
+    source: str  # digest of the published images
+    files: dict[str, PreparedFile]  # by name, in order
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a prepared folder holds.
+    """The content of a prepared folder."""
 
-    Attributes:
-        version: Version of the layout of prepared folders.
-        form: The form of its files: "array" or "parquet".
-        classes: Names of the classes, in label order.
-        layout: The layout of the dataset that it was made from, in a few words.
-        parts: What was written of each part.
-    """
-
-    version: int
+    version: int  # of the layout of prepared folders
     form: Form
-    classes: tuple[str, ...]
-    layout: str
+    classes: tuple[str, ...]  # names in label order
+    layout: str  # of the published dataset, in a few words
     parts: dict[Part, PreparedPart]
 
     def write(self, folder: Path) -> None:
@@ -84,18 +71,15 @@ class Manifest:
 
 
 def prepared_folder(dataset: Path, key: str) -> Path:
-    """Return where the prepared form of a dataset's variant lies, or would."""
+    """Return the folder for the prepared form of a dataset's variant."""
     return dataset / PREPARED / f"v{VERSION}" / key
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read what a prepared folder holds.
-
-    Returns:
-        The manifest of the folder; None if there is no such folder.
+    """Return the manifest of a prepared folder; None without such a folder.
 
     Raises:
-        InputError: If the manifest cannot be understood, or a file is missing or has another size.
+        InputError: If the manifest is unreadable or of another version, or a file is missing or has another size.
     """
     try:
         content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -112,20 +96,23 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise InputError(f"{folder / MANIFEST}: cannot be read; prepare the data again") from error
     if manifest.version != VERSION or manifest.form not in FORMS or set(parts) != set(PARTS):
         raise InputError(f"{folder / MANIFEST}: is not of this version; prepare the data again")
-    for part in manifest.parts.values():
-        for name, file in part.files.items():
-            found = (folder / name).stat().st_size if (folder / name).is_file() else None
-            if found != file.bytes:
-                got = "it is missing" if found is None else f"got {found}"
-                raise InputError(f"{folder / name}: must have {file.bytes} bytes, {got}; prepare the data again")
+    for name, file in _files(manifest):
+        found = (folder / name).stat().st_size if (folder / name).is_file() else None
+        if found != file.bytes:
+            got = "it is missing" if found is None else f"got {found}"
+            raise InputError(f"{folder / name}: must have {file.bytes} bytes, {got}; prepare the data again")
     return manifest
 
 
 def changed_files(folder: Path, manifest: Manifest) -> Iterator[tuple[str, bool]]:
-    """Read every file of a prepared folder and yield its name and whether its content is not what was written."""
+    """Read every file of a prepared folder and yield its name and whether its content has changed."""
+    for name, file in _files(manifest):
+        yield name, sha256(folder / name) != file.sha256
+
+
+def _files(manifest: Manifest) -> Iterator[tuple[str, PreparedFile]]:
     for part in manifest.parts.values():
-        for name, file in part.files.items():
-            yield name, sha256(folder / name) != file.sha256
+        yield from part.files.items()
 
 
 def sha256(path: Path) -> str:
@@ -135,42 +122,29 @@ def sha256(path: Path) -> str:
 
 
 def listing_of(folder: Path, manifest: Manifest) -> Listing:
-    """Return the dataset of a prepared folder; no file of a part is opened before that part is asked for."""
+    """Return the dataset of a prepared folder; the files of a part are opened on its first use."""
+    form, read = ("decoded array", _open_array) if manifest.form == "array" else ("Parquet shards", _open_shards)
     return Listing(
         manifest.classes,
-        {part: _lister(folder, manifest, part) for part in PARTS},
-        f"prepared ({'Parquet shards' if manifest.form == 'parquet' else 'decoded array'}) from {manifest.layout}",
+        {part: partial(read, folder, part, manifest.parts[part].files) for part in PARTS},
+        f"prepared ({form}) from {manifest.layout}",
     )
 
 
-def _lister(folder: Path, manifest: Manifest, part: Part) -> Callable[[], Rows]:
-    files = manifest.parts[part].files
-
-    def rows() -> Rows:
-        if manifest.form == "array":
-            return _open_array(folder, part, files)
-        paths = [str(folder / name) for name in files]
-        labels = torch.tensor(read_labels(paths, "label"), dtype=torch.int64)
-        return ParquetImages(tuple(map(parquet_file, paths)), "image", np.arange(len(labels))), labels
-
-    return rows
+def _open_shards(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:
+    paths = [str(folder / name) for name in files]
+    labels = torch.tensor(read_labels(paths, "label"), dtype=torch.int64)
+    return ParquetImages(tuple(map(parquet_file, paths)), "image", np.arange(len(labels))), labels
 
 
 @dataclass(frozen=True)
 class ArrayImages:
-    """Decoded images in one memory-mapped array; reading an image copies its bytes and touches no others.
+    """Decoded images in one memory-mapped array; each access reads the bytes of one image."""
 
-    Attributes:
-        pixels: The pixels of all images, uint8 `(bytes,)`, memory-mapped.
-        places: int64 `(n, 3)`: offset, height and width of each image, `(h, w, 3)` in memory.
-        file: Path of the array's file.
-        digest: Digest of the part's files, as they were written.
-    """
-
-    pixels: np.ndarray
-    places: np.ndarray
-    file: str
-    digest: str
+    pixels: np.ndarray  # uint8 (bytes,), all images, each (h, w, 3)
+    places: np.ndarray  # int64 (n, 3): offset, height and width of each image
+    file: str  # path of the array
+    digest: str  # of the part's files at the time of writing
 
     def __len__(self) -> int:
         return len(self.places)
@@ -190,7 +164,7 @@ class ArrayImages:
         return torch.from_numpy(pixels).view(height, width, 3).permute(2, 0, 1)
 
     def take(self, rows: Tensor) -> ArrayImages:
-        """See `StoredImages`; the map is shared, and where in it other images begin is not known."""
+        """See `StoredImages`; the result shares the memory map without the places of other images."""
         return replace(self, places=self.places[rows.numpy()])
 
 
@@ -207,5 +181,5 @@ def _open_array(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Row
 
 
 def array_files(part: Part) -> tuple[str, str]:
-    """Return the names of a part's pixels and of their index."""
+    """Return the names of a part's files: pixels and index."""
     return f"{part}-pixels.npy", f"{part}-index.parquet"

@@ -1,4 +1,4 @@
-"""What lies in a dataset's folder: its files and the members of its archives alike, each readable by itself."""
+"""The files of a dataset's folder and the members of its archives, each read by itself."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from trainables.errors import InputError
 
-PREPARED = "tausearch-prepared"
-"""Folder of the tool's own form of a dataset, beside what was downloaded; no part of the tree."""
+PREPARED = "tausearch-prepared"  # folder of the prepared form, beside the published files; no part of the tree
 
-_JUNK = {"Thumbs.db", "desktop.ini", "__MACOSX"}
-_COMPRESSED = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
+UNPACKABLE = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")  # Python can unpack them as a whole
+_COMPRESSED = (*UNPACKABLE, ".tar.zst")
 _UNKNOWN = (".rar", ".7z")
+_JUNK = {"Thumbs.db", "desktop.ini", "__MACOSX"}
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
 
 
 @dataclass(frozen=True, slots=True)
 class DiskFile:
-    """A file that lies on disk by itself, not in an archive."""
+    """A file outside archives."""
 
     path: str
     size: int
@@ -37,7 +37,7 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """A member of a tar file that is not compressed, found again by its place in it."""
+    """A member of an uncompressed tar file, found by its offset."""
 
     archive: str
     offset: int
@@ -45,7 +45,7 @@ class TarMember:
     modified: int
 
     def read(self) -> bytes:
-        """Return the file's content."""
+        """Return the member's content."""
         with open(self.archive, "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
@@ -53,7 +53,7 @@ class TarMember:
 
 @dataclass(frozen=True, slots=True)
 class ZipMember:
-    """A member of a zip file, found again by its place in it; any number of threads can read at once."""
+    """A member of a zip file, found by its offset, so that any number of threads can read at once."""
 
     archive: str
     offset: int
@@ -63,11 +63,7 @@ class ZipMember:
     modified: int
 
     def read(self) -> bytes:
-        """Return the member's content.
-
-        Raises:
-            OSError: If the archive is broken where the member lies.
-        """
+        """Return the member's content; a broken archive is an OSError or a `zlib.error`."""
         with open(self.archive, "rb") as file:
             file.seek(self.offset)
             head = file.read(_LOCAL_HEADER)
@@ -78,7 +74,7 @@ class ZipMember:
             content = file.read(self.compressed)
         if self.method == zipfile.ZIP_STORED:
             return content
-        return zlib.decompressobj(-15).decompress(content, self.size)  # a broken member could say more than it holds
+        return zlib.decompressobj(-15).decompress(content, self.size)  # never more bytes than the directory states
 
 
 Entry = DiskFile | TarMember | ZipMember
@@ -86,74 +82,51 @@ Entry = DiskFile | TarMember | ZipMember
 
 @dataclass(frozen=True)
 class Tree:
-    """All files of a folder, by their path below it.
-
-    Attributes:
-        root: The folder that paths are relative to.
-        entries: Files by path, with `/` between folders; members of an archive as if it had been extracted there.
-        closed: Archives whose members cannot be read one by one, each with the reason.
-    """
+    """All files of a folder."""
 
     root: Path
-    entries: dict[str, Entry]
-    closed: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, Entry]  # by path below `root`; members of an archive as if it had been extracted in place
+    closed: dict[str, str] = field(default_factory=dict)  # archives without access to single members, and the reason
 
     def text(self, path: str) -> str:
-        """Read a text file of the tree.
-
-        Returns:
-            The file's content as text.
-
-        Raises:
-            InputError: If the file is not UTF-8.
-        """
+        """Return the text of a file; a file that is not UTF-8 is an InputError."""
         try:
             return self.entries[path].read().decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(f"{self.root / path}: is not a text file") from error
 
     def path_on_disk(self, path: str) -> str:
-        """Return the path at which a file lies by itself, not in an archive.
-
-        Raises:
-            InputError: If the file lies in an archive.
-        """
+        """Return the full path of a file; a member of an archive is an InputError."""
         entry = self.entries[path]
         if not isinstance(entry, DiskFile):
             raise InputError(f"{self.root}: {path} lies in an archive; extract it")
         return entry.path
 
     def find(self, name: str) -> str | None:
-        """Return the path of the file of that name that lies least deep, if there is one."""
-        found = [path for path in self.entries if path == name or path.endswith(f"/{name}")]
-        return min(found, key=lambda path: (path.count("/"), path), default=None)
+        """Return the path of the least deep file with a name, if there is one."""
+        return least_deep(path for path in self.entries if f"/{path}".endswith(f"/{name}"))
 
     def below(self, folder: str) -> dict[str, Entry]:
-        """Return the files under a folder (`""` for all), by their path from there."""
+        """Return the files under a folder (`""` for all), by their path below that folder."""
         prefix = f"{folder}/" if folder else ""
         return {path[len(prefix) :]: entry for path, entry in self.entries.items() if path.startswith(prefix)}
 
     def folder_of(self, name: str) -> str | None:
-        """Return the path of the folder of that name that lies least deep, if there is one."""
-        found = set()
-        for path in self.entries:
-            parts = path.split("/")[:-1]
-            if name in parts:
-                found.add("/".join(parts[: parts.index(name) + 1]))
-        return min(found, key=lambda path: (path.count("/"), path), default=None)
+        """Return the path of the least deep folder with a name, if there is one."""
+        folders = (path.split("/")[:-1] for path in self.entries)
+        return least_deep("/".join(parts[: parts.index(name) + 1]) for parts in folders if name in parts)
+
+
+def least_deep(paths: Iterable[str]) -> str | None:
+    """Return the path in the fewest folders, the first by name among equals; None without paths."""
+    return min(paths, key=lambda path: (path.count("/"), path), default=None)
 
 
 def open_tree(root: Path) -> Tree:
-    """List the files of a folder and the members of the archives in it; nothing is read or unpacked.
+    """Return the files of a folder and the members of its archives, without reading or unpacking them.
 
-    Hidden files, files of the operating system and the prepared form are left out. What is extracted goes before the
-    same file in an archive.
-
-    Args:
-        root: The folder whose files to list.
-
-    Returns:
-        The tree of all files that can be read one by one.
+    Hidden files, files of the operating system and the prepared form are left out. An extracted file takes the place
+    of the same file in an archive.
 
     Raises:
         InputError: If the folder cannot be listed or an archive cannot be opened.
@@ -176,7 +149,7 @@ def open_tree(root: Path) -> Tree:
 
 
 def _files(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskFile]]:
-    """Yield all files of a folder, those of a folder before its sub-folders', in order of their names."""
+    """Yield all files of a folder, then those of its sub-folders, in order of their names."""
     real = os.path.realpath(root)
     if real in above:
         raise InputError(f"{root}: is a link to a folder that it lies in")
@@ -186,7 +159,7 @@ def _files(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskF
         raise InputError(f"{root}: cannot be listed ({error.strerror})") from error
     folders = []
     for entry in found:
-        if _is_junk(entry.name):
+        if is_junk(entry.name):
             continue
         if entry.is_dir():
             folders.append(entry.name)
@@ -201,12 +174,13 @@ def _files(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskF
             yield f"{folder}/{path}", file
 
 
-def _is_junk(name: str) -> bool:
+def is_junk(name: str) -> bool:
+    """Whether a file or folder is hidden, the operating system's or the prepared form."""
     return name.startswith(".") or name in _JUNK or name == PREPARED
 
 
 def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
-    """Yield the files in an archive; names that would lead out of it are left out."""
+    """Yield the files in an archive, without those whose names lead out of the archive."""
     try:
         if archive.suffix.lower() == ".zip":
             with zipfile.ZipFile(archive) as zipped:
@@ -229,4 +203,4 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
 
 def _is_inside(name: str) -> bool:
     parts = PurePosixPath(name).parts
-    return not name.startswith("/") and ".." not in parts and not any(_is_junk(part) for part in parts)
+    return not name.startswith("/") and ".." not in parts and not any(is_junk(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Archives that are compressed as a whole, unpacked for as long as it takes to convert what is in them."""
+"""Archives that are compressed as a whole, unpacked for the time of a preparation."""
 
 from __future__ import annotations
 
@@ -7,27 +7,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainables.data.disk.passes import Tick
-from trainables.data.disk.tree import Tree, open_tree
+from trainables.data.disk.tree import UNPACKABLE, Tree, open_tree
 from trainables.errors import InputError
-
-_UNPACKABLE = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 def is_unpackable(path: str) -> bool:
-    """Whether Python can unpack an archive that it cannot read file by file."""
-    return path.lower().endswith(_UNPACKABLE)
+    """Whether Python can unpack an archive but not read its members one by one."""
+    return path.lower().endswith(UNPACKABLE)
 
 
 def unpacked(tree: Tree, scratch: Path, started: Callable[[str, int], Tick]) -> Tree:
-    """Unpack the compressed archives of a tree.
+    """Return a tree with the content of its compressed archives, which are unpacked into a new folder `scratch`.
 
     Args:
-        tree: The tree of files in a dataset's folder.
-        scratch: Folder that is made and filled with the content of the archives.
-        started: Function that is told each archive's name and returns whom to tell of each file.
-
-    Returns:
-        The tree with what was in the archives.
+        tree: The files of a dataset's folder.
+        scratch: The folder to make and fill.
+        started: Receives the name of each archive and 0; returns the function to call after each file.
 
     Raises:
         InputError: If an archive is broken.
@@ -41,8 +36,7 @@ def unpacked(tree: Tree, scratch: Path, started: Callable[[str, int], Tick]) -> 
                     archive.extract(member, scratch, filter="data")
                     tick(1)
         except (OSError, EOFError, tarfile.TarError) as error:
-            raise InputError(
-                f"{tree.root / path}: cannot be unpacked ({str(error).splitlines()[0].rstrip(':')})"
-            ) from error
+            reason = str(error).splitlines()[0].rstrip(":")
+            raise InputError(f"{tree.root / path}: cannot be unpacked ({reason})") from error
     closed = {path: why for path, why in tree.closed.items() if not is_unpackable(path)}
     return Tree(tree.root, {**tree.entries, **open_tree(scratch).entries}, closed)

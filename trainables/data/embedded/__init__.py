@@ -1,4 +1,4 @@
-"""The benchmarks that need nothing on disk."""
+"""The benchmarks that come with the package."""
 
 from __future__ import annotations
 

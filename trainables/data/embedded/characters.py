@@ -1,8 +1,8 @@
-"""Which characters are classes of the glyphs benchmark and which ones the small ViT was pre-trained on.
+"""The characters of the glyphs benchmark and of the small ViT's pre-training.
 
-All of them are drawn by every face of `drawing`. The two sets are disjoint, hold no digit, and no two characters of
-their union (or a digit) look alike: scaled to the same box, each pair differs by more than 35 % of the ink's norm in
-DejaVu Sans, DejaVu Serif and STIX alike. So Latin A stands here and Greek Alpha does not.
+Every face of `drawing` has all of them. The two sets are disjoint and have no digit. No two of these characters or
+digits look alike: scaled to the same box, each pair differs by more than 35 % of the ink's norm in DejaVu Sans, DejaVu
+Serif and STIX alike. So the sets have Latin A and not Greek Alpha.
 """
 
 # 100 classes in order of their code points: 10 tasks of 10.

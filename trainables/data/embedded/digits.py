@@ -25,10 +25,9 @@ _TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an expe
 
 
 def load(part: Part) -> tuple[Tensor, Tensor]:
-    """Read one part of the fixed, stratified 80/20 split.
+    """Return one part of the fixed, stratified 80/20 split, without a view of the other part.
 
-    Returns:
-        uint8 images `(n, 1, 32, 32)` and int64 labels `(n,)`, in memory of their own: no view reaches the other part.
+    Images are uint8 `(n, 1, 32, 32)`, labels int64 `(n,)`.
     """
     ink, labels = scans()
     kept, held_out = stratified_split(labels, TEST_SHARE, _TEST_SEED)
@@ -38,11 +37,7 @@ def load(part: Part) -> tuple[Tensor, Tensor]:
 
 
 def scans() -> tuple[Tensor, Tensor]:
-    """Read all images as they were published.
-
-    Returns:
-        The ink, float32 `(1797, 1, 8, 8)` from 0 to 16, and int64 labels `(1797,)`.
-    """
+    """Return all published images: ink from 0 to 16, float32 `(1797, 1, 8, 8)`, and int64 labels `(1797,)`."""
     package = find_spec("sklearn")  # imports nothing
     assert package is not None and package.submodule_search_locations is not None, "scikit-learn is a dependency"
     file = Path(package.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")

@@ -1,8 +1,8 @@
-"""Draw characters of the fonts that matplotlib carries as small noisy images.
+"""Draw characters of matplotlib's fonts as small noisy images.
 
-One drawing is a character in one face, put through a random affine map, blur, contrast and noise. The benchmarks glyphs
-and letters and the pre-training of the small embedded ViT draw with this module; the pre-training has characters of its
-own.
+One drawing is a character in one face after a random affine map, blur, contrast and noise. The images of the benchmarks
+glyphs and letters and of the small embedded ViT's pre-training are from this module. The pre-training has other
+characters.
 """
 
 from __future__ import annotations
@@ -37,19 +37,14 @@ _FONT_SIZE = 50  # the tallest characters still fit the canvas
 
 
 def render(characters: str, faces: tuple[str, ...]) -> Tensor:
-    """Render every character in every face, clean and centred.
+    """Return every character in every face, centred, uint8 `(len(characters), len(faces), 64, 64)`, ink 255 on 0.
 
-    Args:
-        characters: The characters, each a class.
-        faces: Names of matplotlib's font files, without `.ttf`.
-
-    Returns:
-        The images, uint8 `(len(characters), len(faces), 64, 64)`, ink 255 on 0.
+    `faces` are names of matplotlib's font files without `.ttf`.
 
     Raises:
         ValueError: If a face has no ink for a character.
     """
-    import matplotlib  # takes a second to import, which trials on other images need not spend
+    import matplotlib  # takes a second to import, which trials on other images save
 
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     fonts = [ImageFont.truetype(str(folder / f"{face}.ttf"), _FONT_SIZE) for face in faces]
@@ -66,20 +61,16 @@ def render(characters: str, faces: tuple[str, ...]) -> Tensor:
 
 
 def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator, turn: float = math.pi / 15) -> Tensor:
-    """Draw one distorted image per label, its face chosen at random.
+    """Return one distorted image per label in a random face, uint8 `(n, 1, 32, 32)`.
 
-    Only uniform numbers are drawn, which all processors draw alike, and everything after them is float64. So two
-    processors disagree only on a grey level within some 1e-12 of a half. In the images that ship the nearest is 1e-7
-    off.
+    All processors draw the same uniform numbers, and all later steps are float64. So two processors disagree only on a
+    grey level within some 1e-12 of a half. In the shipped images the nearest level is 1e-7 away.
 
     Args:
         rendered: Output of `render`, `(c, f, 64, 64)`.
-        labels: The labels, int64 `(n,)`: rows of `rendered`.
+        labels: Rows of `rendered`, int64 `(n,)`.
         generator: The source of all randomness.
-        turn: The largest angle by which an image is rotated, either way, in radians.
-
-    Returns:
-        The images, uint8 `(n, 1, 32, 32)`.
+        turn: The largest rotation in either direction, radians.
     """
     n = len(labels)
     faces = torch.randint(rendered.shape[1], (n,), generator=generator)
@@ -97,7 +88,7 @@ def _uniform(shape: Sequence[int], low: float, high: float, generator: torch.Gen
 
 
 def _normal(shape: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Normal numbers by Box and Muller's transform, in pairs from 16 uniform ones at a time, as torch's `randn`."""
+    """Return normal numbers by Box and Muller's transform, in pairs from 16 uniform numbers, as torch's `randn`."""
     first, second = torch.rand(shape, generator=generator).double().view(-1, 2, 8).unbind(1)
     radius, angle = (-2 * torch.log1p(-first)).sqrt(), 2 * math.pi * second
     return torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1).view(shape)

@@ -1,6 +1,6 @@
 """`glyphs`: 100 characters drawn from matplotlib's fonts, in 10 tasks of 10.
 
-Training and test images are different random draws, and the test draws use three faces that training never shows.
+The test images have three faces that no training image has.
 """
 
 from __future__ import annotations
@@ -15,9 +15,5 @@ CLASS_NAMES = tuple(BENCHMARK)
 
 
 def load(part: Part) -> tuple[Tensor, Tensor]:
-    """Read the images of one part of the benchmark.
-
-    Returns:
-        uint8 images `(n, 1, 32, 32)` and int64 labels `(n,)`: 40 images of a class for training, 20 for testing.
-    """
+    """Return images and labels as of `read_sheet`: 40 images of each class for training, 20 for testing."""
     return read_sheet("glyphs", part, len(CLASS_NAMES))

@@ -1,7 +1,7 @@
-"""Draw the images of `glyphs` and `letters` once more, for the record of how they came about.
+"""Draw the images of `glyphs` and `letters` again, to compare them with the shipped files.
 
-Run `python -m trainables.data.embedded.make_images FOLDER` and compare. The files that ship were written by it, with
-torch 2.15 and Pillow's FreeType. Other versions of FreeType may draw other outlines.
+Run `python -m trainables.data.embedded.make_images FOLDER`. This script wrote the shipped files, with torch 2.15 and
+Pillow's FreeType. Other versions of FreeType may draw other outlines.
 """
 
 from __future__ import annotations
@@ -17,27 +17,20 @@ from torch import Tensor
 from trainables.data.embedded import glyphs, letters
 from trainables.data.embedded.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
 from trainables.data.embedded.sheets import write_sheet
-from trainables.data.parts import Part
+from trainables.data.parts import PARTS, Part
 from trainables.randomness import make_generator
 
-PARTS: tuple[Part, ...] = ("train", "test")
 FACES = {"train": TRAIN_FACES, "test": HELD_OUT_FACES}
 _SEED = 0  # fixed: the images are part of the benchmark
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How the images of a benchmark are drawn.
+    """The characters, numbers and rotation of a benchmark's images."""
 
-    Attributes:
-        characters: The characters, each a class.
-        per_class: Images of a class in each part.
-        turn: The largest angle by which an image is rotated, either way, in radians.
-    """
-
-    characters: str
-    per_class: dict[Part, int]
-    turn: float
+    characters: str  # each a class
+    per_class: dict[Part, int]  # images
+    turn: float  # largest rotation in either direction, radians
 
 
 DRAWINGS = {
@@ -48,7 +41,7 @@ DRAWINGS = {
 
 
 def draw_part(benchmark: str, part: Part) -> Tensor:
-    """Draw one part of a benchmark: uint8 images `(n, 1, 32, 32)`, class after class."""
+    """Return one part of a benchmark, class after class, uint8 `(n, 1, 32, 32)`."""
     drawing = DRAWINGS[benchmark]
     labels = torch.arange(len(drawing.characters)).repeat_interleave(drawing.per_class[part])
     rendered = render(drawing.characters, FACES[part])
@@ -56,7 +49,7 @@ def draw_part(benchmark: str, part: Part) -> Tensor:
 
 
 def main() -> None:
-    """Read the command line and draw."""
+    """Draw the images into the folder on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="an existing folder for the four PNG files")
     folder = parser.parse_args().folder

@@ -1,7 +1,7 @@
-"""The images of the drawn benchmarks, as they ship: a PNG for each part, in it a row of images for each class.
+"""The shipped images of the drawn benchmarks: a PNG for each part, with a row of images for each class.
 
-They are files so that everyone has the same bytes: drawing depends on the processor, on torch and on FreeType, reading
-a PNG on nothing. `make_images` drew them.
+Files give every user the same bytes; drawing depends on the processor, on torch and on FreeType. `make_images` drew
+them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ FOLDER = Path(__file__).with_name("images")
 
 
 def read_sheet(benchmark: str, part: Part, num_classes: int) -> tuple[Tensor, Tensor]:
-    """Read one part of a drawn benchmark.
-
-    Returns:
-        uint8 images `(n, 1, 32, 32)`, class after class, and their int64 labels `(n,)`.
-    """
+    """Return one part of a drawn benchmark, class after class: uint8 `(n, 1, 32, 32)` and int64 labels `(n,)`."""
     with Image.open(FOLDER / f"{benchmark}-{part}.png") as sheet:
         rows = torch.from_numpy(np.array(sheet)).view(num_classes, IMAGE_SIZE, -1, IMAGE_SIZE)
     images = rows.transpose(1, 2).reshape(-1, 1, IMAGE_SIZE, IMAGE_SIZE)
@@ -32,7 +28,7 @@ def read_sheet(benchmark: str, part: Part, num_classes: int) -> tuple[Tensor, Te
 
 
 def write_sheet(benchmark: str, part: Part, images: Tensor, num_classes: int, folder: Path) -> None:
-    """Write what `read_sheet` reads, to a folder that need not be the package's."""
+    """Write the file that `read_sheet` reads into any folder."""
     rows = images.view(num_classes, -1, IMAGE_SIZE, IMAGE_SIZE).transpose(1, 2)
     Image.fromarray(rows.reshape(num_classes * IMAGE_SIZE, -1).numpy()).save(
         folder / f"{benchmark}-{part}.png", optimize=True

@@ -1,4 +1,4 @@
-"""The paper's seven benchmarks: where each is found on disk, and its protocol."""
+"""The paper's seven benchmarks: their layouts on disk and their protocols."""
 
 from __future__ import annotations
 

@@ -1,36 +1,78 @@
-"""What several published datasets have in common: split files in YAML, and the Hugging Face form."""
+"""Layouts of several published datasets: split files in YAML, class folders and the Hugging Face form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
 
-from trainables.data.disk.listing import Listing
+from trainables.data.disk.listing import (
+    Listing,
+    from_split_file,
+    in_class_folders,
+    is_image,
+    listed_files,
+    split_files,
+)
 from trainables.data.disk.parquet_layout import find_in
-from trainables.data.disk.tree import Tree
+from trainables.data.disk.tree import Tree, least_deep
 from trainables.errors import InputError
 
-STANDARD = "standard"
-"""Name of the only variant of a dataset that has no others."""
+STANDARD = "standard"  # name of the only variant of a dataset
 
 
 def find_parquet(tree: Tree, **options: Any) -> Listing | None:
-    """List the Hugging Face form, if there are Parquet files; options as of `find_in`."""
+    """Return the Hugging Face form if there are Parquet files; options as of `find_in`."""
     files = [tree.path_on_disk(path) for path in tree.entries if path.endswith(".parquet")]
     return find_in(files, tree.root, **options) if files else None
 
 
-def split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
-    """Read a split file with the lists `data` and `targets`.
+def listing_from_class_folders(tree: Tree, left_out: Collection[str] = ()) -> Listing | None:
+    """Return the class folders of a tree, split by a fixed seed; None without images."""
+    shallowest = least_deep(filter(is_image, tree.entries))
+    if shallowest is None:
+        return None
+    files = tree.below("/".join(shallowest.split("/")[:-2]))
+    names = tuple(name for name in class_folders(files) if name not in left_out)
+    return Listing(names, split_files(in_class_folders(files, names)), "class folders, seeded 80/20 split")
 
-    Returns:
-        The paths of the images and their labels.
+
+def class_folders(files: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the top folders, sorted."""
+    return tuple(sorted({path.split("/")[0] for path in files if "/" in path}))
+
+
+def listing_from_yaml(
+    tree: Tree, splits: tuple[str, str], *, components: int, class_of: Callable[[str], str], layout: str
+) -> Listing | None:
+    """Return the images that two split files list; None without the split files.
+
+    Args:
+        tree: The files of the dataset.
+        splits: Names of the split files of the training and the test part.
+        components: How many last components of its path identify an image, wherever its folder lies.
+        class_of: Function from these components to the name of the class.
+        layout: The layout in a few words.
 
     Raises:
-        InputError: If the file cannot be read as YAML with these two lists.
+        InputError: If a split file is malformed or lists images that are missing.
     """
+    found = [path for path in map(tree.find, splits) if path is not None]
+    if len(found) < len(splits):
+        return None
+    files = {ending(path, components): entry for path, entry in tree.entries.items() if is_image(path)}
+    parts = []
+    for split in found:
+        paths, labels = _split_from_yaml(tree, split)
+        parts.append(from_split_file(files, [ending(path, components) for path in paths], labels, split_file=split))
+    train, train_labels = parts[0]
+    names = _names_by_label(train_labels.tolist(), [class_of(path) for path in train.names], found[0])
+    return Listing(names, listed_files(*parts), layout)
+
+
+def _split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
+    """Return the lists `data` (paths) and `targets` (labels) of a split file."""
     where = tree.root / path
     try:
         content = _lists(yaml.parse(tree.text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
@@ -40,13 +82,10 @@ def split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
 
 
 def _lists(events: Iterable[yaml.Event]) -> dict[str, list[str | int]]:
-    """Read a mapping of lists, and nothing else that YAML can say; a split file has ten thousands of lines.
-
-    Returns:
-        Key to its list; what is a whole number there comes as one.
+    """Return a mapping from keys to lists of texts and whole numbers, from YAML of ten thousands of lines.
 
     Raises:
-        ValueError: If there is anything else: another structure, an alias, a tag, a key twice.
+        ValueError: If the YAML has another structure, an alias, a tag or a key twice.
     """
     content: dict[str, list[str | int]] = {}
     key, depth = None, 0
@@ -71,14 +110,7 @@ def _whole(event: yaml.ScalarEvent) -> str | int:
 
 
 def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[list[str], list[int]]:
-    """Take paths and labels from a split file's content.
-
-    Returns:
-        The paths of the images and their labels.
-
-    Raises:
-        InputError: If the keys are missing, or their values are not lists of paths and of whole numbers.
-    """
+    """Return the paths and labels under two keys of a split file's content; other content is an InputError."""
     if not isinstance(content, Mapping) or any(key not in content for key in keys):
         raise InputError(f"{where}: must have the keys {' and '.join(keys)}")
     paths, labels = (content[key] for key in keys)
@@ -90,18 +122,12 @@ def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[l
 
 
 def ending(path: str, parts: int) -> str:
-    """Return the last components of a path, by which a file is found wherever its folder was put."""
+    """Return the last components of a path."""
     return "/".join(path.split("/")[-parts:])
 
 
-def class_root(images: Iterable[str]) -> str:
-    """Return the folder that holds the class folders, from the paths of all images: that of the least deep one."""
-    shallowest = min(images, key=lambda path: (path.count("/"), path))
-    return "/".join(shallowest.split("/")[:-2])
-
-
-def names_by_label(labels: Sequence[int], names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the class names in label order from one name per image.
+def _names_by_label(labels: Sequence[int], names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the class names in label order from the label and name of each image.
 
     Raises:
         InputError: If a label has two names, or the labels are not 0, 1, ...

@@ -1,9 +1,9 @@
 """`caltech256`: 256 kinds of objects (Griffin, Holub and Perona 2007), classes by their official numbers.
 
-Neither the paper nor the authors' code says whether the 257th class, `clutter`, takes part, nor how the images were
-split; the dataset has no split. Decided here: 256 classes, as the dataset's name and the paper's tables have it, and
-80 % of each class to train on, as MIT-67, which the paper took from the same source, has it. Variants: `clutter` has
-257 classes; `60-per-class` trains on 60 images of each of the 256, the older habit; `clutter-60-per-class` both.
+The dataset has no split. Neither the paper nor the authors' code names one, or says whether the 257th class, `clutter`,
+takes part. Decided here: 256 classes, as in the dataset's name and the paper's tables. 80 % of each class trains, as in
+MIT-67, which the paper took from the same source. Variants: `clutter` has 257 classes, `60-per-class` trains on 60
+images of each of the 256 (the older habit), `clutter-60-per-class` does both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 
 from trainables.data.disk.listing import Listing, in_class_folders, seeded_split, split_files
 from trainables.data.disk.tree import Tree
-from trainables.data.published._reading import find_parquet
+from trainables.data.published._reading import class_folders, find_parquet
 from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 
@@ -21,17 +21,17 @@ _CLUTTER, _TOTAL, _SIXTY = 827, 30_607, 60
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the official folder or archive, or the Hugging Face form with all its splits taken together."""
+    """Return the official folder or archive, or the Hugging Face form with all its splits joined."""
     split = partial(seeded_split, per_class=_SIXTY if variant.endswith("60-per-class") else None)
     with_clutter = variant.startswith("clutter")
     folder = tree.folder_of(_FOLDER)
     if folder is None:
         return find_parquet(tree, split=split, drop=lambda names: None if with_clutter else _clutter(names))
     files = tree.below(folder)
-    names = sorted({path.split("/")[0] for path in files if "/" in path})
-    dropped = None if with_clutter else _clutter(tuple(names))
+    names = class_folders(files)
+    dropped = None if with_clutter else _clutter(names)
     kept = tuple(name for name in names if name != dropped)
-    # Only what lies directly in a class folder: `056.dog/greg` is a leftover with copies of other images.
+    # Only images directly in a class folder: `056.dog/greg` is a leftover with copies of other images.
     return Listing(kept, split_files(in_class_folders(files, kept, where=f"{folder}/"), split), "class folders")
 
 

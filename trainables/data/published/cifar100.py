@@ -5,7 +5,7 @@ Images are normalised with mean and standard deviation 0.5, as the authors' conf
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,32 +20,29 @@ from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import HALF, Recipe
 from trainables.errors import InputError
 
-_SHAPE = (3, 32, 32)
-
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the extracted Python version, or the Hugging Face form."""
+    """Return the extracted Python version or the Hugging Face form."""
     meta = tree.find("meta")
     if meta is None:
         return find_parquet(tree, label="fine_label")
     folder = meta.removesuffix("meta")
     names = _field(unpickle(tree.entries[meta].read(), meta), b"fine_label_names", meta)
 
-    def lister(part: Part) -> Callable[[], Rows]:
-        def rows() -> Rows:
-            path = f"{folder}{part}"
-            if path not in tree.entries:
-                raise InputError(f"{tree.root}: {path} is missing beside {meta}")
-            content = unpickle(tree.entries[path].read(), path)
-            pixels = np.asarray(_field(content, b"data", path), dtype=np.uint8)
-            labels = torch.tensor(_field(content, b"fine_labels", path), dtype=torch.int64)
-            if pixels.shape != (len(labels), 3 * 32 * 32):
-                raise InputError(f"{path}: must hold rows of 3,072 bytes, one per label, got {pixels.shape}")
-            return torch.from_numpy(pixels.reshape(-1, *_SHAPE).copy()), labels
+    def rows(part: Part) -> Rows:
+        path = f"{folder}{part}"
+        if path not in tree.entries:
+            raise InputError(f"{tree.root}: {path} is missing beside {meta}")
+        content = unpickle(tree.entries[path].read(), path)
+        pixels = np.asarray(_field(content, b"data", path), dtype=np.uint8)
+        labels = torch.tensor(_field(content, b"fine_labels", path), dtype=torch.int64)
+        if pixels.shape != (len(labels), 3 * 32 * 32):
+            raise InputError(f"{path}: must hold rows of 3,072 bytes, one per label, got {pixels.shape}")
+        return torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy()), labels
 
-        return rows
-
-    return Listing(tuple(name.decode() for name in names), {part: lister(part) for part in PARTS}, "Python version")
+    return Listing(
+        tuple(name.decode() for name in names), {part: partial(rows, part) for part in PARTS}, "Python version"
+    )
 
 
 def _field(content: Any, key: bytes, path: str) -> Any:

@@ -1,30 +1,36 @@
 """`cropdisease`: healthy and infected leaves of 35 kinds (PlantVillage, Hughes and Salathe 2015), classes by name.
 
-PlantVillage has 38 classes; the authors leave three out: cedar rust of apples, and healthy peaches and potatoes. Their
-split files name the images of each part, so its size is checked against those files alone; PlantVillage's own class
-folders, which have no split, are split 80/20 by seed.
+PlantVillage has 38 classes; the authors leave out three: cedar rust of apples, and healthy peaches and potatoes. Their
+split files alone say how many images a part has. PlantVillage's own class folders have no split and are split 80/20 by
+a fixed seed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 
-from trainables.data.disk.listing import Listing, Rows, from_split_file, in_class_folders, is_image, split_files
+from trainables.data.disk.listing import Listing, Rows, from_split_file, is_image
 from trainables.data.disk.parquet import ParquetImages, find_columns, parquet_file, read_paths
 from trainables.data.disk.tree import Tree
 from trainables.data.parts import PARTS, Part
-from trainables.data.published._reading import STANDARD, checked_split, class_root, ending, find_parquet
+from trainables.data.published._reading import (
+    STANDARD,
+    checked_split,
+    ending,
+    find_parquet,
+    listing_from_class_folders,
+)
 from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
 _LEFT_OUT = ("Apple___Cedar_apple_rust", "Peach___healthy", "Potato___healthy")
 _CORN, _CHERRY = "Corn_(maize)___", "Cherry_(including_sour)___"
-# Names of PlantVillage's folders, in the order of the authors' labels.
+# PlantVillage's folders, in the order of the authors' labels.
 _NAMES = (
     *(f"Apple___{name}" for name in ("Apple_scab", "Black_rot", "healthy")),
     "Blueberry___healthy",
@@ -48,33 +54,24 @@ _NAMES = (
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the authors' files, PlantVillage's class folders, or the Hugging Face form."""
+    """Return the authors' files, PlantVillage's class folders or the Hugging Face form."""
     if all(tree.find(f"{part}.json") for part in PARTS):
-        parts = {part: _listed(tree, part) for part in PARTS}
-        return Listing(_NAMES, parts, "the authors' split files")
-    images = [path for path in tree.entries if is_image(path)]
-    if not images:
-        return find_parquet(tree)
-    files = tree.below(class_root(images))
-    names = sorted({path.split("/")[0] for path in files if "/" in path} - set(_LEFT_OUT))
-    return Listing(tuple(names), split_files(in_class_folders(files, names)), "class folders, seeded 80/20 split")
+        return Listing(_NAMES, {part: partial(_listed, tree, part) for part in PARTS}, "the authors' split files")
+    return listing_from_class_folders(tree, left_out=_LEFT_OUT) or find_parquet(tree)
 
 
-def _listed(tree: Tree, part: Part) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        split = str(tree.find(f"{part}.json"))
-        try:
-            content = json.loads(tree.text(split))
-        except ValueError as error:
-            raise InputError(f"{tree.root / split}: is not valid JSON") from error
-        paths, labels = checked_split(content, ("data", "labels"), str(tree.root / split))
-        parquet = tree.find(f"cropdisease_{part}.parquet")
-        if parquet is not None:
-            return _in_parquet(tree.path_on_disk(parquet), paths, split), torch.tensor(labels, dtype=torch.int64)
-        files = {ending(path, 1): entry for path, entry in tree.entries.items() if is_image(path)}
-        return from_split_file(files, [ending(path, 1) for path in paths], labels, split_file=split).take()
-
-    return rows
+def _listed(tree: Tree, part: Part) -> Rows:
+    split = str(tree.find(f"{part}.json"))
+    try:
+        content = json.loads(tree.text(split))
+    except ValueError as error:
+        raise InputError(f"{tree.root / split}: is not valid JSON") from error
+    paths, labels = checked_split(content, ("data", "labels"), str(tree.root / split))
+    parquet = tree.find(f"cropdisease_{part}.parquet")
+    if parquet is not None:
+        return _in_parquet(tree.path_on_disk(parquet), paths, split), torch.tensor(labels, dtype=torch.int64)
+    files = {ending(path, 1): entry for path, entry in tree.entries.items() if is_image(path)}
+    return from_split_file(files, [ending(path, 1) for path in paths], labels, split_file=split)
 
 
 def _in_parquet(file: str, paths: list[str], split: str) -> ParquetImages:

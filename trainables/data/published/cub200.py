@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from trainables.data.disk.arrays import NpzImages, read_npz
-from trainables.data.disk.listing import LabelledFiles, Listing, Rows, listed_files
+from trainables.data.disk.listing import FileRows, Listing, Rows, labelled_files, listed_files
 from trainables.data.disk.tree import Tree
 from trainables.data.parts import PARTS, Part
 from trainables.data.published._reading import STANDARD, find_parquet
@@ -22,14 +22,14 @@ _ARRAYS: dict[Part, str] = {"train": "train_data.npz", "test": "test_data.npz"}
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the official folder, the authors' arrays, or the Hugging Face form."""
+    """Return the official folder, the authors' arrays or the Hugging Face form."""
     split = tree.find("train_test_split.txt")
     if split is not None:
         return _official(tree, split.removesuffix("train_test_split.txt"))
     arrays = {part: tree.find(name) for part, name in _ARRAYS.items()}
     if all(arrays.values()):
         names = tuple(f"{number:03d}" for number in range(1, _CLASSES + 1))
-        return Listing(names, {part: _arrays(tree, str(arrays[part])) for part in PARTS}, "numpy arrays")
+        return Listing(names, {part: partial(_arrays, tree, str(arrays[part])) for part in PARTS}, "numpy arrays")
     return find_parquet(tree)
 
 
@@ -55,22 +55,18 @@ def _official(tree: Tree, folder: str) -> Listing:
             f"{tree.root / folder}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}"
         )
 
-    def chosen(flag: str) -> LabelledFiles:
+    def chosen(flag: str) -> FileRows:
         ids = [number for number in sorted(paths) if trains[number] == flag]
-        names = tuple(paths[number] for number in ids)
-        return LabelledFiles(names, tuple(files[name] for name in names), tuple(int(labels[n]) - 1 for n in ids))
+        return labelled_files((paths[number], files[paths[number]], int(labels[number]) - 1) for number in ids)
 
     names = tuple(classes[number] for number in sorted(classes))
     return Listing(names, listed_files(chosen("1"), chosen("0")), "CUB_200_2011 with its split")
 
 
-def _arrays(tree: Tree, path: str) -> Callable[[], Rows]:
-    def rows() -> Rows:
-        entry = tree.entries[path]
-        labels: Any = read_npz(entry, "targets", path)
-        return NpzImages(path, entry, len(labels), np.arange(len(labels))), torch.tensor(labels.astype("int64"))
-
-    return rows
+def _arrays(tree: Tree, path: str) -> Rows:
+    entry = tree.entries[path]
+    labels: Any = read_npz(entry, "targets", path)
+    return NpzImages(path, entry, len(labels), np.arange(len(labels))), torch.tensor(labels.astype("int64"))
 
 
 CUB200 = Publication(

@@ -6,9 +6,9 @@ and 6,000 test images; the class order is that of their labels, which is not the
 
 from __future__ import annotations
 
-from trainables.data.disk.listing import Listing, from_split_file, listed_files
+from trainables.data.disk.listing import Listing
 from trainables.data.disk.tree import Tree
-from trainables.data.published._reading import STANDARD, ending, find_parquet, names_by_label, split_from_yaml
+from trainables.data.published._reading import STANDARD, find_parquet, listing_from_yaml
 from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import UNIT, Recipe
 
@@ -16,18 +16,15 @@ _SPLITS = ("imagenet-r_train.yaml", "imagenet-r_test.yaml")
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the official folder or archive with the split files, or the Hugging Face form."""
-    found = [tree.find(name) for name in _SPLITS]
-    train_file, test_file = found
-    if train_file is None or test_file is None:
-        return find_parquet(tree)
-    files = {ending(path, 2): entry for path, entry in tree.entries.items() if path.endswith(".jpg")}
-    parts = []
-    for split in (train_file, test_file):
-        paths, labels = split_from_yaml(tree, split)
-        parts.append(from_split_file(files, [ending(path, 2) for path in paths], labels, split_file=split))
-    names = names_by_label(parts[0].labels, [name.split("/")[0] for name in parts[0].names], train_file)
-    return Listing(names, listed_files(*parts), "class folders with CODA-Prompt's split files")
+    """Return the official folder or archive with the split files, or the Hugging Face form."""
+    listing = listing_from_yaml(
+        tree,
+        _SPLITS,
+        components=2,
+        class_of=lambda path: path.split("/")[0],
+        layout="class folders with CODA-Prompt's split files",
+    )
+    return listing or find_parquet(tree)
 
 
 IMAGENET_R = Publication(

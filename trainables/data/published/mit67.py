@@ -5,9 +5,9 @@ The split files name 80 training and 20 test images of almost every class, 6,700
 
 from __future__ import annotations
 
-from trainables.data.disk.listing import LabelledFiles, Listing, from_split_file, listed_files
+from trainables.data.disk.listing import FileRows, Listing, from_split_file, listed_files
 from trainables.data.disk.tree import Tree
-from trainables.data.published._reading import STANDARD, find_parquet
+from trainables.data.published._reading import STANDARD, class_folders, find_parquet
 from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
@@ -16,14 +16,14 @@ _SPLITS = ("TrainImages.txt", "TestImages.txt")
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List the official folder or archive with the split files, or the Hugging Face form."""
+    """Return the official folder or archive with the split files, or the Hugging Face form."""
     folder, train, test = tree.folder_of("Images"), *(tree.find(name) for name in _SPLITS)
     if folder is None or train is None or test is None:
         return find_parquet(tree)
     files = tree.below(folder)
-    names = tuple(sorted({path.split("/")[0] for path in files if "/" in path}))
+    names = class_folders(files)
 
-    def listed(split: str) -> LabelledFiles:
+    def listed(split: str) -> FileRows:
         paths = [line.strip() for line in tree.text(split).splitlines() if line.strip()]
         unknown = [path for path in paths if path.split("/")[0] not in names]
         if unknown:

@@ -1,4 +1,4 @@
-"""What is known of a published dataset and of the benchmark that the paper makes of it."""
+"""A published dataset and the paper's benchmark on this dataset."""
 
 from __future__ import annotations
 
@@ -16,43 +16,25 @@ PAPER_BATCH = 128
 
 @dataclass(frozen=True)
 class Expected:
-    """What a whole copy of a published dataset has.
-
-    Attributes:
-        classes: Number of classes.
-        images: Number of images of each part, where the publication fixes it.
-        total: Number of images of both parts together, where only that is fixed.
-    """
+    """Numbers of classes and images in a whole copy of a published dataset."""
 
     classes: int
-    images: Mapping[Part, int] = field(default_factory=dict)
-    total: int | None = None
+    images: Mapping[Part, int] = field(default_factory=dict)  # of each part, where the publication fixes them
+    total: int | None = None  # of both parts together, where only their sum is fixed
 
 
 @dataclass(frozen=True)
 class Publication:
-    """A published dataset as a benchmark.
+    """A published dataset as a benchmark."""
 
-    Attributes:
-        name: Name of the benchmark, and of the dataset's folder under the data root.
-        tasks: Number of tasks, T.
-        epochs: Passes over a task's images in fine-tuning (the paper's).
-        recipe: The transforms of its images (those of the authors' code).
-        expected: For each variant, what a whole copy has; the first variant is the default.
-        find: Function that lists the dataset, given what lies in the folder and a variant; None if nothing of it
-            is recognised.
-        looks_for: The layouts that `find` recognises, in words.
-        source: Address where the dataset can be had.
-    """
-
-    name: str
+    name: str  # of the benchmark and of the dataset's folder under the data root
     tasks: int
-    epochs: int
-    recipe: Recipe
-    expected: Mapping[str, Expected]
-    find: Callable[[Tree, str], Listing | None]
-    looks_for: str
-    source: str
+    epochs: int  # the paper's passes over a task's images in fine-tuning
+    recipe: Recipe  # the transforms of the authors' code
+    expected: Mapping[str, Expected]  # by variant, the default first
+    find: Callable[[Tree, str], Listing | None]  # from files and variant; None without a known layout
+    looks_for: str  # the layouts known to `find`, in words
+    source: str  # address of the dataset
 
     @property
     def variants(self) -> tuple[str, ...]:

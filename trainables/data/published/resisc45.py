@@ -8,16 +8,9 @@ images; else a seeded 80/20 split of each class. Variant `without-validation` le
 
 from __future__ import annotations
 
-from trainables.data.disk.listing import Listing, from_split_file, in_class_folders, is_image, listed_files, split_files
+from trainables.data.disk.listing import Listing
 from trainables.data.disk.tree import Tree
-from trainables.data.published._reading import (
-    STANDARD,
-    class_root,
-    ending,
-    find_parquet,
-    names_by_label,
-    split_from_yaml,
-)
+from trainables.data.published._reading import STANDARD, find_parquet, listing_from_class_folders, listing_from_yaml
 from trainables.data.published.publication import Expected, Publication
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 
@@ -26,24 +19,17 @@ _TOTAL, _VALIDATION = 31_500, 6_300
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
-    """List class folders or an archive with or without split files, or the Hugging Face form."""
-    if any(path.endswith(".parquet") for path in tree.entries):
-        return find_parquet(tree, validation_trains=variant == STANDARD)
-    images = {path: entry for path, entry in tree.entries.items() if is_image(path)}
-    if not images:
-        return None
-    train, test = (tree.find(name) for name in _SPLITS)
-    if train is None or test is None:
-        files = tree.below(class_root(images))
-        names = tuple(sorted({path.split("/")[0] for path in files if "/" in path}))
-        return Listing(names, split_files(in_class_folders(files, names)), "class folders, seeded 80/20 split")
-    by_name = {ending(path, 1): entry for path, entry in images.items()}
-    parts = []
-    for split in (train, test):
-        paths, labels = split_from_yaml(tree, split)
-        parts.append(from_split_file(by_name, [ending(path, 1) for path in paths], labels, split_file=split))
-    names = names_by_label(parts[0].labels, [name.rsplit("_", 1)[0] for name in parts[0].names], train)
-    return Listing(names, listed_files(*parts), "class folders with the authors' split files")
+    """Return class folders or an archive with or without split files, or the Hugging Face form."""
+    if parquet := find_parquet(tree, validation_trains=variant == STANDARD):
+        return parquet
+    listing = listing_from_yaml(
+        tree,
+        _SPLITS,
+        components=1,
+        class_of=lambda path: path.rsplit("_", 1)[0],
+        layout="class folders with the authors' split files",
+    )
+    return listing or listing_from_class_folders(tree)
 
 
 RESISC45 = Publication(

@@ -1,4 +1,4 @@
-"""From stored images to what a backbone reads: augmentation, normalisation, and what each benchmark prescribes."""
+"""From stored images to the input of a backbone: augmentation, normalisation, and the recipes of benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random and central crops, shifts and flips. All randomness comes from a generator that is passed in."""
+"""Random and central crops, shifts and flips. All randomness comes from the generator argument."""
 
 from __future__ import annotations
 
@@ -19,20 +19,13 @@ Interpolation = Literal["bicubic", "bilinear"]
 
 @dataclass(frozen=True)
 class RandomShift:
-    """Shift each image by up to `pixels` in both directions, its border repeated, then normalise."""
+    """Shift each image by up to `pixels` in both directions, with its border repeated, then normalise."""
 
     pixels: int
     normalise: Normalise = Normalise()
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """Transform a batch of stored images; see `Transform`.
-
-        Returns:
-            The transformed images, float32 `(b, c, h, w)`.
-
-        Raises:
-            ValueError: If `generator` is None; an augmentation never draws from the global random state.
-        """
+        """Return float32 `(b, c, h, w)`; a missing generator is a ValueError; see `Transform`."""
         if generator is None:
             raise ValueError("RandomShift needs a generator, got None")
         images = of_one_size(images)
@@ -45,23 +38,15 @@ class RandomShift:
 class RandomResizedCrop:
     """The paper's training transform: a random crop resized to `size` (bicubic), flipped half of the time, normalised.
 
-    The crop has 8 to 100 % of the image's area and an aspect ratio of 3/4 to 4/3: torchvision's defaults and its
-    rules, with the randomness taken from the generator. Grey images become RGB where the backbone reads RGB, and the
-    reverse.
+    The crop has 8 to 100 % of the image's area and an aspect ratio of 3/4 to 4/3, by torchvision's defaults and rules.
+    Grey images become RGB for a backbone that reads RGB, and the reverse.
     """
 
     size: int
     normalise: Normalise
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """Transform a batch of stored images; see `Transform`.
-
-        Returns:
-            The transformed images, float32 `(b, c', size, size)`.
-
-        Raises:
-            ValueError: If `generator` is None.
-        """
+        """Return float32 `(b, c', size, size)`; a missing generator is a ValueError; see `Transform`."""
         if generator is None:
             raise ValueError("RandomResizedCrop needs a generator, got None")
         flips = _draw_flips(len(images), generator)
@@ -75,25 +60,15 @@ class RandomResizedCrop:
 
 @dataclass(frozen=True)
 class ResizeRandomCrop:
-    """Resized to `resize` (bicubic), a random `size` x `size` cut out, flipped half of the time, normalised.
+    """Resize to `resize` (bicubic), cut out a random `size` x `size`, flip half of the time, normalise."""
 
-    With `keep_ratio` the shorter side gets `resize` pixels; without, both sides do.
-    """
-
-    resize: int
+    resize: int  # pixels of the shorter side with `keep_ratio`, else of both sides
     size: int
     normalise: Normalise
     keep_ratio: bool = False
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """Transform a batch of stored images; see `Transform`.
-
-        Returns:
-            The transformed images, float32 `(b, c', size, size)`.
-
-        Raises:
-            ValueError: If `generator` is None.
-        """
+        """Return float32 `(b, c', size, size)`; a missing generator is a ValueError; see `Transform`."""
         if generator is None:
             raise ValueError("ResizeRandomCrop needs a generator, got None")
         flips = _draw_flips(len(images), generator)
@@ -108,12 +83,9 @@ class ResizeRandomCrop:
 
 @dataclass(frozen=True)
 class ResizeCenterCrop:
-    """The paper's test transform: resized to `resize`, the middle `size` x `size` cut out, normalised.
+    """The paper's test transform: resize to `resize`, cut out the middle `size` x `size`, normalise."""
 
-    With `keep_ratio` the shorter side gets `resize` pixels; without, both sides do.
-    """
-
-    resize: int
+    resize: int  # pixels of the shorter side with `keep_ratio`, else of both sides
     size: int
     normalise: Normalise
     keep_ratio: bool = False
@@ -134,7 +106,7 @@ class ResizeCenterCrop:
 
 
 def _by_size(images: Images) -> Iterator[tuple[slice, Tensor]]:
-    """Yield parts of one size, `(b, c, h, w)`, with their rows: all at once, or else image by image."""
+    """Yield rows and images of one size, `(b, c, h, w)`: all images at once, or else image by image."""
     if isinstance(images, Tensor):
         yield slice(len(images)), images
     else:
@@ -142,7 +114,7 @@ def _by_size(images: Images) -> Iterator[tuple[slice, Tensor]]:
 
 
 def _draw_flips(count: int, generator: torch.Generator) -> Tensor:
-    """Draw who is flipped, bool `(b,)`; before any crop is drawn."""
+    """Draw the flips, bool `(b,)`; before the crops, so that results repeat."""
     return torch.rand(count, generator=generator) < 0.5
 
 
@@ -151,16 +123,9 @@ def _flipped(images: Tensor, flips: Tensor) -> Tensor:
 
 
 def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
-    """Cut a part of one size out of every image, at a place of its own; beyond the border, the border is read.
+    """Return a part `(b, c, height, width)` of images `(b, c, h, w)`, with the border repeated outside.
 
-    Args:
-        images: The images, `(b, c, h, w)`.
-        corners: Row and column of the first pixel, int64 `(b, 2)`, where the images lie.
-        height: Number of rows to cut out.
-        width: Number of columns to cut out.
-
-    Returns:
-        The parts that were cut out, `(b, c, height, width)`.
+    `corners` are the row and column of each part's first pixel, int64 `(b, 2)`, on the device of the images.
     """
     b, c, h, w = images.shape
     rows = (corners[:, :1] + torch.arange(height, device=images.device)).clamp_(0, h - 1)  # [b, height]
@@ -177,7 +142,7 @@ def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpola
 
 
 def _crop_box(height: int, width: int, generator: torch.Generator) -> Box:
-    """Draw a crop as torchvision's RandomResizedCrop does."""
+    """Draw a crop by the rule of torchvision's RandomResizedCrop."""
     for _ in range(10):
         area = height * width * _uniform(0.08, 1.0, generator)
         ratio = math.exp(_uniform(math.log(3 / 4), math.log(4 / 3), generator))

@@ -1,4 +1,4 @@
-"""A test transform in plain values: so it travels with what was trained under it, and is made again from them."""
+"""A test transform as plain values, which are saved with the trained model and build the transform again."""
 
 from __future__ import annotations
 
@@ -18,29 +18,19 @@ LARGEST_SIDE = 4096  # pixels; no ViT reads larger images
 
 @dataclass(frozen=True, kw_only=True)
 class TransformSpec:
-    """What test images go through: resized, the middle cut out, scaled to [0, 1], minus `mean`, divided by `std`.
+    """A test transform: resize, cut out the middle, scale to [0, 1], subtract `mean`, divide by `std`."""
 
-    Attributes:
-        channels: Channels of the network's input: 1 for grey, 3 for RGB.
-        size: Pixels of each side of the network's input.
-        mean: A value per channel.
-        std: A value per channel.
-        resize: Length that images are resized to before the cut; None where all of the benchmark have that size.
-        keep_ratio: Whether that length is the shorter side's, or both sides'.
-        interpolation: "bicubic" or "bilinear", with antialiasing.
-    """
-
-    channels: int
-    size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    resize: int | None = None
-    keep_ratio: bool = False
-    interpolation: Interpolation = "bicubic"
+    channels: int  # of the network's input: 1 for grey, 3 for RGB
+    size: int  # pixels of each side of the network's input
+    mean: tuple[float, ...]  # per channel
+    std: tuple[float, ...]  # per channel
+    resize: int | None = None  # pixels before the cut; None where all images of the benchmark have `size`
+    keep_ratio: bool = False  # whether `resize` is the shorter side, or both sides
+    interpolation: Interpolation = "bicubic"  # with antialiasing
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with it, in a few words; None if nothing is."""
+        """The fault of the values in a few words, or None."""
         sides = [self.size, *([] if self.resize is None else [self.resize])]
         if self.channels not in (1, 3) or not self.channels == len(self.mean) == len(self.std):
             return f"mean and std must have a value for each of 1 or 3 channels, have {len(self.mean)}, {len(self.std)}"
@@ -52,14 +42,7 @@ class TransformSpec:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> TransformSpec:
-        """Read what `as_plain` gave.
-
-        Returns:
-            The transform that it describes.
-
-        Raises:
-            ValueError: If it is not what `as_plain` gives.
-        """
+        """Return the transform for the values of `as_plain`; other values are a ValueError."""
         try:
             read = {**values, **{name: tuple(map(float, values[name])) for name in ("mean", "std")}}
             found = cls(**read)
@@ -71,11 +54,11 @@ class TransformSpec:
         return found
 
     def as_plain(self) -> dict[str, Any]:
-        """Return it as values that JSON has."""
+        """Return the values for JSON."""
         return {**asdict(self), "mean": list(self.mean), "std": list(self.std)}
 
     def build(self) -> Transform:
-        """Return the transform itself: for the benchmark's own images the very one that was described."""
+        """Return the transform; for the benchmark's own images it equals the described one."""
         normalise = Normalise(self.mean, self.std)
         if self.resize is None:
             return FittedToSize(self.size, normalise)
@@ -84,9 +67,9 @@ class TransformSpec:
 
 @dataclass(frozen=True)
 class FittedToSize:
-    """Normalises images that have their size; others are resized to it first, the middle cut out.
+    """Normalise images; images of another size are resized before, and their middle is cut out.
 
-    A grey image in a file that says RGB is taken back to grey exactly: to weigh three equal values rounds some down.
+    Three equal channels become grey by taking one: the weighted sum of equal values rounds some down.
     """
 
     size: int
@@ -109,15 +92,7 @@ class FittedToSize:
 
 
 def described(transform: Transform, size: int) -> TransformSpec | None:
-    """Describe a test transform.
-
-    Args:
-        transform: Of test images, as a benchmark has it.
-        size: Pixels of each side of what the backbone reads.
-
-    Returns:
-        The description; None of a transform of somebody's own, which only their code can make again.
-    """
+    """Return the values of a test transform for a backbone's input of `size`; None for a transform of user code."""
     if isinstance(transform, Normalise):
         return TransformSpec(channels=len(transform.mean), size=size, mean=transform.mean, std=transform.std)
     if not isinstance(transform, ResizeCenterCrop):

@@ -1,4 +1,4 @@
-"""What a transform is, and the one that every other ends with: scaling and normalising."""
+"""The contract of transforms, and the last step of all transforms: scaling and normalising."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 Images = Tensor | Sequence[Tensor]
-"""uint8 images: `(b, c, h, w)` where they have one size, else `(c, h, w)` each."""
+"""uint8 images: `(b, c, h, w)` for one size, else `(c, h, w)` each."""
 
 
 class Transform(Protocol):
-    """Turns stored images into what the backbone reads. All randomness comes from the generator that is passed in."""
+    """A function from stored images to the input of a backbone. All randomness comes from the generator argument."""
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
-        """Map uint8 `(b, c, h, w)` to float32 `(b, c', h', w')`; only augmentations use `generator`."""
+        """Return float32 `(b, c', h', w')`; only augmentations use `generator`."""
         ...
 
 
@@ -42,18 +42,14 @@ def _per_channel(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def of_one_size(images: Images) -> Tensor:
-    """Return images as one tensor.
-
-    Raises:
-        ValueError: If the images have several sizes.
-    """
+    """Return images as one tensor; several sizes are a ValueError."""
     if not isinstance(images, Tensor):
         raise ValueError("needs images of one size, got several sizes")
     return images
 
 
 def with_channels(images: Tensor, normalise: Normalise) -> Tensor:
-    """Return `(..., c, h, w)` with as many channels as are normalised: grey is repeated, RGB weighed to grey."""
+    """Return `(..., c, h, w)` with the channels of `normalise`: grey is repeated, RGB weighted to grey."""
     got, wanted = images.shape[-3], len(normalise.mean)
     if got == wanted:
         return images

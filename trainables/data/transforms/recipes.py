@@ -1,4 +1,4 @@
-"""Which transforms a benchmark prescribes, for whatever size its backbone reads."""
+"""The transforms that benchmarks prescribe, for backbones of any input size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.data.transforms.cropping import (
 )
 from trainables.data.transforms.normalising import Normalise, Transform
 
-_SIZE = 224  # pixels that the lengths below are meant for
+_SIZE = 224  # input of the backbone for which recipes give their lengths
 
 IMAGENET = Normalise((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 HALF = Normalise((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -25,26 +25,19 @@ UNIT = Normalise((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 class Recipe:
     """Training and test transforms of photographs.
 
-    Its lengths are for a backbone of 224 pixels; those for other sizes scale in proportion.
-
-    Attributes:
-        normalise: Normalises RGB images; None takes the backbone's own, as does a backbone that reads grey images.
-        train_resize: Length to resize to before a random crop; None takes random resized crops.
-        train_keep_ratio: Whether that length is the shorter side's, or both sides'.
-        test_resize: Length to resize to before the centre crop.
-        test_keep_ratio: Whether that length is the shorter side's, or both sides'.
-        test_interpolation: Interpolation of the resize before the centre crop.
+    Lengths are in pixels for a backbone of 224 pixels, and scale in proportion for others. With `keep_ratio` a length
+    is the shorter side's, else both sides'.
     """
 
-    normalise: Normalise | None = None
-    train_resize: int | None = None
+    normalise: Normalise | None = None  # of RGB; None, or another number of channels, takes the backbone's own
+    train_resize: int | None = None  # before a random crop; None takes random resized crops
     train_keep_ratio: bool = False
-    test_resize: int = 256
+    test_resize: int = 256  # before the centre crop
     test_keep_ratio: bool = False
     test_interpolation: Interpolation = "bicubic"
 
     def __call__(self, reads: InputSpec) -> tuple[Transform, Transform]:
-        """Return training and test transform for what a backbone reads."""
+        """Return training and test transform for the input of a backbone."""
         fits = self.normalise is not None and len(self.normalise.mean) == reads.channels
         normalise = self.normalise if self.normalise and fits else Normalise(reads.mean, reads.std)
 
@@ -60,9 +53,9 @@ class Recipe:
 
 
 def small_transforms(reads: InputSpec) -> tuple[Transform, Transform]:
-    """Return training and test transform of an embedded 32x32 benchmark for a backbone.
+    """Return training and test transform of an embedded 32x32 benchmark for the input of a backbone.
 
-    A backbone that reads such images gets shifts of up to two pixels; a larger one the paper's transforms.
+    For a backbone of grey 32x32 images, training shifts by up to two pixels. Others get the paper's transforms.
     """
     normalise = Normalise(reads.mean, reads.std)
     if (reads.channels, reads.size) == (1, 32):

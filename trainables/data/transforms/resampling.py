@@ -1,4 +1,4 @@
-"""Crops of a batch, each with a box of its own, resized to one size on the images' device."""
+"""Crops of a batch, each with its own box, resized to one size on the images' device."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ SUPPORT = 2.0  # half the width of the bicubic filter, in pixels of the coarser 
 
 
 def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
-    """Cut a box out of every image and resize it to `size` x `size`, bicubic with antialiasing.
+    """Cut a box out of each image and resize the crop to `size` x `size`, bicubic with antialiasing.
 
-    On a CPU image by image, through torchvision. A GPU, which would wait for the starts of some six kernels per image,
-    does a batch in two matrix products. Both resize along rows, round to whole levels, and resize along columns, as
-    Pillow does; a value may lie a level apart, because the former works with 16-bit weights.
+    A CPU works image by image, through torchvision. A GPU would wait for the starts of some six kernels per image, and
+    computes two matrix products per batch instead. Both resize along rows, round to whole levels and resize along
+    columns, as Pillow does. They may differ by one level, because torchvision has 16-bit weights on a CPU.
 
     Args:
-        images: The images, uint8 `(b, c, h, w)`.
-        boxes: The boxes, one per image.
-        size: Number of pixels of each side of the result.
+        images: uint8 `(b, c, h, w)`.
+        boxes: One per image.
+        size: Pixels of each side of the result.
 
     Returns:
-        The resized crops, `(b, c, size, size)`: whole numbers from 0 to 255, uint8 or float32.
+        Whole numbers from 0 to 255, `(b, c, size, size)`, uint8 or float32.
     """
     if images.device.type != "cpu":
         return resized_by_products(images, torch.tensor(boxes), size)
-    # Takes two seconds to import, with the part of torch that it asks for; the embedded benchmarks need none of it.
+    # Takes two seconds to import; the embedded benchmarks do not need torchvision.
     from torchvision.transforms.v2 import InterpolationMode
     from torchvision.transforms.v2 import functional as vision
 
@@ -45,15 +45,9 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
 
 
 def resized_by_products(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Do what `resized_crops` does, for a whole batch in two matrix products.
+    """Return the crops of `resized_crops` by two matrix products, float32 `(b, c, size, size)`.
 
-    Args:
-        images: The images, uint8 `(b, c, h, w)`.
-        boxes: The boxes, one per image, int64 `(b, 4)`, on the CPU.
-        size: Number of pixels of each side of the result.
-
-    Returns:
-        The resized crops, float32 `(b, c, size, size)`.
+    `images` are uint8 `(b, c, h, w)`, `boxes` int64 `(b, 4)` on the CPU.
     """
     top, left, height, width = moved(boxes, images.device).unbind(1)
     rows = _weights(top, height, images.shape[2], size)  # [b, size, h]
@@ -63,13 +57,9 @@ def resized_by_products(images: Tensor, boxes: Tensor, size: int) -> Tensor:
 
 
 def _weights(start: Tensor, length: Tensor, total: int, size: int) -> Tensor:
-    """Return what each of `size` output pixels takes of each of `total` input pixels, `(b, size, total)`.
+    """Return the weights of `total` input pixels in each of `size` output pixels, `(b, size, total)`.
 
-    Args:
-        start: First input pixel of the part that is resized, `(b,)`.
-        length: Number of input pixels of that part, `(b,)`.
-        total: Number of input pixels along the side.
-        size: Number of pixels that the part is resized to.
+    The resized part begins at input pixel `start`, `(b,)`, and has `length` input pixels, `(b,)`.
     """
     scale = (length / size)[:, None, None]
     centres = scale * (torch.arange(size, device=start.device) + 0.5)[:, None]  # [b, size, 1], from the part's start
@@ -80,15 +70,9 @@ def _weights(start: Tensor, length: Tensor, total: int, size: int) -> Tensor:
 
 
 def _bicubic(x: Tensor) -> Tensor:
-    """Keys' cubic convolution with a = -1/2, zero beyond `SUPPORT`.
+    """Return the weights of Keys' cubic convolution with a = -1/2 at distances `x` in pixels; zero beyond `SUPPORT`.
 
-    Args:
-        x: Distances in pixels, in any shape.
-
-    Returns:
-        The weights, in the shape of the distances.
-
-    Source: Keys 1981, https://doi.org/10.1109/TASSP.1981.1163711; the a is Pillow's, and torch's with antialiasing.
+    Source: Keys 1981, https://doi.org/10.1109/TASSP.1981.1163711. Pillow has this a, and torch with antialiasing.
     """
     x = x.abs()
     near = (1.5 * x - 2.5) * x * x + 1
