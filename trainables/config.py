@@ -33,7 +33,7 @@ class TrialConfig:
         store: Directory of the pre-consolidation store, or None.
         store_bytes: Bound on the store's size, bytes, or None.
         artifacts: Folder for task vectors, or None.
-        kept: Folder for what its checkpoints share, used by this trial alone; None writes all into each of them.
+        blobs: Folder for constants that the trial's checkpoints share; None writes all into each checkpoint.
         resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.
     """
 
@@ -55,7 +55,7 @@ class TrialConfig:
     store: str | None = None
     store_bytes: int | None = None
     artifacts: str | None = None
-    kept: str | None = None
+    blobs: str | None = None
     resume_from: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

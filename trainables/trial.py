@@ -16,7 +16,7 @@ from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
-from trainables.state import Places, Pulse, places_of, read_state, write_state
+from trainables.state import Heartbeat, Manifest, manifest_of, read_state, write_state
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
@@ -36,7 +36,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         store=None if config.store is None else Path(config.store),
         store_bytes=config.store_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
-        on_epoch=Pulse(None if config.kept is None else Path(config.kept)),
+        on_epoch=Heartbeat(None if config.blobs is None else Path(config.blobs)),
     )
 
 
@@ -59,8 +59,8 @@ class Trial(tune.Trainable):
         """Build the sequence, continued from an earlier attempt if the config names one."""
         trial = TrialConfig(**config)
         self.sequence = build_sequence(trial)
-        self._kept = None if trial.kept is None else Path(trial.kept)
-        self._places: Places = {}
+        self._blobs = None if trial.blobs is None else Path(trial.blobs)
+        self._manifest: Manifest = {}
         if trial.resume_from is not None:
             self.load_checkpoint(trial.resume_from)
 
@@ -91,11 +91,11 @@ class Trial(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state after the last finished task, whole or not at all."""
-        self._places = write_state(Path(checkpoint_dir), self.sequence.state(), self._kept, self._places)
+        self._manifest = write_state(Path(checkpoint_dir), self.sequence.state(), self._blobs, self._manifest)
 
     def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
         """Continue from a checkpoint folder."""
         assert isinstance(checkpoint_dir, str)
         folder = Path(checkpoint_dir)
-        self.sequence.load_state(read_state(folder, self._kept))
-        self._places = places_of(folder)
+        self.sequence.load_state(read_state(folder, self._blobs))
+        self._manifest = manifest_of(folder)

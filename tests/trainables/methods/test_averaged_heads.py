@@ -66,7 +66,7 @@ def test_learns_and_resumes_bit_for_bit(method: str, recorded: Trials, make: Run
     trial, resumed = recorded(method, given), make(method, given)
     assert trial.rows[-1]["test/final_accuracy"] >= 70  # chance is 17
     checkpoint = shutil.copytree(trial.folder / "2", tmp_path / "checkpoint")
-    resumed.load_state(read_state(checkpoint, trial.folder / "kept"))
+    resumed.load_state(read_state(checkpoint, trial.folder / "blobs"))
     for file in checkpoint.iterdir():
         file.write_bytes(bytes(file.stat().st_size))  # what the heads keep is their own
     assert run(resumed) == trial.rows[2:]
