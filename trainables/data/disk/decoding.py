@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import stat
 import warnings
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from trainables.errors import InputError
+from trainables.tensor_files import require_file
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jfif"})
 
@@ -54,13 +54,10 @@ def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
         InputError: If it is no regular file, cannot be read, is too large, or is no image.
     """
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # whoever opens a FIFO waits for ever
-            raise InputError(f"image {path}: is not a file")
-        require_size(found.st_size, str(path), most)
+        require_size(require_file(path).st_size, str(path), most)
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"image {path}: cannot be read ({error.strerror})") from error
+        raise InputError(f"image {path}: cannot be read ({error.strerror or error})") from error
     return decode(content, str(path))
 
 
