@@ -1,7 +1,7 @@
-"""What may be tried: one YAML file per method, and the code that reads and checks them.
+"""Search spaces: one YAML file per method, and the code that reads and checks the files.
 
-What others import stands in the stub beside this file. A name is loaded when it is first used: pydantic, which the
-schema needs, takes a tenth of a second.
+The stub beside this file lists the public names. They are imported on first use, because pydantic takes a tenth of a
+second.
 """
 
 import lazy_loader

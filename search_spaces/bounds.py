@@ -1,7 +1,7 @@
-"""What numbers and texts that somebody gives may be: one place for the options, the requests of Python and the files.
+"""Bounds of numbers and texts from users: the same for command-line options, Python calls and files.
 
-The upper bounds are far beyond what a machine does. They are there so that a slip of the keyboard, or a file of
-somebody else's, is refused in a line before any work starts, and not by memory that runs out.
+The upper bounds are far beyond any machine. They refuse a typing error, or a foreign file, in one line before any work
+starts and before memory runs out.
 """
 
 from __future__ import annotations
@@ -16,14 +16,7 @@ LONGEST_TEXT = 4096  # characters; as long as a path may be
 
 @dataclass(frozen=True)
 class Bounds:
-    """A range of numbers, both ends included.
-
-    Attributes:
-        low: The smallest.
-        high: The largest.
-        whole: Whether the number must be whole.
-        unit: In which it counts, for a message.
-    """
+    """A range of numbers, both ends included; messages name the unit."""
 
     low: float
     high: float
@@ -32,36 +25,36 @@ class Bounds:
 
     @property
     def words(self) -> str:
-        """What is allowed, in words."""
+        """The allowed values, in words."""
         unit = f" {self.unit}" if self.unit else ""
         return f"a {'whole ' if self.whole else ''}number from {self.low:.12g} to {self.high:.12g}{unit}"
 
     def fault(self, value: object) -> str | None:
-        """Return what is wrong with a value, such as `must be a number from 1 to 9, got 0`; None if nothing is."""
+        """Return the fault of a value, such as `must be a number from 1 to 9, got 0`; None without a fault."""
         number = isinstance(value, int if self.whole else int | float) and not isinstance(value, bool)
         if number and math.isfinite(_as_float(value)) and self.low <= value <= self.high:  # type: ignore[operator]
             return None
         return f"must be {self.words}, got {shown(value, 40)}"
 
     def checked(self, value: float) -> float:
-        """Return a value.
+        """Return a value within the bounds.
 
         Raises:
-            ValueError: If it is not within the bounds.
+            ValueError: If it is outside.
         """
         if fault := self.fault(value):
             raise ValueError(fault)
         return value
 
 
-TRIALS = Bounds(1, 100_000)  # their files are named by five digits
+TRIALS = Bounds(1, 100_000)  # file names have five digits
 AT_ONCE = Bounds(1, 100_000)
 SEED = Bounds(0, 2**32 - 1)  # numpy's and scikit-learn's
 THREADS = Bounds(1, 4096)
 GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")
 TIME = Bounds(0.001, 10 * 366 * 86400.0, whole=False, unit="seconds")
 CONFIRMED = Bounds(1, 1000)
-CONFIRM = Bounds(0, 1000)  # as it is asked for: 0 is none
+CONFIRM = Bounds(0, 1000)  # as users give it: 0 confirms nothing
 ROUNDS = Bounds(1, 100)
 TASKS = Bounds(1, 100_000)
 CLASSES_PER_TASK = Bounds(2, 100_000)
@@ -73,7 +66,7 @@ MOST_SEEDS = 1000
 
 
 def text_fault(text: str) -> str | None:
-    """Return what is wrong with a text that somebody gave, such as `must not be empty`; None if nothing is."""
+    """Return the fault of a user's text, such as `must not be empty`; None without a fault."""
     if not text.strip():
         return "must not be empty"
     if len(text) > LONGEST_TEXT:
@@ -85,6 +78,6 @@ def text_fault(text: str) -> str | None:
 
 def _as_float(value: object) -> float:
     try:
-        return float(value)  # type: ignore[arg-type]  # a number, as its caller has seen
+        return float(value)  # type: ignore[arg-type]  # the caller has checked the type
     except OverflowError:
         return math.inf

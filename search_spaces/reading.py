@@ -27,20 +27,20 @@ def paper_benchmarks() -> tuple[str, ...]:
 
 @cache
 def _own_file(method: str) -> SpaceFile:
-    """Return a method's own file; it belongs to the package and does not change."""
+    """Return the package's file of a method, which never changes."""
     return read_space_file(_FOLDER / f"{method}.yaml")
 
 
 def paper_points(method: str) -> dict[str, dict[str, Scalar]]:
-    """Return what the paper chose for a method, and what is fixed beside it: benchmark to hyperparameters."""
+    """Return the paper's and the fixed hyperparameters of a method by benchmark."""
     file = _own_file(method)
     return {benchmark: {**file.fixed_values(benchmark), **point} for benchmark, point in file.paper.items()}
 
 
 def far_off(method: str, values: Mapping[str, Scalar]) -> dict[str, Range]:
-    """Return which numbers lie outside the range that a method's own file has for them, with that range.
+    """Return the range of each value outside of the range in the method's own file.
 
-    0, which turns a term off, is not far off.
+    A value of 0 turns a term off and is never reported.
     """
     ranges = {name: each for name, each in _own_file(method).space.items() if isinstance(each, Range)}
     return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
@@ -56,16 +56,16 @@ def load_space(
     benchmarks: Collection[str] | None = None,
     suited: Mapping[str, Scalar] | None = None,
 ) -> ResolvedSpace:
-    """Return what a search of `method` on `benchmark` uses.
+    """Return the search space of a method on a benchmark.
 
     Args:
         method: Name of the method.
         benchmark: Name of the benchmark.
-        file: The user's own file (`--space`): its entries go over those of the method's file, key by key.
+        file: The user's own file (`--space`); its entries replace those of the method's file, key by key.
         overrides: Values fixed by the user (`--set`).
-        known: The method's hyperparameters; None for those that its own file names.
-        benchmarks: Benchmarks that a file may name, beside the paper's and `benchmark`; None checks none.
-        suited: Values that suit the benchmark better than those that the method's file fixes by default.
+        known: The method's hyperparameters; None for the names in its own file.
+        benchmarks: Benchmarks that a file may name, beside the paper's and `benchmark`; None allows any.
+        suited: Values that suit the benchmark better than the defaults that the method's file fixes.
 
     Raises:
         SpaceError: If there is no file for the method, or a file or a fixed value is wrong.
@@ -94,7 +94,7 @@ def _require_known(source: str, file: SpaceFile, names: Collection[str], benchma
     for section in ("paper", "start", "fixed") if benchmarks is not None else ():
         allowed = (*(benchmarks or ()), *(() if section == "paper" else (DEFAULT,)))
         for name in getattr(file, section):
-            if name not in allowed and ":" not in name:  # a folder's name (folder:PATH) is known only where it is used
+            if name not in allowed and ":" not in name:  # names with a colon, such as folder:PATH, are checked on use
                 raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; allowed: {', '.join(allowed)}")
 
 
@@ -106,7 +106,7 @@ def _require_overrides(own: SpaceFile, overrides: Mapping[str, Scalar], names: C
 
 
 def _require_numbers(own: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
-    """Refuse words where the method's file searches numbers; the method itself knows which numbers it can take."""
+    """Refuse other values than numbers where the method's file has a range; the method checks the number itself."""
     for name, value in values.items():
         dimension = own.space.get(name)
         if not isinstance(dimension, Range):
@@ -118,13 +118,10 @@ def _require_numbers(own: SpaceFile, values: Mapping[str, Scalar], where: str) -
 
 
 def read_space_file(path: Path) -> SpaceFile:
-    """Read and check one search-space file.
-
-    Returns:
-        The checked content of the file.
+    """Return the checked content of a search-space file.
 
     Raises:
-        SpaceError: If the file cannot be read, is not YAML, or breaks the schema; the first fault is named.
+        SpaceError: If the file cannot be read, is not YAML, or breaks the schema; names the first fault.
     """
     try:
         content = read_yaml(path)

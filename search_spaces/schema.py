@@ -1,7 +1,8 @@
-"""The schema of a search-space file, and the space that one benchmark gets from it."""
+"""The schema of a search-space file, and the search space that it gives for one benchmark."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ DEFAULT = "default"
 
 
 def first_fault(error: ValidationError) -> str:
-    """Say in one line which key of a file is wrong first, and what is wrong with it."""
+    """Return the first wrong key of a file and its fault, in one line."""
     first = error.errors()[0]
     key = ".".join(one_line(part, 40) for part in first["loc"])
     if first["type"] == "missing":
@@ -39,7 +40,7 @@ def first_fault(error: ValidationError) -> str:
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses unknown keys: what every file that we read is checked against."""
+    """Base of the schemas of all files: frozen, and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -83,11 +84,11 @@ class Range(Strict):
         return self.low <= value <= self.high and (not self.integer or float(value).is_integer())
 
     def typed(self, value: Scalar) -> Scalar:
-        """Return a value as the kind of number that the search draws."""
+        """Return a value as the type of number that the search draws."""
         return int(value) if self.integer else float(value)
 
     def nearest(self, value: Scalar) -> Scalar:
-        """Return the value of the range that lies nearest to a number; anything else comes back as it is."""
+        """Return the nearest value of the range to a number; other values are returned unchanged."""
         if not is_number(value):
             return value
         return min(max(round(value) if self.integer else value, self.low), self.high)
@@ -112,20 +113,20 @@ class Choices(Strict):
 
     @property
     def numbers(self) -> bool:
-        """Whether every value is a number, which `True` is not."""
+        """Whether every value is a number; `True` is none."""
         return all(map(is_number, self.choices))
 
     def typed(self, value: Scalar) -> Scalar:
-        """Return a value as it is."""
+        """Return the value unchanged."""
         return value
 
     def nearest(self, value: Scalar) -> Scalar:
-        """Return the value if it is one of them, else the first of them."""
+        """Return the value if it is a choice, else the first choice."""
         return value if value in self else self.choices[0]
 
     @property
     def grid(self) -> tuple[Scalar, ...]:
-        """The values that a grid search tries."""
+        """The values of a grid search."""
         return self.choices
 
     def __contains__(self, value: object) -> bool:
@@ -138,7 +139,7 @@ class Choices(Strict):
 
 
 def _require_different(what: str, values: Sequence[Scalar]) -> None:
-    """Refuse a value that is listed twice; 1 and 1.0 are the same value, True and 1 are not."""
+    """Refuse duplicates; 1 and 1.0 are the same value, True and 1 are not."""
     kinds = [(isinstance(value, bool), value) for value in values]
     twice = next((value for n, (_, value) in enumerate(kinds) if kinds[n] in kinds[:n]), None)
     if twice is not None:
@@ -146,7 +147,7 @@ def _require_different(what: str, values: Sequence[Scalar]) -> None:
 
 
 def _kind(value: object) -> str:
-    """Tell which of the two a dimension is meant to be, so that its faults are named and not those of the other."""
+    """Return the intended kind of a dimension, so that error messages are about this kind alone."""
     has_choices = "choices" in value if isinstance(value, Mapping) else isinstance(value, Choices)
     return "choices" if has_choices else "range"
 
@@ -162,9 +163,9 @@ class SpaceFile(Strict):
     """The content of a search-space file.
 
     Attributes:
-        space: Hyperparameter to what may be tried.
-        paper: Benchmark to the paper's chosen values; tried first there.
-        start: Benchmark (or `default`) to a point of our own, tried first where the paper has none.
+        space: Hyperparameter to its dimension.
+        paper: Benchmark to the paper's values, which are tried first.
+        start: Benchmark (or `default`) to our own point, tried first where the paper has none.
         fixed: Benchmark (or `default`) to values that are not searched.
     """
 
@@ -174,21 +175,21 @@ class SpaceFile(Strict):
     fixed: dict[str, Point] = {}
 
     def first_values(self, benchmark: str) -> dict[str, Scalar]:
-        """Return what to try first on a benchmark: our own values, under the paper's."""
+        """Return the first point to try on a benchmark: the paper's values, then our own."""
         own = {**self.start.get(DEFAULT, {}), **self.start.get(benchmark, {})}
         return {**own, **self.paper.get(benchmark, {})}
 
     def fixed_values(self, benchmark: str) -> dict[str, Scalar]:
-        """Return what this file takes out of the search on a benchmark."""
+        """Return the values that are not searched on a benchmark."""
         return {**self.fixed.get(DEFAULT, {}), **self.fixed.get(benchmark, {})}
 
     def suited_to(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
-        """Return the file with values fixed on a benchmark, of which what it says itself of that benchmark stays."""
-        said = {**values, **self.fixed.get(benchmark, {})}
-        return self.model_copy(update={"fixed": {**self.fixed, benchmark: said}}) if values else self
+        """Return the file with more values fixed on a benchmark; its own values for the benchmark come first."""
+        fixed = {**values, **self.fixed.get(benchmark, {})}
+        return self.model_copy(update={"fixed": {**self.fixed, benchmark: fixed}}) if values else self
 
     def places(self) -> Iterator[tuple[str, str]]:
-        """Yield where each hyperparameter is named, and its name: `("fixed.digits", "lr")`."""
+        """Yield section and name of each hyperparameter in the file: `("fixed.digits", "lr")`."""
         yield from (("space", name) for name in self.space)
         for section in ("paper", "start", "fixed"):
             for benchmark, point in getattr(self, section).items():
@@ -197,14 +198,14 @@ class SpaceFile(Strict):
 
 @dataclass(frozen=True)
 class ResolvedSpace:
-    """Exactly what a search of one method on one benchmark uses.
+    """The search space of one method on one benchmark.
 
     Attributes:
         method: Name of the method.
         benchmark: Name of the benchmark.
-        space: The hyperparameters that are searched, each with its dimension.
-        start: The point that is tried first: a value for every searched hyperparameter.
-        paper: The paper's chosen values for this benchmark; empty if it has none.
+        space: Searched hyperparameter to its dimension.
+        start: The point to try first: a value for every searched hyperparameter.
+        paper: The paper's values for this benchmark; empty if it has none.
         fixed: The values of hyperparameters that are not searched.
     """
 
@@ -217,10 +218,7 @@ class ResolvedSpace:
 
     def grid_size(self) -> int:
         """Return the number of points of the full grid."""
-        size = 1
-        for dimension in self.space.values():
-            size *= len(dimension.grid)
-        return size
+        return math.prod(len(dimension.grid) for dimension in self.space.values())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch spaces --json` prints."""
@@ -237,21 +235,18 @@ class ResolvedSpace:
 def resolve(
     files: Sequence[SpaceFile], method: str, benchmark: str, overrides: Mapping[str, Scalar], source: str
 ) -> ResolvedSpace:
-    """Work out the space for one benchmark.
+    """Return the checked search space of a method on one benchmark.
 
     Args:
-        files: The method's file, and the user's own if there is one; each goes over those before it, key by key. A
-            start that the user's own file does not give moves to the nearest value which that file allows.
+        files: The method's file, and the user's own if there is one; later files replace entries, key by key. If the
+            user's file narrows a range without a start value, the start moves to the nearest allowed value.
         method: Name of the method.
         benchmark: Name of the benchmark.
-        overrides: Values fixed by the user (`--set`); they leave the search.
-        source: What to call the files in an error.
-
-    Returns:
-        What a search uses, checked.
+        overrides: Values fixed by the user (`--set`); they are not searched.
+        source: Name of the files in an error.
 
     Raises:
-        SpaceError: If a starting value is missing or out of range.
+        SpaceError: If a start value is missing or out of range.
     """
     space: dict[str, Dimension] = {}
     first: dict[str, Scalar] = {}
@@ -260,7 +255,7 @@ def resolve(
     for file in files:
         fixes, chosen = file.fixed_values(benchmark), file.paper.get(benchmark, {})
         space = {name: d for name, d in {**space, **file.space}.items() if name not in fixes}
-        # What the paper chose is fixed where it is not searched (epochs of probing, say), unless said otherwise there.
+        # The paper's values that are not searched, such as epochs of probing, are fixed unless the file fixes others.
         over_default = {**fixed, **file.fixed.get(DEFAULT, {}), **chosen, **file.fixed.get(benchmark, {})}
         fixed = {name: value for name, value in over_default.items() if name not in space}
         first |= {**fixes, **file.first_values(benchmark)}
@@ -270,7 +265,7 @@ def resolve(
         if name not in first:
             raise SpaceError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
         if len(files) > 1 and name not in files[-1].first_values(benchmark):
-            first[name] = dimension.nearest(first[name])  # a range that was narrowed moves the start that it was given
+            first[name] = dimension.nearest(first[name])  # the user's file narrowed the range
         if first[name] not in dimension:
             raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
     start = {name: dimension.typed(first[name]) for name, dimension in space.items()}

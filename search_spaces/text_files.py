@@ -1,4 +1,4 @@
-"""Text files that somebody else may have written: bounded, and whatever is wrong with one is one kind of error."""
+"""Text files of unknown origin: their size is bounded, and every fault is a `TextFileError`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,20 @@ import stat
 from pathlib import Path
 from typing import Any
 
-LARGEST = 2**20  # bytes; the largest file of the tool's own has some ten thousand
+LARGEST = 2**20  # bytes; the tool's own files have at most some ten thousand
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 class TextFileError(ValueError):
-    """A file cannot be read, or does not hold what it should; the message says why in one line, without the path."""
+    """A file cannot be read, or its content is wrong; the message is one line without the path."""
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
-    """Read a text file.
-
-    Args:
-        path: The file.
-        largest: Most bytes that it may have.
-
-    Returns:
-        Its text.
+    """Return the text of a file of at most `largest` bytes.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        TextFileError: If it cannot be read, is no file (whoever opens a FIFO waits for ever), is too large, or is not
-            UTF-8.
+        TextFileError: If it cannot be read, is no regular file, is too large, or is not UTF-8.
     """
     try:
         content = _read(path, largest + 1)
@@ -46,10 +38,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Returns:
-        What the file says.
+    """Return the content of a JSON file.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -65,32 +54,32 @@ def read_json(path: Path) -> Any:
 def _read(path: Path, count: int) -> bytes:
     if "\0" in str(path):
         raise OSError("null character in its name")
-    if not stat.S_ISREG(path.stat().st_mode):
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a FIFO would block forever
         raise OSError("is not a file")
     with path.open("rb") as file:
         return file.read(count)
 
 
 def printable(text: str, sign: str = "?") -> str:
-    """Return a text with a sign for every control character that a terminal would obey, but for line breaks."""
+    """Return a text with `sign` in place of control characters, which a terminal would execute; keeps line breaks."""
     return _CONTROL.sub(sign, text)
 
 
 def spreadsheet_cell(value: Any) -> Any:
-    """Return a cell of a CSV file: a text that a spreadsheet would take for a formula has an apostrophe before it."""
+    """Return a cell of a CSV file; text that looks like a formula gets an apostrophe before it."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def one_line(value: object, longest: int = 100) -> str:
-    """Return something out of a file as text that fits into a line: its first line, cut where that is long."""
+    """Return the first line of a value as printable text, cut at `longest` characters."""
     lines = str(value).splitlines()
     first = "".join(c if c.isprintable() else "?" for c in lines[0]) if lines else ""
     return first if len(lines) <= 1 and len(first) <= longest else f"{first[:longest]}..."
 
 
 def shown(value: object, longest: int = 100) -> str:
-    """Return a value as Python writes it, cut to what fits into a line."""
+    """Return the `repr` of a value in one line, cut at `longest` characters."""
     try:
         return one_line(repr(value), longest)
-    except (ValueError, RecursionError):  # a whole number of thousands of digits
+    except (ValueError, RecursionError):  # such as an integer of thousands of digits
         return f"a {type(value).__name__} too large to show"

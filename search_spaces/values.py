@@ -1,4 +1,4 @@
-"""Numbers as people write them in YAML files and on the command line."""
+"""Numbers in YAML files and on the command line."""
 
 from __future__ import annotations
 
@@ -15,22 +15,19 @@ Scalar = bool | int | float | str
 
 
 class SpaceError(ValueError):
-    """A search space is wrong; the message is one line that names file, key, value and what is allowed."""
+    """A search space is wrong; the message is one line with file, key, value and the allowed values."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a number, which `True` is not."""
+    """Whether a value is a number; `True` is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def as_scalar(value: object) -> object:
-    """Read text that is a number as that number, as the command line and quoted text in files have it.
-
-    Returns:
-        The number; anything else as it is.
+    """Return the number that a text is, as on the command line; other values are returned unchanged.
 
     Raises:
-        ValueError: If it is a number that no computer has.
+        ValueError: If 64 bits cannot represent the number.
     """
     return number(value) if isinstance(value, str) and is_decimal(value) else value
 
@@ -45,13 +42,10 @@ ScalarField = Annotated[Scalar, BeforeValidator(as_scalar), AfterValidator(_fini
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
-    """Parse every `key=value` of the command line.
-
-    Returns:
-        Key to value.
+    """Return key and value of every `key=value` of the command line.
 
     Raises:
-        SpaceError: If one is wrong, or a key is set twice.
+        SpaceError: If a text is wrong, or a key is set twice.
     """
     found: dict[str, Scalar] = {}
     for key, value in map(parse_assignment, texts):
@@ -62,13 +56,10 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
 
 
 def parse_assignment(text: str) -> tuple[str, Scalar]:
-    """Parse `key=value` of the command line.
-
-    Returns:
-        Key and value; a value that is a number comes as one.
+    """Return key and value of `key=value`; a value that looks like a number is returned as a number.
 
     Raises:
-        SpaceError: If the text has no `=`, no key or no value.
+        SpaceError: If the text has no `=`, no key or no value, or a number that 64 bits cannot represent.
     """
     key, sign, value = text.partition("=")
     if not (sign and key.strip() and value.strip()):

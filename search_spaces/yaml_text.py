@@ -1,8 +1,8 @@
-"""YAML as every reader of the project has it: plain values, bounded, and nothing that stands for something else.
+"""The YAML of all files of the project: plain values of bounded size.
 
-The values are those of YAML 1.2's core schema, so that what is written is what is read: `1e-3` is a number, and `no`,
-`1:30` and `2001-02-03` are text. The text is read event by event and never expanded: aliases, tags and merge keys,
-by which a few lines become gigabytes or objects, are refused.
+The values are those of YAML 1.2's core schema: `1e-3` is a number, and `no`, `1:30` and `2001-02-03` are text. The text
+is read event by event. Aliases, tags and merge keys are refused, because they turn a few lines into gigabytes or
+objects.
 
 Source: YAML 1.2.2, chapter 10.3, https://yaml.org/spec/1.2.2/#103-core-schema.
 """
@@ -19,7 +19,7 @@ import yaml
 
 from search_spaces.text_files import TextFileError, one_line, read_text, shown
 
-DEEPEST = 20  # mappings and lists within each other; the tool's own files have five
+DEEPEST = 20  # nested mappings and lists; the tool's own files have five
 _LARGEST_WHOLE = 2**63 - 1
 _WHOLE = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -30,34 +30,28 @@ _WORDS: dict[str, Any] = {
     **{sign + word: float(sign + word[1:]) for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")},
     **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
 }
-# libyaml's parser where PyYAML was built with it; it is many times as fast.
+# libyaml's parser is many times as fast, but PyYAML may be built without it.
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_Place = tuple[Any, Any]  # a mapping or list that is being filled, and the key that waits for its value
+_Place = tuple[Any, Any]  # an unfinished mapping or list, and a key without its value
 _NO_KEY = object()
 
 
 def read_yaml(path: Path) -> object:
-    """Read a YAML file into plain values.
-
-    Returns:
-        What the file says.
+    """Return the plain values of a YAML file.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        TextFileError: If it cannot be read, or is not YAML as this module has it.
+        TextFileError: If it cannot be read, or `parse_yaml` refuses it.
     """
     return parse_yaml(read_text(path))
 
 
 def parse_yaml(text: str) -> object:
-    """Parse YAML into plain values.
-
-    Returns:
-        What the text says; None if it says nothing.
+    """Return the plain values of a YAML text; None for an empty text.
 
     Raises:
-        TextFileError: If it is not valid; has more than one document, an alias, a tag or a key twice; is nested too
-            deeply; or has a number that is too large. The message names the line.
+        TextFileError: If it is invalid, nested too deeply, or has several documents, an alias, a tag, a duplicate key
+            or a number that is too large or too small. The message names the line.
     """
     try:
         return _value(yaml.parse(text, Loader=_PARSER))
@@ -73,16 +67,16 @@ def parse_yaml(text: str) -> object:
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:
-        """Write a value out wherever it stands; what we write, we read."""
+        """Write repeated values out, because `parse_yaml` refuses aliases."""
         return True
 
 
-# PyYAML quotes texts that YAML 1.1 takes for something else; `1e-3`, a number since YAML 1.2, is none of them.
+# PyYAML quotes text that YAML 1.1 reads as another type. `1e-3` is a number since YAML 1.2, so quote it too.
 _Dumper.add_implicit_resolver("!number", re.compile(f"^({_NUMBER.pattern})$"), list("+-.0123456789"))
 
 
 def yaml_of(content: object) -> str:
-    """Return plain values as YAML that `parse_yaml` reads back to the same values, keys in their order."""
+    """Return plain values as YAML that `parse_yaml` reads back unchanged, in the order of the keys."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
 
 
@@ -115,7 +109,7 @@ def _require_plain(event: yaml.NodeEvent) -> None:
 
 
 def _put(places: list[_Place], value: Any, event: yaml.Event) -> None:
-    """Put a value where it belongs: at the end of a list, or as the next key or value of a mapping."""
+    """Add a value to the innermost open collection: to a list, or as the next key or value of a mapping."""
     collection, key = places[-1]
     if isinstance(collection, list):
         collection.append(value)
@@ -145,18 +139,15 @@ def _scalar(event: yaml.ScalarEvent) -> object:
 
 
 def is_decimal(text: str) -> bool:
-    """Whether a text is a number as this module has it, such as `-1e-3`."""
+    """Whether a text is a decimal number, such as `-1e-3`."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def number(text: str) -> int | float:
-    """Read a decimal number.
-
-    Returns:
-        The number: whole if it is written without a point or exponent.
+    """Return the number of a decimal text, an `int` if it has neither point nor exponent.
 
     Raises:
-        ValueError: If the text is no number, or one that neither 64 bits of a whole number nor a float can hold.
+        ValueError: If the text is no number, or 64 bits cannot represent it.
     """
     if not is_decimal(text):
         raise ValueError(f"{shown(text)} is not a number")

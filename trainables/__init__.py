@@ -1,1 +1,1 @@
-"""The science: what one trial computes. Knows nothing of the platform; only `trial` knows Ray."""
+"""The science: the computation of one trial. It never imports the platform; only `trial` imports Ray."""

@@ -1,4 +1,4 @@
-"""The config of a trial: plain values, so that reading one needs neither torch nor Ray."""
+"""The config of a trial: plain values, read without torch and Ray."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True, kw_only=True)
 class TrialConfig:
-    """Everything a trial is a function of, and where it runs.
+    """All inputs of a trial, and where it runs.
 
     Attributes:
-        run: Name of the search or final run that it belongs to.
+        run: Name of the trial's search or final run.
         trial: Number of the trial in its run, from 0.
-        benchmark: What the benchmark is called, as `BenchmarkRef` reads it.
-        purpose: What the trial is for: "search" or "final".
+        benchmark: Name of the benchmark, as `BenchmarkRef` reads it.
+        purpose: "search" measures on the validation split, "final" on the test split.
         split_seed: The seed of the validation split.
         method: Name of the method.
         hyperparameters: The method's hyperparameters.
         seed: The seed of the trial.
         backbone: Name of the backbone.
         weights: Local weights file of the backbone, or None.
-        precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
+        precision: Precision of fine-tuning and evaluation.
         gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
         data_root: Folder of the published datasets, or None.
-        code_folder: Folder that may hold the module of a benchmark `MODULE:NAME`; None forbids to import it.
-        threads: CPU threads; part of what a trial's numbers depend on.
+        code_folder: Folder of the module of a benchmark `MODULE:NAME`; None forbids the import.
+        threads: CPU threads; results depend on their number.
         store: Directory of the pre-consolidation store, or None.
         store_bytes: Bound on the store's size, bytes, or None.
         artifacts: Folder for task vectors, or None.
-        kept: Folder for what its checkpoints share, used by this trial alone; None writes all into each of them.
-        resume_from: Checkpoint folder of an earlier attempt at the same trial, or None.
+        blobs: Folder for constants that the trial's checkpoints share; None writes all into each checkpoint.
+        resume_from: Checkpoint folder of an earlier attempt, or None.
     """
 
     run: str = ""
@@ -55,7 +55,7 @@ class TrialConfig:
     store: str | None = None
     store_bytes: int | None = None
     artifacts: str | None = None
-    kept: str | None = None
+    blobs: str | None = None
     resume_from: str | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,27 +1,27 @@
-"""What can go wrong with a trial, as the caller should tell it apart."""
+"""The kinds of errors of a trial that a caller tells apart."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong; the message is one line that says what, where and what is allowed."""
+    """A mistake of the user; the message is one line with the value, its place and the allowed values."""
 
     def __str__(self) -> str:
-        """Return what is wrong; where it was made of several texts, each is a line: a fault of its own."""
+        """Return the message; an error of several faults has a line for each."""
         return "\n".join(map(str, self.args))
 
 
 class NotFetchedError(InputError):
-    """Raised where weights are to be fetched and cannot be."""
+    """Weights could not be fetched."""
 
 
 class DivergedError(ArithmeticError):
     """Training diverged: the loss or the weights became NaN or infinite, or the loss blew up.
 
     Attributes:
-        task: The task (1-based) in which it happened.
-        step: The optimiser step (1-based) within that task.
-        what: What happened, in a few words.
+        task: The task, from 1.
+        step: The optimiser step within the task, from 1.
+        what: The event, in a few words.
     """
 
     def __init__(self, task: int, step: int, what: str = "loss is not finite") -> None:

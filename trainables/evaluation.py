@@ -15,12 +15,9 @@ Predict = Callable[[Tensor], Tensor]
 
 
 def accuracy(predict: Predict, images: ImageSet, device: torch.device | str) -> float:
-    """Return how often the largest logit is the label's, in percent.
+    """Return the accuracy in percent; of equal logits the first counts.
 
-    Args:
-        predict: Images `(b, c, h, w)` to logits `(b, C)`; of equal logits the first counts.
-        images: The images to classify, with labels in 0, ..., C - 1.
-        device: The device that computes.
+    `predict` maps images `(b, c, h, w)` to logits `(b, C)`; labels are in 0, ..., C - 1.
     """
     correct = torch.zeros((), dtype=torch.int64, device=device)
     for batch in images.batches(EVALUATION_BATCH, None, shuffle=False, device=device):
@@ -29,18 +26,12 @@ def accuracy(predict: Predict, images: ImageSet, device: torch.device | str) -> 
 
 
 def accuracies(predict: Predict, sets: Iterable[ImageSet], device: torch.device | str) -> list[float]:
-    """Return the accuracy on each of several sets, in percent; see `accuracy`."""
+    """Return the accuracy on each set, in percent."""
     return [accuracy(predict, images, device) for images in sets]
 
 
 def risk(predict: Predict, sets: Sequence[ImageSet], device: torch.device | str) -> float:
-    """Return the empirical risk: the mean cross-entropy over the images of all sets together, nats.
-
-    Args:
-        predict: Images `(b, c, h, w)` to logits `(b, C)` of all classes.
-        sets: The images, with labels in 0, ..., C - 1.
-        device: The device that computes.
-    """
+    """Return the empirical risk: the mean cross-entropy over the images of all sets together, nats."""
     total = torch.zeros((), dtype=torch.float64, device=device)
     for images in sets:
         for batch in images.batches(EVALUATION_BATCH, None, shuffle=False, device=device):

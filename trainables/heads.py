@@ -1,6 +1,6 @@
-"""Linear classifiers on a backbone's features: their start, one block of rows per task, and one head for all classes.
+"""Linear classifiers on a backbone's features: initial rows, one head per task, and one head for all classes.
 
-Rows are in class order, those of task t after those of the tasks before it.
+Rows are in class order, so the rows of a task follow those of earlier tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from trainables.state import State
 
 Head = tuple[Tensor, Tensor]  # weight (classes, d) and bias (classes,)
-HEAD_STD = 0.02  # timm's start for classifier weights
+HEAD_STD = 0.02  # as timm initialises classifiers
 
 
 def new_head(classes: int, width: int, generator: torch.Generator) -> Head:
@@ -23,18 +23,13 @@ def new_head(classes: int, width: int, generator: torch.Generator) -> Head:
 
 
 def uniform_head(classes: int, width: int, generator: torch.Generator) -> Head:
-    """Return rows as torch's `Linear` starts them: weight `(classes, width)` and bias, uniform within 1/sqrt(width)."""
+    """Return rows as torch's `Linear` draws them: weight `(classes, width)` and bias, uniform within 1/sqrt(width)."""
     start = torch.empty(classes, width + 1).uniform_(-(width**-0.5), width**-0.5, generator=generator)
     return start[:, :-1].contiguous(), start[:, -1].contiguous()
 
 
 class Heads:
-    """Finished heads h_1, ..., h_{t-1}, which no longer change, and the trainable head h_t.
-
-    Args:
-        width: d, the backbone's feature width.
-        device: The device that the heads lie on.
-    """
+    """Frozen heads h_1, ..., h_{t-1} of finished tasks, and the trainable head h_t, on features of width d."""
 
     def __init__(self, width: int, device: torch.device) -> None:
         self.weight = torch.empty(0, width, device=device)  # finished rows (C_past, d)
@@ -54,7 +49,7 @@ class Heads:
     def local_logits(self, features: Tensor) -> Tensor:
         """Return logits of the current task's classes alone: `(b, d)` to `(b, c_t)`.
 
-        The local cross-entropy needs no others: masking past classes with -inf gives the same loss.
+        Their cross-entropy equals that of all logits with past classes masked by -inf.
         """
         weight, bias = self.current
         return F.linear(features, weight, bias)
@@ -64,23 +59,19 @@ class Heads:
         return F.linear(features, self.weight, self.bias)
 
     def state(self) -> State:
-        """Return the rows of the finished heads as a state."""
+        """Return the rows of finished heads."""
         return State({"weight": self.weight, "bias": self.bias})
 
     def load_state(self, state: State) -> None:
-        """Take over the rows of finished heads from a state."""
+        """Load the rows of finished heads."""
         self.weight = state.tensors["weight"].to(self.weight.device, copy=True)
         self.bias = state.tensors["bias"].to(self.bias.device, copy=True)
 
 
 class WideHead:
-    """One trainable classifier over the classes seen so far, or over all classes from the start.
+    """One trainable classifier on features of width d, over the classes seen so far or over all classes.
 
-    It begins without rows: `grow` by a task's rows at each task, or once by those of all classes.
-
-    Args:
-        width: d, the backbone's feature width.
-        device: The device that the head lies on.
+    It begins without rows. Call `grow` with a task's rows at each task, or once with the rows of all classes.
     """
 
     def __init__(self, width: int, device: torch.device) -> None:
@@ -88,11 +79,11 @@ class WideHead:
         self.bias = nn.Parameter(torch.empty(0, device=device))
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return weight and bias; `grow` and `load_state` replace both, so make the optimiser after them."""
+        """Return weight and bias; `grow` and `load_state` replace both, so build the optimiser afterwards."""
         return [self.weight, self.bias]
 
     def grow(self, head: Head) -> None:
-        """Append rows, `(c, d)` and `(c,)`; the rows that are there keep what they have learned."""
+        """Append rows, `(c, d)` and `(c,)`; earlier rows keep their values."""
         weight, bias = (part.detach().to(self.weight.device) for part in head)
         self._replace(torch.cat([self.weight.detach(), weight]), torch.cat([self.bias.detach(), bias]))
 
@@ -103,12 +94,8 @@ class WideHead:
     def local_logits(self, features: Tensor, classes: range) -> Tensor:
         """Return logits of consecutive classes alone: `(b, d)` to `(b, c)`.
 
-        The local cross-entropy is taken of them, with labels relative to the first of the classes: past and future
-        classes are left out of its softmax and get no gradient.
-
-        Args:
-            features: The backbone's features, `(b, d)`.
-            classes: The current task's classes, or in evaluation all that were seen.
+        The local cross-entropy uses them with labels relative to the first of the classes. Other classes are not in its
+        softmax and get no gradient. In evaluation the classes are all that were seen.
         """
         rows = slice(classes.start, classes.stop)
         return F.linear(features, self.weight[rows], self.bias[rows])
@@ -116,22 +103,18 @@ class WideHead:
     def masked_logits(self, features: Tensor, classes: range) -> Tensor:
         """Return logits of all rows, -inf at every class but the given ones: `(b, d)` to `(b, C)`.
 
-        For losses with labels of the whole classifier; a cross-entropy of them is that of `local_logits`.
-
-        Args:
-            features: The backbone's features, `(b, d)`.
-            classes: The current task's classes.
+        For losses with labels of the whole classifier; their cross-entropy is that of `local_logits`.
         """
-        kept = torch.zeros(len(self.bias), dtype=torch.bool, device=features.device)
-        kept[classes.start : classes.stop] = True
-        return self.logits(features).masked_fill(~kept, -torch.inf)
+        shown = torch.zeros(len(self.bias), dtype=torch.bool, device=features.device)
+        shown[classes.start : classes.stop] = True
+        return self.logits(features).masked_fill(~shown, -torch.inf)
 
     def state(self) -> State:
-        """Return all rows of the classifier as a state."""
+        """Return all rows."""
         return State({"weight": self.weight.detach(), "bias": self.bias.detach()})
 
     def load_state(self, state: State) -> None:
-        """Take over all rows, whatever their number."""
+        """Load all rows; their number may differ from the present one."""
         weight, bias = (state.tensors[name].to(self.weight.device, copy=True) for name in ("weight", "bias"))
         self._replace(weight, bias)
 

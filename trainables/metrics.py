@@ -15,7 +15,7 @@ AccuracyMatrix = Sequence[Sequence[float]]
 
 TRAIN_LOSS = "train/loss"
 PEAK_GPU_BYTES = "memory/peak_gpu_bytes"
-STORE_FOUND = "store/found"  # 1 if a task's pre-consolidation lay in the store, 0 if it was computed
+STORE_FOUND = "store/found"  # 1 if the store had a task's pre-consolidation, 0 if it was computed
 STAGES = ("preconsolidation", "training", "evaluation")
 _SECONDS = "seconds/"
 _CIRCUMSTANCES = (_SECONDS, "memory/", "store/")
@@ -24,11 +24,7 @@ _KINDS = ("val/", "test/", "train/", *_CIRCUMSTANCES)
 
 @dataclass(frozen=True)
 class MetricNames:
-    """Names of the accuracies that a trial reports: a search measures on the validation split, a final run on the test.
-
-    Attributes:
-        prefix: The first part of every name: "val" or "test".
-    """
+    """Names of a trial's accuracies; the prefix is "val" in a search and "test" in a final run."""
 
     prefix: str
 
@@ -39,12 +35,12 @@ class MetricNames:
 
     @property
     def final_accuracy(self) -> str:
-        """Average accuracy after the last task; in the row of that task alone."""
+        """Average accuracy after the last task; in the row of the last task alone."""
         return f"{self.prefix}/final_accuracy"
 
     @property
     def pooled_accuracy(self) -> str:
-        """Accuracy over the images of all tasks together, after the last task; in the row of that task alone."""
+        """Accuracy over the images of all tasks together; in the row of the last task alone."""
         return f"{self.prefix}/pooled_accuracy"
 
     @property
@@ -66,17 +62,17 @@ def names_of(purpose: Purpose) -> MetricNames:
 
 
 def seconds(stage: str) -> str:
-    """Return the name of the time that a stage of a task took."""
+    """Return the name of a stage's duration."""
     return f"{_SECONDS}{stage}"
 
 
 def is_seconds(name: str) -> bool:
-    """Whether a metric is the time of a stage."""
+    """Whether a metric is the duration of a stage."""
     return name.startswith(_SECONDS)
 
 
 def repeatable(row: Mapping[str, float]) -> dict[str, float]:
-    """Return what the same seed finds again: a metrics row without time, memory, and what lay in the store."""
+    """Return the reproducible part of a metrics row: without time, memory and cache hits of the store."""
     return {name: value for name, value in row.items() if not name.startswith(_CIRCUMSTANCES)}
 
 
@@ -88,13 +84,13 @@ def is_metric(name: str) -> bool:
 def average_accuracy(accuracies: Sequence[float]) -> float:
     """Return the mean over tasks of one row: after the last task this is the final accuracy (FA).
 
-    Rounded to a billionth, so that the same mean of other accuracies is the same number, and a tie is one.
+    Rounded to a billionth, so that equal means of different accuracies are equal numbers, and ties are ties.
     """
     return round(sum(accuracies) / len(accuracies), 9)
 
 
 def pooled_accuracy(accuracies: Sequence[float], images: Sequence[int]) -> float:
-    """Return the accuracy over the images of all tasks together; the mean over tasks where all have equally many.
+    """Return the accuracy over the images of all tasks together, percent.
 
     Args:
         accuracies: Accuracy on the images of each task, percent.
@@ -107,7 +103,7 @@ def pooled_accuracy(accuracies: Sequence[float], images: Sequence[int]) -> float
 def forgetting(matrix: AccuracyMatrix) -> float:
     """Return final forgetting (FF): the mean over tasks j < T of max_{i < T} a[i][j] - a[T][j].
 
-    It can be negative where later tasks help earlier ones. With fewer than two rows nothing can be forgotten: 0.
+    It is negative where later tasks help earlier ones, and 0 with fewer than two rows.
 
     Source: Chaudhry et al. 2018, https://arxiv.org/abs/1801.10112, section 5; percentages instead of shares.
     """

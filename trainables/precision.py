@@ -13,23 +13,14 @@ from trainables.config import Precision
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Return the context in which forward passes of the backbone run: bf16 autocast if the precision says so."""
+    """Return the context of the backbone's forward passes: bf16 autocast, or none."""
     return nullcontext() if precision == "fp32" else torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def features(model: Callable[[Tensor], Tensor], images: Tensor, precision: Precision, device: torch.device) -> Tensor:
-    """Run a backbone, under bf16 autocast if the precision says so.
+    """Return a backbone's features `(b, d)` of images `(b, c, h, w)`, in the precision of the heads.
 
-    Heads stay out of it: logits with the eight bits of bf16 would tie, and ties go to the older class.
-
-    Args:
-        model: The backbone, from `(b, c, h, w)` to `(b, d)`.
-        images: The images, `(b, c, h, w)`.
-        precision: "fp32" or "bf16".
-        device: The device that computes.
-
-    Returns:
-        The features, `(b, d)`, in the precision of the heads.
+    Heads are outside of the autocast: logits with the eight bits of bf16 would tie, and ties go to the older class.
     """
     with autocast(precision, device):
         found = model(images)

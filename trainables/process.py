@@ -1,4 +1,4 @@
-"""What a process is told before it computes a trial: its threads, and what to do with freed memory."""
+"""The settings of a process that computes trials: threads, and reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from contextlib import contextmanager
 import torch
 from threadpoolctl import threadpool_limits
 
-# Names and numbers of glibc's malloc.h, and what they are set to. Source: man 3 mallopt.
+# Name to number and value of a parameter of glibc's malloc.h. Source: man 3 mallopt.
 _MALLOPT = {
-    "M_MMAP_MAX": (-4, 0),  # no tensor gets a mapping of its own, which would be undone with the tensor
+    "M_MMAP_MAX": (-4, 0),  # no tensor gets a mapping of its own, which would be unmapped with the tensor
     "M_TRIM_THRESHOLD": (-1, -1),  # the heap never shrinks
     "M_TOP_PAD": (-2, 64 * 2**20),  # and grows by at least so many bytes
 }
 
 
 def settle(threads: int) -> None:
-    """Give this process so many threads to compute with, and let it keep the memory that it frees.
-
-    Args:
-        threads: Number of threads for each of torch, numpy and scikit-learn.
-    """
+    """Set the number of threads of torch, numpy and scikit-learn, and reuse freed memory."""
     torch.set_num_threads(threads)
-    threadpool_limits(threads)  # numpy and scikit-learn, which know nothing of torch's setting
+    threadpool_limits(threads)  # numpy and scikit-learn, which ignore torch's setting
     keep_freed_memory()
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Compute with so many threads of torch for a while, as the trials did whose numbers are to be met."""
+    """Set torch's threads inside the `with` block, to reproduce numbers of trials that had as many."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -40,13 +36,11 @@ def threads(count: int) -> Iterator[None]:
 
 
 def keep_freed_memory() -> bool:
-    """Have freed memory reused instead of given back to the kernel, up to the most that was ever in use at once.
+    """Return whether freed memory is now reused instead of returned to the kernel.
 
-    A training step allocates the same large tensors again and again. By default glibc unmaps each of them when it is
-    freed, and every page of the next one costs a page fault: on ViT-B/16, a third of a step.
-
-    Returns:
-        Whether the allocator took it; another C library than glibc does not, and nothing is lost but time.
+    A training step allocates the same large tensors again and again. By default glibc unmaps each freed tensor, and
+    every page of the next one costs a page fault: on ViT-B/16, a third of a step. Other C libraries than glibc lack the
+    setting, which costs time alone.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # takes seconds to import; whoever only derives a seed must not
+if TYPE_CHECKING:  # takes seconds to import, and `derive_seed` does not need it
     import torch
 
 
@@ -18,7 +18,7 @@ def derive_seed(seed: int, *labels: str | int) -> int:
 def make_generator(seed: int, *labels: str | int) -> torch.Generator:
     """Return a CPU generator for one stage, such as `make_generator(seed, "finetune", task)`.
 
-    Because each stage of each task has a generator of its own, what one stage draws never shifts another's numbers:
+    Each stage of each task has its own generator, so the draws of one stage never shift those of another. So
     pre-consolidation can be read from the store, and a trial resumed at task t needs no saved random state.
     """
     import torch

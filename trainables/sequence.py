@@ -26,21 +26,21 @@ class IncrementalSequence:
     """The loop over tasks, its state and its metrics.
 
     Args:
-        benchmark: The benchmark, built for a search or a final run, which decides which images evaluate.
+        benchmark: The benchmark, built for a search (validation split) or a final run (test split).
         method: Name of a registered method.
-        hyperparameters: The method's hyperparameters; they are checked here.
+        hyperparameters: The method's hyperparameters.
         backbone: The pre-trained network, theta_0.
         seed: The seed of the trial.
         device: The device that computes.
         precision: The precision of forward passes in fine-tuning and evaluation.
         store: Directory of the pre-consolidation store; None computes everything here.
-        store_bytes: The bound on the store's size, bytes; None for none.
+        store_bytes: Maximal size of the store, bytes; None for no limit.
         artifacts: Folder for task vectors and adapters; None writes none.
-        on_epoch: Told how many epochs of fine-tuning on a task are done.
+        on_epoch: Called after every epoch of fine-tuning.
 
     Raises:
-        InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or cannot run on
-            the benchmark's tasks and the backbone.
+        InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or does not suit
+            the tasks or the backbone.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class IncrementalSequence:
         """Run one task and evaluate on every task seen so far.
 
         Returns:
-            The metrics row: `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`,
+            Metrics row: `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`,
             `seconds/<stage>`, and `store/found` of a method that needs pre-consolidation; after the last task also
             `.../final_accuracy`, `.../pooled_accuracy` and `.../forgetting`. Percentages.
 
@@ -134,7 +134,7 @@ class IncrementalSequence:
     def _consolidation(self, task: Task) -> Consolidation | None:
         if self.preconsolidator is None:
             return None
-        # Its tensors have other sizes than those of training: what either has reserved is of no use to the other.
+        # Its tensors have other sizes than those of training, so neither can use memory that the other has reserved.
         give_back()
         found = self.preconsolidator.task(task.index)
         give_back()
@@ -169,14 +169,14 @@ class IncrementalSequence:
         return metrics
 
     def close(self) -> None:
-        """Let go of what is shared with other trials."""
+        """Release resources that trials share."""
         if self.preconsolidator is not None:
             self.preconsolidator.close()
 
     def state(self) -> State:
-        """Return what a resumed sequence needs: the method's state and the accuracies so far.
+        """Return the method's state and the accuracies so far.
 
-        What is in the store is not copied: it is found again by its key, or computed again to the same numbers.
+        Entries of the store are not copied: they are found again by key, or computed again to the same numbers.
         """
         accuracies: JSON = [list(row) for row in self.accuracies]
         return self.method.state().within("method") | State(values={"accuracies": accuracies})

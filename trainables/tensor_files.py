@@ -1,6 +1,6 @@
-"""Safetensors files: written whole or not at all, read as written; an error of the storage is known for one.
+"""Safetensors files: written whole or not at all, read as written; storage errors are raised as `OSError`.
 
-Nothing else is read: formats of torch that can carry code are not opened.
+No other format is read: torch's own formats can carry code.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -20,18 +19,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_CONTENT = "content digest"  # in the header; files of older versions have none
-_OS_ERROR = re.compile(r"os error (\d+)")  # how safetensors names what the operating system said
+_CONTENT = "content digest"  # in the header; files of other programs have none
+_OS_ERROR = re.compile(r"os error (\d+)")  # an error of the operating system, in a message of safetensors
+Shapes = Mapping[str, Sequence[int]]  # name of a tensor to its shape
 
 
 def replace_file(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
-    """Write a safetensors file whole or not at all.
-
-    Args:
-        path: The file; what was there is replaced.
-        tensors: Name to tensor, on the CPU and contiguous.
-        header: Names and texts for its header.
-    """
+    """Write a safetensors file whole or not at all; tensors must be contiguous and on the CPU."""
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         save_tensors(unfinished, tensors, header)
@@ -41,30 +35,28 @@ def replace_file(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str,
 
 
 def sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Return a header with the digest of what is written below it, which `read_sealed` holds it against."""
+    """Return a header with the digest of the file's tensors, which `read_sealed` checks."""
     return {**header, _CONTENT: digest_of(tensors)}
 
 
-def read_sealed(path: Path, shapes: Mapping[str, torch.Size] | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Read a file; its digest, if it has one, is checked.
+def read_sealed(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file, memory-mapped, and its header without the digest, which is checked if there is one.
 
     Args:
         path: The file.
-        shapes: Name to shape of all tensors that it must have, checked before any of them is read; None for any.
-
-    Returns:
-        Name to tensor, memory-mapped, and the header without the digest.
+        shapes: Names and shapes that its tensors must have, checked before any tensor is read; None for any.
 
     Raises:
-        OSError: If it is not there, or the storage fails.
+        OSError: If the file does not exist, or the storage fails.
         SafetensorError: If it is no safetensors file.
         ValueError: If its content is not what was written, or its tensors are not those of `shapes`.
     """
     require_file(path)
     with safe_open(path, framework="pt") as file:
-        if shapes is not None and (fault := _misfit(shapes, file)):
+        names = file.keys()
+        if shapes is not None and (fault := misfit(shapes, {name: file.get_slice(name).get_shape() for name in names})):
             raise ValueError(fault)
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+        tensors = {name: file.get_tensor(name) for name in names}
         header = dict(file.metadata() or {})
     written = header.pop(_CONTENT, None)
     if written is not None and digest_of(tensors) != written:
@@ -72,60 +64,55 @@ def read_sealed(path: Path, shapes: Mapping[str, torch.Size] | None = None) -> t
     return tensors, header
 
 
-def require_file(path: Path) -> None:
-    """Make sure that a path leads to a regular file: whoever opens a FIFO waits for ever.
+def require_file(path: Path) -> os.stat_result:
+    """Return a file's status; refuse anything but a regular file, because opening a FIFO would block forever.
 
     Raises:
-        OSError: If it does not.
+        OSError: If it is no regular file, or does not exist.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
         raise OSError("is not a regular file")
+    return found
 
 
-def read_weights(
-    path: Path, shapes: Mapping[str, torch.Size] | None = None
-) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Do what `read_sealed` does with weights, which are finite floating-point numbers.
-
-    Returns:
-        What `read_sealed` returns.
+def read_weights(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return what `read_sealed` returns, for weights: finite floating-point numbers.
 
     Raises:
-        ValueError: As `read_sealed`; also if a value is something else.
+        ValueError: As `read_sealed`; also if a tensor holds other values.
     """
     tensors, header = read_sealed(path, shapes)
     for name, tensor in sorted(tensors.items()):
         if tensor.dtype not in _FLOATS:
             raise ValueError(f"{name!r} holds {str(tensor.dtype).removeprefix('torch.')}, must hold floats")
-        # Piece by piece: it takes several times the memory of what it looks at.
+        # In pieces, because the check takes several times the memory of its input.
         if not all(bool(torch.isfinite(piece).all()) for piece in tensor.reshape(-1).split(2**22)):
             raise ValueError(f"{name!r} holds values that are not finite")
     return tensors, header
 
 
-def _misfit(shapes: Mapping[str, torch.Size], file: Any) -> str | None:
-    """Say which tensor of an open file is not as it must be; none is read."""
-    there = set(file.keys())
-    for name in sorted(shapes.keys() | there):
-        if name not in there:
+def misfit(wanted: Shapes, given: Shapes) -> str | None:
+    """Return the first difference between wanted and given tensors, in words; None without one."""
+    for name in sorted(wanted.keys() | given.keys()):
+        if name not in given:
             return f"{name!r} is missing"
-        if name not in shapes:
+        if name not in wanted:
             return f"{name!r} is not a part of it"
-        shape = tuple(file.get_slice(name).get_shape())
-        if shape != tuple(shapes[name]):
-            return f"{name!r} is {shape}, must be {tuple(shapes[name])}"
+        if tuple(given[name]) != tuple(wanted[name]):
+            return f"{name!r} is {tuple(given[name])}, must be {tuple(wanted[name])}"
     return None
 
 
 def header_of(path: Path) -> dict[str, str]:
-    """Return a file's header without its digest; raises as `read_sealed` does, but looks at no tensor."""
+    """Return a file's header without its digest; errors are those of `read_sealed`, but no tensor is read."""
     require_file(path)
     with safe_open(path, framework="pt") as file:
         return {name: text for name, text in (file.metadata() or {}).items() if name != _CONTENT}
 
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
-    """Return the sha256 over names, kinds, shapes and values of tensors on the CPU, 64 hexadecimal digits."""
+    """Return the sha256 over names, dtypes, shapes and values of tensors on the CPU, 64 hexadecimal digits."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
@@ -134,15 +121,10 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
-    """Write a safetensors file.
-
-    Args:
-        path: The file.
-        tensors: Name to tensor, on the CPU and contiguous.
-        header: Names and texts for its header.
+    """Write a safetensors file; tensors must be contiguous and on the CPU.
 
     Raises:
-        OSError: If the storage fails; safetensors has an error of its own for that, which nobody would know for one.
+        OSError: If the storage fails; safetensors itself raises an error of its own for that.
         SafetensorError: If it cannot be written for another reason.
     """
     try:

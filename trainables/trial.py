@@ -1,4 +1,4 @@
-"""The Ray Tune Trainable: one step is one task. There is no science in it."""
+"""The Ray Tune Trainable: one step is one task. It contains no science."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
-from trainables.state import Places, Pulse, places_of, read_state, write_state
+from trainables.state import Heartbeat, Manifest, manifest_of, read_state, write_state
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
-    """Make the sequence of a trial and have this process compute as trials do."""
+    """Make the sequence of a trial, and apply a trial's settings to this process."""
     settle(config.threads)
     if config.code_folder is not None:
         allow_code(config.benchmark, config.code_folder)
@@ -36,36 +36,36 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         store=None if config.store is None else Path(config.store),
         store_bytes=config.store_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
-        on_epoch=Pulse(None if config.kept is None else Path(config.kept)),
+        on_epoch=Heartbeat(None if config.blobs is None else Path(config.blobs)),
     )
 
 
 @lru_cache(maxsize=1)
 def _benchmark(name: str, data_root: str | None, purpose: Purpose, split_seed: int, reads: InputSpec) -> Benchmark:
-    """Build a benchmark once per worker process; trials that reuse the process share it, and nothing changes it."""
+    """Build a benchmark once per worker process; trials in the process share it, unchanged."""
     return build_benchmark(get_source(name, data_root), purpose, split_seed, reads)
 
 
 class Trial(tune.Trainable):
     """Runs an `IncrementalSequence` task by task; each result is the metrics row of one task.
 
-    A trial that diverges ends normally with `diverged` in its last result, because trying it again would not help. A
-    checkpoint falls after a task's end, never inside it.
+    A trial that diverges ends normally with `diverged` in its last result, because a retry would not help. Checkpoints
+    are written between tasks.
     """
 
     sequence: IncrementalSequence
 
     def setup(self, config: dict[str, Any]) -> None:
-        """Build the sequence, continued from an earlier attempt if the config names one."""
+        """Build the sequence, and load the config's checkpoint if there is one."""
         trial = TrialConfig(**config)
         self.sequence = build_sequence(trial)
-        self._kept = None if trial.kept is None else Path(trial.kept)
-        self._places: Places = {}
+        self._blobs = None if trial.blobs is None else Path(trial.blobs)
+        self._manifest: Manifest = {}
         if trial.resume_from is not None:
             self.load_checkpoint(trial.resume_from)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Give the process to another trial: drop every trace of the last one, keep imports and images."""
+        """Reuse the process for another trial: drop the last trial's state, keep imports and images."""
         self.sequence.close()
         del self.sequence
         release()
@@ -73,8 +73,8 @@ class Trial(tune.Trainable):
         return True
 
     def cleanup(self) -> None:
-        """Let go of what is shared with other trials."""
-        if hasattr(self, "sequence"):  # not if the setup failed
+        """Release resources that trials share."""
+        if hasattr(self, "sequence"):  # missing after a failed setup
             self.sequence.close()
 
     def step(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Trial(tune.Trainable):
         try:
             row: dict[str, Any] = dict(self.sequence.run_next_task())
         except DivergedError as error:
-            # The worst accuracy there is, so that every comparison at this task ranks the trial last.
+            # The lowest accuracy, so that every comparison at this task ranks the trial last.
             worst = {self.sequence.benchmark.metrics.average_accuracy: 0.0}
             return {"task": float(error.task), **worst, "diverged": str(error), "done": True}
         if peak := peak_bytes():
@@ -91,11 +91,11 @@ class Trial(tune.Trainable):
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state after the last finished task, whole or not at all."""
-        self._places = write_state(Path(checkpoint_dir), self.sequence.state(), self._kept, self._places)
+        self._manifest = write_state(Path(checkpoint_dir), self.sequence.state(), self._blobs, self._manifest)
 
     def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
         """Continue from a checkpoint folder."""
         assert isinstance(checkpoint_dir, str)
         folder = Path(checkpoint_dir)
-        self.sequence.load_state(read_state(folder, self._kept))
-        self._places = places_of(folder)
+        self.sequence.load_state(read_state(folder, self._blobs))
+        self._manifest = manifest_of(folder)

@@ -136,7 +136,7 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
     for task in range(1, 6):
         task_folder = folder / "vectors" / "seed_1" / f"task_{task}"
         vector = read_vector(task_folder)
-        assert vector.origin is not None and (vector.origin.method, vector.origin.task) == ("ita-lora", task)
+        assert (vector.origin.method, vector.origin.task) == ("ita-lora", task)
         model = PeftModel.from_pretrained(Backbone().load(), str(task_folder / "adapter"))  # type: ignore[arg-type]
         merged = model.merge_and_unload().state_dict()
         theta_0 = Backbone().load().state_dict()

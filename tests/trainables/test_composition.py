@@ -64,7 +64,6 @@ def learn(vectors: TaskVectors, seed: int) -> SavedVector:
 
 def assert_same(a: SavedVector, b: SavedVector) -> None:
     assert (a.parametrisation, a.scale, a.origin) == (b.parametrisation, b.scale, b.origin)
-    assert a.anchor is not None and b.anchor is not None
     pairs = [*zip((*a.head, *a.anchor), (*b.head, *b.anchor), strict=True)]
     assert a.parameters.keys() == b.parameters.keys()
     for name, parts in a.parameters.items():
@@ -157,18 +156,6 @@ def test_vectors_are_found_in_the_order_of_the_tasks(tmp_path: Path) -> None:
     for other in (tmp_path / "task_1", tmp_path / "gone"):
         with pytest.raises(InputError, match=f"^{other}: holds no task vectors"):
             vector_folders(other)
-
-
-def test_a_file_from_before_there_was_a_header_is_read(tmp_path: Path) -> None:
-    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
-    learn(vectors, 0)
-    dense = {name: vectors.dense(name).detach() for name in vectors.theta_0}
-    (tmp_path / "task_1").mkdir()
-    save_file(dense | {"head.weight": HEAD[0], "head.bias": HEAD[1]}, tmp_path / "task_1" / VECTOR_FILE)
-    found = read_vector(tmp_path / "task_1")
-    assert (found.parametrisation, found.scale, found.anchor, found.origin) == ("full", 1.0, None, None)
-    assert all(torch.equal(found.dense(name, vectors.theta_0[name]), tau) for name, tau in dense.items())
-    assert torch.equal(found.head[0], HEAD[0]) and torch.equal(found.head[1], HEAD[1])
 
 
 class TestComposed:
@@ -269,7 +256,7 @@ class TestDamage:
         path.write_bytes(whole)
         self.refused(path, "is not a task vector (its content is not what was written)")
         self.rewrite(path, {})
-        read_vector(path.parent)  # older files have no digest
+        read_vector(path.parent)  # a digest is checked only where there is one
 
     @pytest.mark.parametrize(
         ("tensors", "header", "words"),
@@ -294,9 +281,19 @@ class TestDamage:
         self.refused(path, words)
 
     def test_foreign_files(self, path: Path) -> None:
-        save_file({"weight": torch.zeros(2, 2)}, path)
+        with safe_open(path, framework="pt") as file:
+            header = {**file.metadata(), "parametrisation": "full"}
+        header.pop("content digest")
+        rows = {
+            f"{name}.{part}": HEAD[k].clone()
+            for name in ("head", "anchor")
+            for k, part in enumerate(("weight", "bias"))
+        }
+        save_file(rows, path)
+        self.refused(path, "format version unknown, this version reads 1")
+        save_file({"weight": torch.zeros(2, 2)}, path, metadata=header)
         self.refused(path, "'head.weight' is missing")
-        save_file({"head.weight": HEAD[0], "head.bias": HEAD[1]}, path)
+        save_file(rows, path, metadata=header)
         self.refused(path, "no tuned weight in it")
-        save_file({"head.weight": HEAD[0], "head.bias": HEAD[1], "norm.weight": torch.zeros(3)}, path)
+        save_file({**rows, "norm.weight": torch.zeros(3)}, path, metadata=header)
         self.refused(path, "'norm.weight' has tau (3,)")

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trainables.composition import SavedVector, composed
+from trainables.composition import Origin, SavedVector, composed
 from trainables.task_vectors import Parametrisation
 
 SHAPES = {"qkv.weight": (6, 4), "fc.weight": (3, 5)}
+ORIGIN = Origin(method="any", task=1, classes=range(2), backbone="any", backbone_digest="abc")
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
 kinds = st.sampled_from(["full", "lora", "ia3"])
@@ -43,7 +44,7 @@ def vector(kind: Parametrisation, seed: int) -> SavedVector:
         }
         parts[name] = forms[kind]
     head = (draw(2, 5), draw(2))
-    return SavedVector(parametrisation=kind, parameters=parts, head=head, anchor=None, origin=None)
+    return SavedVector(parametrisation=kind, parameters=parts, head=head, anchor=head, origin=ORIGIN)
 
 
 def by_hand(vectors: Sequence[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:

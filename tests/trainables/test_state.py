@@ -21,7 +21,7 @@ from trainables.state import (
     check_state,
     damaged_files,
     files,
-    places_of,
+    manifest_of,
     read_state,
     write_state,
 )
@@ -64,19 +64,19 @@ def assert_same(a: State, b: State) -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_what_is_written_is_read_back(tmp_path: Path, shared: bool) -> None:
-    kept = tmp_path / "kept" if shared else None
+    blobs = tmp_path / "blobs" if shared else None
     state = State(tensors(), experts(2) | {"all kinds": torch.tensor([True])}, VALUES)
-    write_state(tmp_path, state, kept)
-    assert check_state(tmp_path, kept)
-    assert_same(read_state(tmp_path, kept), state)
-    assert {path.name for path in tmp_path.iterdir()} == {STATE_FILE} | ({"kept"} if shared else set())
-    assert bool(places_of(tmp_path)) == shared
+    write_state(tmp_path, state, blobs)
+    assert check_state(tmp_path, blobs)
+    assert_same(read_state(tmp_path, blobs), state)
+    assert {path.name for path in tmp_path.iterdir()} == {STATE_FILE} | ({"blobs"} if shared else set())
+    assert bool(manifest_of(tmp_path)) == shared
 
 
 def test_every_kind_of_tensor_can_be_constant(tmp_path: Path) -> None:
     state = State(constant=tensors())
-    write_state(tmp_path, state, tmp_path / "kept")
-    assert_same(read_state(tmp_path, tmp_path / "kept"), state)
+    write_state(tmp_path, state, tmp_path / "blobs")
+    assert_same(read_state(tmp_path, tmp_path / "blobs"), state)
 
 
 def test_states_of_several_owners_are_joined_and_taken_apart() -> None:
@@ -90,73 +90,73 @@ def test_states_of_several_owners_are_joined_and_taken_apart() -> None:
 
 class TestConstants:
     def test_each_is_written_once(self, tmp_path: Path) -> None:
-        kept, places = tmp_path / "kept", {}
+        blobs, manifest = tmp_path / "blobs", {}
         seen: dict[str, tuple[int, int]] = {}
         for t in range(1, 4):
             folder = tmp_path / f"checkpoint_{t}"
             folder.mkdir()
             state = State({"weight": torch.ones(3)}, experts(t), {"task": t})
-            places = write_state(folder, state, kept, places)
-            now = {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept.iterdir()}
+            manifest = write_state(folder, state, blobs, manifest)
+            now = {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in blobs.iterdir()}
             assert len(now) == t  # what is new at a task is one file
             assert {name: now[name] for name in seen} == seen
             seen = now
             assert (folder / STATE_FILE).stat().st_size < 2000 + 300 * t  # no tensor of an expert is in it
-            assert places == places_of(folder)
+            assert manifest == manifest_of(folder)
         for t in range(1, 4):
             state = State({"weight": torch.ones(3)}, experts(t), {"task": t})
-            assert_same(read_state(tmp_path / f"checkpoint_{t}", kept), state)
+            assert_same(read_state(tmp_path / f"checkpoint_{t}", blobs), state)
 
     def test_one_that_is_known_is_not_even_read(self, tmp_path: Path) -> None:
-        places = write_state(tmp_path, State(constant=experts(1)), tmp_path / "kept")
+        manifest = write_state(tmp_path, State(constant=experts(1)), tmp_path / "blobs")
         on_no_device = {name: value.to("meta") for name, value in experts(1).items()}
-        assert write_state(tmp_path, State(constant=on_no_device), tmp_path / "kept", places) == places
-        assert_same(read_state(tmp_path, tmp_path / "kept"), State(constant=experts(1)))
+        assert write_state(tmp_path, State(constant=on_no_device), tmp_path / "blobs", manifest) == manifest
+        assert_same(read_state(tmp_path, tmp_path / "blobs"), State(constant=experts(1)))
 
     def test_one_that_is_computed_again_takes_no_space(self, tmp_path: Path) -> None:
-        kept = tmp_path / "kept"
-        first = write_state(tmp_path, State(constant=experts(2)), kept)
-        (path,) = kept.iterdir()
+        blobs = tmp_path / "blobs"
+        first = write_state(tmp_path, State(constant=experts(2)), blobs)
+        (path,) = blobs.iterdir()
         written = 10**18  # long ago, whatever the clock's resolution
         os.utime(path, ns=(written, written))
-        assert write_state(tmp_path, State(constant=experts(2)), kept) == first
+        assert write_state(tmp_path, State(constant=experts(2)), blobs) == first
         assert path.stat().st_mtime_ns == written
         changed = {name: value + 1 for name, value in experts(2).items()}  # on a device that sums in another order
-        write_state(tmp_path, State(constant=changed), kept)
-        assert_same(read_state(tmp_path, kept), State(constant=changed))
+        write_state(tmp_path, State(constant=changed), blobs)
+        assert_same(read_state(tmp_path, blobs), State(constant=changed))
 
     def test_without_any_there_is_no_folder(self, tmp_path: Path) -> None:
-        assert write_state(tmp_path, State({"weight": torch.ones(3)}), tmp_path / "kept") == {}
-        assert not (tmp_path / "kept").exists()
+        assert write_state(tmp_path, State({"weight": torch.ones(3)}), tmp_path / "blobs") == {}
+        assert not (tmp_path / "blobs").exists()
 
     def test_one_that_was_lost_is_written_again(self, tmp_path: Path) -> None:
-        kept = tmp_path / "kept"
-        places = write_state(tmp_path, State(constant=experts(2)), kept)
-        (path,) = kept.iterdir()
+        blobs = tmp_path / "blobs"
+        manifest = write_state(tmp_path, State(constant=experts(2)), blobs)
+        (path,) = blobs.iterdir()
         for damage in (path.unlink, lambda: path.write_bytes(path.read_bytes()[:-1])):
             damage()
-            assert not check_state(tmp_path, kept)
-            assert write_state(tmp_path, State(constant=experts(2)), kept, places) == places
-            assert check_state(tmp_path, kept)
-            assert_same(read_state(tmp_path, kept), State(constant=experts(2)))
+            assert not check_state(tmp_path, blobs)
+            assert write_state(tmp_path, State(constant=experts(2)), blobs, manifest) == manifest
+            assert check_state(tmp_path, blobs)
+            assert_same(read_state(tmp_path, blobs), State(constant=experts(2)))
 
     def test_a_name_may_go(self, tmp_path: Path) -> None:
-        kept = tmp_path / "kept"
-        places = write_state(tmp_path, State(constant=experts(2)), kept)
+        blobs = tmp_path / "blobs"
+        manifest = write_state(tmp_path, State(constant=experts(2)), blobs)
         less = {name: value for name, value in experts(2).items() if "mean" not in name}
-        write_state(tmp_path, State(constant=less), kept, places)
-        assert_same(read_state(tmp_path, kept), State(constant=less))
+        write_state(tmp_path, State(constant=less), blobs, manifest)
+        assert_same(read_state(tmp_path, blobs), State(constant=less))
 
     def test_they_are_found_where_the_run_has_been_moved_to(self, tmp_path: Path) -> None:
         run, moved = tmp_path / "run", tmp_path / "moved"
         run.mkdir()
-        write_state(run, State(constant=experts(1)), run / "kept")
+        write_state(run, State(constant=experts(1)), run / "blobs")
         run.rename(moved)
-        assert check_state(moved, moved / "kept") and not check_state(moved, run / "kept")
-        assert_same(read_state(moved, moved / "kept"), State(constant=experts(1)))
+        assert check_state(moved, moved / "blobs") and not check_state(moved, run / "blobs")
+        assert_same(read_state(moved, moved / "blobs"), State(constant=experts(1)))
 
     def test_without_their_folder_there_is_no_checkpoint(self, tmp_path: Path) -> None:
-        write_state(tmp_path, State(constant=experts(1)), tmp_path / "kept")
+        write_state(tmp_path, State(constant=experts(1)), tmp_path / "blobs")
         assert not check_state(tmp_path)
         with pytest.raises(InputError, match="its constants lie in a folder that was not named"):
             read_state(tmp_path)
@@ -164,53 +164,55 @@ class TestConstants:
 
 class TestDamage:
     def test_any_flipped_bit_of_the_header_and_any_length_is_noticed(self, tmp_path: Path) -> None:
-        kept = tmp_path / "kept"
-        write_state(tmp_path, State({"a/weight": torch.ones(2)}, experts(1), VALUES), kept)
+        blobs = tmp_path / "blobs"
+        write_state(tmp_path, State({"a/weight": torch.ones(2)}, experts(1), VALUES), blobs)
         path = tmp_path / STATE_FILE
         whole = path.read_bytes()
         header = 8 + int.from_bytes(whole[:8], "little")
         for place in range(header):
             for bit in (0, 5):
                 path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-                assert not check_state(tmp_path, kept), (place, bit, whole[place - 10 : place + 10])
+                assert not check_state(tmp_path, blobs), (place, bit, whole[place - 10 : place + 10])
         for length in (0, 7, 8, 100, header, len(whole) - 1):
             path.write_bytes(whole[:length])
-            assert not check_state(tmp_path, kept)
+            assert not check_state(tmp_path, blobs)
             with pytest.raises(InputError, match=f"^checkpoint {path}: cannot be read"):
-                read_state(tmp_path, kept)
+                read_state(tmp_path, blobs)
         path.write_bytes(whole + b"x")
-        assert not check_state(tmp_path, kept)
+        assert not check_state(tmp_path, blobs)
         path.write_bytes(whole)
-        assert check_state(tmp_path, kept)
+        assert check_state(tmp_path, blobs)
 
     def test_any_flipped_bit_anywhere_is_found_by_reading_all(self, tmp_path: Path) -> None:
-        kept = tmp_path / "kept"
+        blobs = tmp_path / "blobs"
         state = State({"a/weight": torch.ones(2)}, {"expert": torch.arange(3.0)}, VALUES)
-        write_state(tmp_path, state, kept)
-        assert damaged_files(tmp_path, kept) == []
-        for path in (tmp_path / STATE_FILE, *kept.iterdir()):
+        write_state(tmp_path, state, blobs)
+        assert damaged_files(tmp_path, blobs) == []
+        for path in (tmp_path / STATE_FILE, *blobs.iterdir()):
             whole = path.read_bytes()
             for place in range(len(whole)):
                 path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
-                if damaged_files(tmp_path, kept) != [path]:
-                    assert_same(read_state(tmp_path, kept), state)  # the word "pt" in a file of constants says nothing
-                    assert path.parent == kept and place < whole.index(b"expert"), place
+                if damaged_files(tmp_path, blobs) != [path]:
+                    assert_same(read_state(tmp_path, blobs), state)  # the word "pt" in a file of constants says nothing
+                    assert path.parent == blobs and place < whole.index(b"expert"), place
             path.unlink()
-            assert damaged_files(tmp_path, kept) == [path]
+            assert damaged_files(tmp_path, blobs) == [path]
             path.write_bytes(whole)
-        assert damaged_files(tmp_path, kept) == [] and damaged_files(tmp_path) != []
+        assert damaged_files(tmp_path, blobs) == [] and damaged_files(tmp_path) != []
 
-    def test_one_from_before_there_was_a_digest_of_its_tensors_is_whole(
+    def test_a_header_without_a_digest_of_the_tensors_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(files, "digest_of", lambda tensors: "")
             write_state(tmp_path, State({"weight": torch.ones(3)}))
-        assert damaged_files(tmp_path) == [] and check_state(tmp_path)
+        assert damaged_files(tmp_path) == [tmp_path / STATE_FILE] and not check_state(tmp_path)
+        with pytest.raises(InputError, match="has no digest of the tensors: an older version wrote it"):
+            read_state(tmp_path)
 
     def test_no_tensor_is_read_to_know(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        kept = tmp_path / "kept"
-        write_state(tmp_path, State(tensors(), experts(1), VALUES), kept)
+        blobs = tmp_path / "blobs"
+        write_state(tmp_path, State(tensors(), experts(1), VALUES), blobs)
         opened = []
 
         class Headers:
@@ -239,7 +241,7 @@ class TestDamage:
                 return Shape
 
         monkeypatch.setattr(files, "safe_open", Headers)
-        assert check_state(tmp_path, kept) and len(opened) == 1
+        assert check_state(tmp_path, blobs) and len(opened) == 1
 
     def test_a_state_larger_than_any_memory_is_checked(self, tmp_path: Path) -> None:
         write_state(tmp_path, State({"small": torch.ones(2)}))
@@ -292,44 +294,20 @@ class TestDamage:
         assert [path.name for path in tmp_path.iterdir()] == [STATE_FILE]
 
     def test_what_is_read_is_mapped_and_not_copied(self, tmp_path: Path) -> None:
-        write_state(tmp_path, State({"weight": torch.ones(1000)}, {"expert": torch.ones(1000)}), tmp_path / "kept")
-        state = read_state(tmp_path, tmp_path / "kept")
-        for path in (tmp_path / STATE_FILE, *(tmp_path / "kept").iterdir()):
+        write_state(tmp_path, State({"weight": torch.ones(1000)}, {"expert": torch.ones(1000)}), tmp_path / "blobs")
+        state = read_state(tmp_path, tmp_path / "blobs")
+        for path in (tmp_path / STATE_FILE, *(tmp_path / "blobs").iterdir()):
             with path.open("r+b") as file:
                 file.seek(-4000, os.SEEK_END)
                 file.write(bytes(4000))
         assert not state.tensors["weight"].any() and not state.constant["expert"].any()
 
 
-class TestOldCheckpoints:
-    def test_they_are_read_by_the_same_names(self, tmp_path: Path) -> None:
-        weights = tensors()
-        content = {"method": {"model": weights, "count": 3}, "accuracies": [[1.5], [1.0, 2.0]]}
-        torch.save(content, tmp_path / "state.pt")
-        assert check_state(tmp_path) and not damaged_files(tmp_path) and not places_of(tmp_path)
-        wanted = State(weights).within("method/model") | State(
-            values={"method/count": 3, "accuracies": [[1.5], [1.0, 2.0]]}
-        )
-        assert_same(read_state(tmp_path), wanted)
-
-    def test_damage_is_noticed(self, tmp_path: Path) -> None:
-        torch.save({"weight": torch.ones(100)}, tmp_path / "state.pt")
-        whole = (tmp_path / "state.pt").read_bytes()
-        for length in (0, 10, len(whole) // 2, len(whole) - 1):
-            (tmp_path / "state.pt").write_bytes(whole[:length])
-            assert not check_state(tmp_path)
-            assert damaged_files(tmp_path) == [tmp_path / "state.pt"]
-            with pytest.raises(InputError, match="state.pt: cannot be read"):
-                read_state(tmp_path)
-
-    def test_nothing_but_tensors_and_values_is_unpickled(self, tmp_path: Path) -> None:
-        torch.save({"weight": Path("x")}, tmp_path / "state.pt")
-        assert not check_state(tmp_path)
-
-    def test_the_new_form_comes_first(self, tmp_path: Path) -> None:
-        torch.save({"task": 1}, tmp_path / "state.pt")
-        write_state(tmp_path, State(values={"task": 2}))
-        assert read_state(tmp_path).values == {"task": 2}
+def test_a_checkpoint_of_torch_save_is_not_read(tmp_path: Path) -> None:
+    torch.save({"task": 1}, tmp_path / "state.pt")
+    assert not check_state(tmp_path)
+    with pytest.raises(InputError, match=f"^checkpoint {tmp_path / STATE_FILE}: cannot be read"):
+        read_state(tmp_path)
 
 
 def test_an_error_of_the_storage_is_known_for_one(tmp_path: Path) -> None:

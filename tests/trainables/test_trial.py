@@ -15,7 +15,7 @@ from trainables.backbones import glyph_vit
 from trainables.config import TrialConfig
 from trainables.errors import DivergedError
 from trainables.metrics import VALIDATION
-from trainables.state import State, places_of, read_state
+from trainables.state import State, manifest_of, read_state
 
 
 class Counting:
@@ -44,7 +44,7 @@ class Counting:
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TrialConfig:
     monkeypatch.setattr(trial, "build_sequence", lambda config: Counting())
     return TrialConfig(
-        trial=0, benchmark="b", purpose="search", split_seed=0, method="m", backbone="v", kept=str(tmp_path / "kept")
+        trial=0, benchmark="b", purpose="search", split_seed=0, method="m", backbone="v", blobs=str(tmp_path / "blobs")
     )
 
 
@@ -62,8 +62,8 @@ def test_a_trial_writes_its_constants_once_over_all_its_attempts(
     first = trial.Trial(config.as_dict())
     checkpoint(first, tmp_path / "1")
     folder = checkpoint(first, tmp_path / "2")
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
-    assert len(kept) == 2
+    blobs = {path: path.stat().st_mtime_ns for path in (tmp_path / "blobs").iterdir()}
+    assert len(blobs) == 2
     resumed = replace(config, resume_from=str(folder)).as_dict()
     if same_process:
         second = first
@@ -72,9 +72,9 @@ def test_a_trial_writes_its_constants_once_over_all_its_attempts(
         second = trial.Trial(resumed)
     assert second.sequence.done == 2  # type: ignore[attr-defined]
     checkpoint(second, tmp_path / "3")
-    now = {path: path.stat().st_mtime_ns for path in (tmp_path / "kept").iterdir()}
-    assert len(now) == 3 and now.items() >= kept.items()
-    assert len(set(places_of(tmp_path / "3").values())) == 3
+    now = {path: path.stat().st_mtime_ns for path in (tmp_path / "blobs").iterdir()}
+    assert len(now) == 3 and now.items() >= blobs.items()
+    assert len(set(manifest_of(tmp_path / "3").values())) == 3
 
 
 def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
@@ -82,13 +82,13 @@ def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
 ) -> None:
     process = trial.Trial(config.as_dict())
     checkpoint(process, tmp_path / "1")
-    process.reset_config(replace(config, trial=1, kept=str(tmp_path / "other")).as_dict())
+    process.reset_config(replace(config, trial=1, blobs=str(tmp_path / "other")).as_dict())
     checkpoint(process, tmp_path / "2")
     assert len(list((tmp_path / "other").iterdir())) == 1
-    process.reset_config(replace(config, trial=2, kept=None).as_dict())
+    process.reset_config(replace(config, trial=2, blobs=None).as_dict())
     checkpoint(process, tmp_path / "3")
-    assert not places_of(tmp_path / "3")
-    trial.Trial(replace(config, kept=None, resume_from=str(tmp_path / "3")).as_dict())
+    assert not manifest_of(tmp_path / "3")
+    trial.Trial(replace(config, blobs=None, resume_from=str(tmp_path / "3")).as_dict())
 
 
 def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
@@ -98,7 +98,7 @@ def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
     checkpoint(process, tmp_path / "1")
     monkeypatch.setattr(trial, "build_sequence", lambda config: Counting(5.0))  # as if numbers came out otherwise
     process.reset_config(config.as_dict())
-    constant = read_state(checkpoint(process, tmp_path / "2"), tmp_path / "kept").constant
+    constant = read_state(checkpoint(process, tmp_path / "2"), tmp_path / "blobs").constant
     assert constant["expert/0"].eq(5.0).all()
 
 

@@ -1,7 +1,7 @@
 """Pre-trained ViTs: theta_0, and which of its weights the composable learners tune.
 
-timm takes two seconds to import, with the parts of torch that it asks for; whoever only says what will run, such as the
-driver of a search on an embedded benchmark, needs none of it. So it is imported when a network is built.
+timm takes two seconds to import, and the driver of a search on an embedded benchmark does not need it. So timm is
+imported when a network is built.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Backbone:
         """Build the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
 
         Args:
-            device: The device that it will compute on.
-            tokens: "class" leaves out of the last block what the class token does not need; "all" keeps that block
-                whole, so that every token can be read and `TokenViT` can open it.
-            attention: "fused" is whatever is fastest; "plain" writes attention as explicit products, through which
-                forward-mode derivatives (`torch.func.jvp`) go, with the same values up to the order of sums.
+            device: The device that will compute.
+            tokens: "class" skips computations of the last block that the class token does not need; "all" keeps the
+                block whole, so that every token can be read and `TokenViT` can open it.
+            attention: "fused" is the fastest; "plain" writes attention as explicit products, which have forward-mode
+                derivatives (`torch.func.jvp`) and the same values up to the order of sums.
 
         Returns:
-            The network on `device`, in eval mode and without a head.
+            The network on `device`.
 
         Raises:
-            InputError: If timm knows no ViT of that name, or the weights cannot be had or do not fit.
+            InputError: If timm knows no ViT of that name, or the weights cannot be fetched, read or fitted.
         """
         from trainables.backbones.loading import load  # imports timm, which takes two seconds
 
@@ -65,7 +65,7 @@ class Backbone:
 
     @property
     def input(self) -> InputSpec:
-        """What images the backbone reads; known without its weights.
+        """The images that the backbone reads; known without its weights.
 
         Raises:
             InputError: If timm knows no model of that name.
@@ -82,7 +82,7 @@ class Backbone:
 
     @property
     def shape(self) -> Shape:
-        """How large the backbone is and whether it opens at its tokens; known without its weights.
+        """The backbone's size, and whether `TokenViT` can open it; known without its weights.
 
         Raises:
             InputError: If timm knows no ViT of that name.
@@ -95,17 +95,17 @@ class Backbone:
 
     @property
     def digest(self) -> str:
-        """sha256 over names and values of all weights; the same wherever they were read from."""
+        """sha256 over names and values of all weights, wherever they were read from."""
         state = None if self.weights is None or not self.weights.exists() else self.weights.stat()
         return _digest(self, None if state is None else (state.st_size, state.st_mtime_ns))
 
 
 @lru_cache(maxsize=8)
 def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
-    """Digest a backbone's weights once per process, and again if the file has changed."""
+    """Digest a backbone's weights, once per process and state of the file."""
     digest = hashlib.sha256()
-    ours = backbone == Backbone()  # whose file has exactly what the network has
-    state = load_file(glyph_vit.WEIGHTS) if ours else backbone.load().state_dict()
+    # The embedded file has exactly the network's tensors, so no network needs to be built.
+    state = load_file(glyph_vit.WEIGHTS) if backbone == Backbone() else backbone.load().state_dict()
     for name, value in sorted(state.items()):
         digest.update(name.encode())
         digest.update(memoryview(value.contiguous().numpy()).cast("B"))
@@ -113,7 +113,7 @@ def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
 
 
 def tuned_layers(model: nn.Module) -> dict[str, nn.Linear]:
-    """Return the linear layers whose weights have a task vector: qkv, proj, fc1, fc2 of every block, in block order."""
+    """Return the linear layers that have a task vector: qkv, proj, fc1, fc2 of every block, in block order."""
     layers = {
         name: layer
         for name, layer in model.named_modules()

@@ -1,7 +1,7 @@
-"""Attention of queries to keys and values that are split in heads: the fused kernel, or explicit products.
+"""Multi-head attention: the fused kernel, or explicit products.
 
-torch's fused kernels have no forward-mode derivatives. Explicit products have, and the same values up to the order of
-floating-point sums.
+torch's fused kernels have no forward-mode derivatives. Explicit products have them, and the same values up to the order
+of floating-point sums.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, fused
         q: Queries, `(b, heads, n, w)`.
         k: Keys, `(b, heads, m, w)`.
         v: Values, `(b, heads, m, w)`.
-        mask: Which keys a query may attend to (bool), or what is added to its scores; broadcast to `(b, heads, n, m)`.
+        mask: Keys that a query may attend to (bool), or a term added to its scores; broadcast to `(b, heads, n, m)`.
         fused: Whether torch's fused kernel computes the attention.
 
     Returns:
@@ -34,14 +34,14 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, fused
 
 
 def masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Return scores under a mask: -inf where a bool mask says no, or the sum with an additive one."""
+    """Return masked scores: -inf where a bool mask is False, or the sum with an additive mask."""
     if mask is None:
         return scores
     return scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
 
 
 def write_out(model: nn.Module) -> None:
-    """Have every attention of a timm model compute explicit products in place of the fused kernel."""
+    """Make every attention of a timm model compute explicit products instead of the fused kernel."""
     for module in model.modules():
         if hasattr(module, "fused_attn"):
             module.fused_attn = False  # type: ignore[assignment]  # timm's own switch
@@ -49,7 +49,7 @@ def write_out(model: nn.Module) -> None:
 
 @contextmanager
 def written_out(model: nn.Module) -> Iterator[None]:
-    """Within it every attention of a timm model computes explicit products; after it as before."""
+    """Make every attention of a timm model compute explicit products inside the `with` block."""
     fused = {module: module.fused_attn for module in model.modules() if hasattr(module, "fused_attn")}
     write_out(model)
     try:
@@ -60,7 +60,7 @@ def written_out(model: nn.Module) -> Iterator[None]:
 
 
 def is_plain(attention: nn.Module) -> bool:
-    """Whether it is timm's `Attention` and neither normalises nor gates nor drops anything."""
+    """Whether a module is timm's `Attention` without normalisation, gate and dropout."""
     from timm.layers import Attention  # timm takes two seconds to import
 
     return (

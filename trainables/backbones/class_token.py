@@ -1,4 +1,4 @@
-"""The last block of a ViT that is read at its class token alone: what no other token needs is not computed."""
+"""The last block of a ViT whose class token alone is read: computations of other tokens are skipped."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from trainables.backbones.attention import attend
 class ClassTokenBlock(nn.Module):
     """A timm `Block` that returns its class token: `(b, n, d)` to `(b, 1, d)`.
 
-    The other tokens still give keys and values; their queries' outputs, projection and MLP are left out. They reach
-    no feature, so values and gradients are those of the whole block up to the order of floating-point sums.
-
-    Args:
-        block: The block whose modules are taken over under their names; it is not copied.
+    The other tokens give keys and values alone. Their attention outputs, projection and MLP reach no feature and are
+    skipped. Values and gradients are those of the whole block, up to the order of floating-point sums. The block's
+    modules are used under their names, not copied.
     """
 
     norm1: nn.Module
@@ -34,7 +32,7 @@ class ClassTokenBlock(nn.Module):
             self.add_module(name, module)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """Compute the class token of what timm's `Block` does; a mask is bool or additive, of all tokens."""
+        """Return the class token of timm's `Block`; the mask is bool or additive, over all tokens."""
         assert not is_causal, "the class token comes first, and would attend to nothing but itself"
         x = x[:, :1] + self.drop_path1(self.ls1(self._attend(self.norm1(x), attn_mask)))
         return x + self.drop_path2(self.ls2(self.mlp(self.norm2(x))))
@@ -49,10 +47,7 @@ class ClassTokenBlock(nn.Module):
 
 
 def read_class_token_only(model: VisionTransformer) -> None:
-    """Put a `ClassTokenBlock` in place of the last block, where the model is read at its class token.
-
-    A model that pools differently, or whose block is of another kind, stays as it is.
-    """
+    """Replace the last block by a `ClassTokenBlock`, unless the model pools otherwise or has another kind of block."""
     block = model.blocks[-1]
     if (
         model.global_pool == "token"

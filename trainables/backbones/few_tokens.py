@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from trainables.backbones.attention import is_plain, masked
 
-FEW_TOKENS = 32  # up to which explicit products take less time than the fused kernel; at 17, a half to a third
+FEW_TOKENS = (
+    32  # up to here explicit products beat the fused kernel; at 17 tokens they take a half to a third of its time
+)
 
 
 class FewTokensAttention(nn.Module):
     """A timm `Attention` over few tokens: `(b, n, d)` to `(b, n, d)`.
 
-    timm's own products copy queries, keys and values one by one, forward and backward.
-
-    Args:
-        attention: The attention whose projections are taken over under their names; it is not copied.
+    timm's own products copy queries, keys and values one by one, forward and backward. The projections of the given
+    attention are used under their names, not copied.
     """
 
     def __init__(self, attention: Attention) -> None:
@@ -27,7 +27,7 @@ class FewTokensAttention(nn.Module):
         self.num_heads, self.head_dim, self.scale = attention.num_heads, attention.head_dim, attention.scale
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
-        """Compute what `timm.layers.Attention` does; a mask is bool or additive, broadcast to `(b, heads, n, n)`."""
+        """Return the output of `timm.layers.Attention`; a mask is bool or additive, broadcast to `(b, heads, n, n)`."""
         assert not is_causal
         b, n, _ = x.shape
         heads, width = self.num_heads, self.head_dim
@@ -41,10 +41,7 @@ class FewTokensAttention(nn.Module):
 
 
 def attend_among_few(model: VisionTransformer) -> None:
-    """Put a `FewTokensAttention` in place of every attention of a ViT that reads few tokens.
-
-    Attention that normalises, gates or drops stays as it is.
-    """
+    """Replace every plain attention of a ViT that reads few tokens by a `FewTokensAttention`; see `is_plain`."""
     if model.pos_embed is None or model.pos_embed.shape[1] > FEW_TOKENS:
         return
     for block in model.blocks:

@@ -1,7 +1,7 @@
 """The small embedded ViT: 32x32 grey images in 16 patches, 4 blocks of width 64, about 0.2 M parameters.
 
-Its weights were made by `pretrain_glyph_vit` from drawings of 338 characters, none of which is a class of `glyphs` or a
-digit. It is a plain timm `VisionTransformer`, so everything that holds for it holds for the large ones.
+`pretrain_glyph_vit` made its weights from drawings of 338 characters, without digits and without the classes of
+`glyphs`. It is a plain timm `VisionTransformer`, as the large ones are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 INPUT = InputSpec(channels=1, size=32, mean=(0.5,), std=(0.5,))
 SHAPE = Shape(width=64, depth=4, parameters=205_376)
 ARCHITECTURE = {"img_size": 32, "patch_size": 8, "in_chans": 1, "embed_dim": 64, "depth": 4, "num_heads": 4}
-_CONFIG = {  # in timm's words, for `timm.data.resolve_model_data_config` and whoever else asks a model of timm
+_CONFIG = {  # in timm's terms, for `timm.data.resolve_model_data_config` and other code that reads a model of timm
     "architecture": "glyph_vit",
     "input_size": (INPUT.channels, INPUT.size, INPUT.size),
     "fixed_input_size": True,

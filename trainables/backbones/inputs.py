@@ -1,4 +1,4 @@
-"""What a backbone reads and what is read of it, and the name of the one that is embedded."""
+"""The input and the shape of a backbone, and the name of the embedded one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Shape:
-    """What is known of a ViT without its weights.
+    """The size of a ViT, known without its weights.
 
     Attributes:
-        width: d, of its tokens and features.
-        depth: Number of its blocks.
-        parameters: Number of its weights, without a classifier.
-        closed: Why it cannot be opened at its tokens (see `TokenViT`), in a few words; None if it can.
+        width: d, width of tokens and features.
+        depth: Number of blocks.
+        parameters: Number of weights, without a classifier.
+        closed: Why `TokenViT` cannot open it, in a few words; None if it can.
     """
 
     width: int

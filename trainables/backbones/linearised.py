@@ -4,9 +4,9 @@ J is the derivative of f by theta at theta_0. With features phi and the classifi
 
     f = W phi + b,    J tau = W (J_phi tau) + tau_W phi + tau_b,
 
-and the gradient of a loss by tau is J^T r, with r its gradient by f_lin: an ordinary backward pass of f at theta_0, as
-f_lin is affine in tau. So one forward pass in dual numbers gives f and J tau, and one backward pass through its first
-half gives the gradient; nothing is differentiated twice.
+and the gradient of a loss by tau is J^T r, with r its gradient by f_lin: an ordinary backward pass of f at theta_0,
+because f_lin is affine in tau. So one forward pass in dual numbers gives f and J tau, and one backward pass through its
+first half gives the gradient, without second derivatives.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
-Vector = dict[str, Tensor]  # a task vector: name of a weight to what is added to it, in its shape
+Vector = dict[str, Tensor]  # a task vector: name of a weight to its tau, in the same shape
 
 
 class LinearisedViT:
-    """The linearised network; its task vectors are handed to it.
+    """The linearised network; every call is given a task vector.
 
-    They are over weights and biases of qkv, proj, fc1 and fc2, the affine parts of all norms, and the classifier.
-    Patches, positions and the class token stay as they are.
+    Task vectors cover weights and biases of qkv, proj, fc1 and fc2, the affine parts of all norms, and the classifier.
+    The patch embedding, positions and the class token are not part of them.
 
     Args:
         vit: The ViT, loaded with `attention="plain"`; frozen here.
@@ -50,7 +50,7 @@ class LinearisedViT:
         self.device = device
         self.vit = vit.requires_grad_(False)
         self.head = head
-        # Leaves of a graph, in the memory of the weights: J^T r is the gradient by them.
+        # Leaves of a graph that share the weights' memory: J^T r is the gradient by them.
         self.theta_0 = {name: weight.detach().requires_grad_() for name, weight in _tangent_weights(vit).items()}
 
     def zero(self) -> Vector:
@@ -64,15 +64,12 @@ class LinearisedViT:
         return self._classified(*self._features(images, tau), tau)
 
     def gradients(self, images: Tensor, tau: Vector, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Vector]:
-        """Return a loss and its gradient by tau.
+        """Return a loss of f_lin, detached, and its gradient by every part of tau.
 
         Args:
             images: The images, `(b, c, h, w)`.
             tau: The task vector.
             loss: Function of f_lin, `(b, C)`, that returns a scalar.
-
-        Returns:
-            The loss, detached, and its gradient by every part of tau.
         """
         phi, derivative = self._features(images, tau)
         changing = {name: tau[name].detach().requires_grad_() for name in CLASSIFIER}
@@ -97,7 +94,7 @@ class LinearisedViT:
 
 
 def _tangent_weights(vit: VisionTransformer) -> dict[str, Tensor]:
-    """Return the weights of linear layers and norms, those of blocks first, without the embedding of patches."""
+    """Return the weights of linear layers and norms, blocks first, without the patch embedding."""
     return {
         f"{name}.{part}": weight
         for name, module in vit.named_modules()

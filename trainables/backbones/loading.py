@@ -24,13 +24,13 @@ from trainables.backbones.few_tokens import attend_among_few
 from trainables.backbones.inputs import EMBEDDED, AttentionKind, Shape, Tokens
 from trainables.backbones.token_vit import reason_closed
 from trainables.errors import InputError, NotFetchedError
-from trainables.tensor_files import read_weights
+from trainables.tensor_files import misfit, read_weights
 
 
 def load(
     name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind
 ) -> VisionTransformer:
-    """Do what `Backbone.load` says, with timm imported."""
+    """Load a backbone as `Backbone.load` says."""
     with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
         if name == EMBEDDED:
             model = glyph_vit.build()
@@ -47,14 +47,14 @@ def load(
 
 
 def shape_of(name: str) -> Shape:
-    """Do what `Backbone.shape` says for a ViT of timm."""
+    """Return the shape of a timm ViT; see `Backbone.shape`."""
     vit = _skeleton(name)
     parameters = sum(each.numel() for each in vit.parameters())
     return Shape(vit.embed_dim, len(vit.blocks), parameters, reason_closed(vit))
 
 
 def _skeleton(name: str) -> VisionTransformer:
-    """Build a ViT of timm without its weights, and without memory for them."""
+    """Build a timm ViT on the meta device: without weights, and without memory for them."""
     if not timm.is_model(name):
         raise InputError(f"unknown backbone {name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
     with torch.device("meta"):
@@ -65,36 +65,24 @@ def _skeleton(name: str) -> VisionTransformer:
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
-    """Load a safetensors file; the classifier of the pre-training, which files from the hub have, is left out."""
+    """Load a safetensors file without the classifier of the pre-training, which files from the hub have."""
     try:
         state = {name: value for name, value in read_weights(path)[0].items() if not name.startswith("head.")}
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
-    problem = _misfit(model.state_dict(), state)
-    if problem:
+    wanted = {name: value.shape for name, value in model.state_dict().items()}
+    if problem := misfit(wanted, {name: value.shape for name, value in state.items()}):
         raise InputError(f"weights {path}: do not fit the backbone: {problem}")
     model.load_state_dict(state)
 
 
-def _misfit(wanted: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> str | None:
-    """Say what is wrong with the first tensor that is."""
-    for name in sorted(wanted.keys() | state.keys()):
-        if name not in state:
-            return f"{name!r} is missing"
-        if name not in wanted:
-            return f"{name!r} is not a part of it"
-        if wanted[name].shape != state[name].shape:
-            return f"{name!r} is {tuple(state[name].shape)}, must be {tuple(wanted[name].shape)}"
-    return None
-
-
 def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
-    _skeleton(name)  # its kind, before anything is fetched
+    _skeleton(name)  # refuses an unknown or unsuitable name before a download
     if weights is not None:
         model = timm.create_model(name, pretrained=False, num_classes=0)
         _load_weights(model, weights)
     else:
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries; the line below says how it ended
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # hides its retries
         try:
             with _not_waiting_for_the_hub():
                 model = timm.create_model(name, pretrained=True, num_classes=0)
@@ -107,7 +95,7 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
 
 
 def _why(error: Exception) -> str:
-    """Say in one line why nothing was fetched."""
+    """Return the reason of a failed download, one line."""
     if isinstance(error, huggingface_hub.errors.LocalEntryNotFoundError):
         return "the hub does not answer, and no earlier download lies here"
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -115,7 +103,7 @@ def _why(error: Exception) -> str:
 
 @contextmanager
 def _not_waiting_for_the_hub() -> Iterator[None]:
-    """Take what earlier downloads have left where no hub answers: its client would try for most of a minute."""
+    """Use earlier downloads alone if the hub does not answer; its client would retry for most of a minute."""
     constants = huggingface_hub.constants
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or not _answers(constants.ENDPOINT)
@@ -126,7 +114,7 @@ def _not_waiting_for_the_hub() -> Iterator[None]:
 
 
 def _answers(address: str) -> bool:
-    """Whether something listens at an address; taken for granted where a proxy stands between."""
+    """Whether a server listens at an address; always true behind a proxy."""
     parts = urlsplit(address)
     if getproxies() or parts.hostname is None:
         return True

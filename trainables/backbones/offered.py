@@ -1,4 +1,4 @@
-"""Which backbones there are: the embedded one, and the ViTs of timm, with whether their weights are on this machine."""
+"""The available backbones: the embedded one and timm's ViTs, and whether their weights are on this machine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FILES = ("model.safetensors", "pytorch_model.bin")
 
 @dataclass(frozen=True)
 class Offer:
-    """A backbone that can be named.
+    """A backbone that `--backbone` accepts.
 
     Attributes:
-        name: What `--backbone` is given.
-        channels: Channels of the images that it reads.
-        size: Pixels of each side of them.
+        name: Its name.
+        channels: Channels of its images.
+        size: Pixels on each side of its images.
         here: Whether its weights are on this machine; else they are fetched from Hugging Face's hub.
     """
 

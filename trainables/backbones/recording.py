@@ -1,4 +1,4 @@
-"""What layers read and returned in the last forward pass: for Fishers, and for methods that look at features inside."""
+"""Inputs and outputs of layers in the last forward pass: for Fishers, and for methods that read inner features."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ Activations = dict[str, tuple[Tensor, Tensor]]  # layer name to input, detached,
 
 @contextmanager
 def recorded(layers: Mapping[str, nn.Module]) -> Iterator[Activations]:
-    """Keep inputs and outputs of layers while the block runs, and make the weights of linear ones part of the graph.
+    """Record inputs and outputs of layers inside the `with` block, and make linear weights part of the graph.
 
-    Attention is recorded by its linear layers, `attn.qkv` and `attn.proj`: the last block of a backbone that is read at
-    its class token calls them directly, so that a hook on `attn` itself would never fire there.
+    Record attention by its linear layers, `attn.qkv` and `attn.proj`. A `ClassTokenBlock` calls them directly, so a
+    hook on `attn` itself would never run there.
 
     Args:
         layers: Name to layer; each is called once per forward pass.
 
     Yields:
-        Name to input and output, filled by every forward pass; a later pass replaces what an earlier one left.
+        Name to input and output of the latest forward pass.
     """
     activations: Activations = {}
     weights = [layer.weight for layer in layers.values() if isinstance(layer, nn.Linear)]

@@ -1,7 +1,7 @@
-"""A ViT open at its tokens: for methods that insert tokens, prepend to keys and values, or mask who attends to whom.
+"""A ViT open at its tokens: for methods that insert tokens, prepend to keys and values, or mask attention.
 
-It computes with the modules of the model that it is made of, so that a weight trained there is trained here. Notation:
-b images, n tokens, d width, m rows that are added.
+It shares its modules, and so its trained weights, with the given model. Notation: b images, n tokens, d width, m added
+rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TokenViT(nn.Module):
         vit: The ViT, loaded with `tokens="all"` and in eval mode; it is not copied.
 
     Raises:
-        InputError: If the ViT is of another kind, or its blocks do more than this can follow.
+        InputError: If `reason_closed` gives a reason.
     """
 
     def __init__(self, vit: VisionTransformer) -> None:
@@ -43,7 +43,7 @@ class TokenViT(nn.Module):
         return len(self.vit.blocks)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Return patches and class token with their positions: `(b, c, h, w)` to `(b, n, d)`, the class token first."""
+        """Return tokens with positions, the class token first: `(b, c, h, w)` to `(b, n, d)`."""
         vit = self.vit
         return vit.norm_pre(vit.patch_drop(vit._pos_embed(vit.patch_embed(images))))
 
@@ -56,16 +56,16 @@ class TokenViT(nn.Module):
         mask: Tensor | None = None,
         read: slice = ALL_TOKENS,
     ) -> Tensor:
-        """Return what block k (0-based) makes of its tokens: `(b, n, d)` to `(b, n, d)`.
+        """Return the output of block k (0-based): `(b, n, d)` to `(b, n, d)`.
 
         Args:
             k: The number of the block.
             tokens: The block's input, `(b, n, d)`.
-            prefix: Rows prepended to the block's keys and values, after projection; None for none.
-            mask: Bool, where a token (row) may attend to a token (column): `(n, n)` or `(b, n, n)`; every token may
-                attend to the prefix unless the mask has columns for it, `(n, m + n)` or `(b, n, m + n)`. A token that
-                may attend to nothing is not defined.
-            read: The tokens whose output is computed and returned; the others are only attended to.
+            prefix: Rows prepended to the block's keys and values, after projection.
+            mask: Bool, where a token (row) may attend to a token (column): `(n, n)` or `(b, n, n)`. Every token may
+                attend to the prefix unless the mask has columns for it, `(n, m + n)` or `(b, n, m + n)`. The output of
+                a token with no key is undefined.
+            read: The tokens whose output is computed and returned; the others give keys and values alone.
         """
         queries, keys, values = self.project(k, tokens)
         if prefix is not None:
@@ -82,23 +82,16 @@ class TokenViT(nn.Module):
     def keys_values(self, k: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Return block k's keys and values of its input tokens, `(b, n, d)` each, not split in heads.
 
-        Those of frozen tokens can be computed once and given to `attend` again and again.
+        Keys and values of frozen tokens can be computed once and passed to `attend` many times.
         """
         _, keys, values = self.project(k, tokens)
         return keys, values
 
     def attend(self, k: int, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return what block k makes of extra tokens that attend to given keys and values, and to nothing else.
+        """Return block k's output for extra tokens that attend to given keys and values alone.
 
-        Args:
-            k: The number of the block.
-            queries: Input tokens, `(b, n, d)`.
-            keys: Keys as `keys_values` returns them, `(b, m, d)`, or `(m, d)` for all images.
-            values: The values of the same tokens.
-            mask: Bool, where a query may attend to a key: `(n, m)` or `(b, n, m)`.
-
-        Returns:
-            The extra tokens after the block, `(b, n, d)`.
+        `queries` are input tokens, `(b, n, d)`; `keys` and `values` come from `keys_values`, `(b, m, d)`, or `(m, d)`
+        for all images. The bool mask says where a query may attend to a key: `(n, m)` or `(b, n, m)`.
         """
         projected, _, _ = self.project(k, queries)
         return self.complete(k, queries, projected, keys, values, mask)
@@ -112,15 +105,10 @@ class TokenViT(nn.Module):
     def complete(
         self, k: int, tokens: Tensor, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
     ) -> Tensor:
-        """Return block k's output for tokens that are projected already: attention and MLP, each added to what came in.
+        """Return block k's output, residuals included, for input tokens `(b, n, d)` and their queries from `project`.
 
-        Args:
-            k: The number of the block.
-            tokens: Input tokens, `(b, n, d)`.
-            queries: The queries of the same tokens, as `project` returns them.
-            keys: Keys of what they attend to, `(b, m, d)`, or `(m, d)` for all images.
-            values: The values of the same.
-            mask: Bool, where a query may attend to a key: `(n, m)` or `(b, n, m)`.
+        `keys` and `values` are `(b, m, d)`, or `(m, d)` for all images. The bool mask says where a query may attend to
+        a key: `(n, m)` or `(b, n, m)`.
         """
         block = self.vit.blocks[k]
         attn = block.attn
@@ -148,10 +136,10 @@ class TokenViT(nn.Module):
         Args:
             images: The images, `(b, c, h, w)`.
             insert: Tokens put after the class token, `(b, m, d)`, or `(m, d)` for all images; n counts them. They get
-                no position: add it before.
-            prefixes: Block to the rows prepended to its keys and values.
-            mask: The mask that every block is given; see `block`.
-            read: The tokens that are returned; of the others the last block computes keys and values alone.
+                no position here.
+            prefixes: Number of a block to the rows prepended to its keys and values.
+            mask: The mask of every block; see `block`.
+            read: The tokens to return; the last block computes keys and values alone of the others.
         """
         tokens = self.embed(images)
         if insert is not None:
@@ -163,7 +151,7 @@ class TokenViT(nn.Module):
 
 
 def _of_each(rows: Tensor, images: int) -> Tensor:
-    """Return rows of every image, `(b, m, d)`; those given as `(m, d)` are the same for all."""
+    """Expand rows `(m, d)`, or `(b, m, d)` as they are, to `(b, m, d)`."""
     return rows.expand(images, *rows.shape[-2:])
 
 
@@ -173,7 +161,7 @@ def _split(rows: Tensor, heads: int) -> Tensor:
 
 
 def reason_closed(vit: nn.Module) -> str | None:
-    """Say why a network cannot be opened at its tokens, in a few words; None if it can."""
+    """Return why a network cannot be opened at its tokens, in a few words; None if it can."""
     if not isinstance(vit, VisionTransformer):
         return f"it is a {type(vit).__name__}, needs a timm VisionTransformer"
     if vit.cls_token is None:

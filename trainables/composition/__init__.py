@@ -1,4 +1,4 @@
-"""Composed models: the running sum of a sequence under way, and the one place that writes and reads task vectors."""
+"""Composed models: the running sum of a sequence under way, and the files of task vectors."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ _PREFIX = "base_model.model."
 
 
 def concatenated(vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, dict[str, Tensor]]:
-    """Return the factors of sum_t w_t tau_t exactly: ranks of the parts side by side, weight and scale in B.
+    """Return exact factors of sum_t w_t tau_t: the factors side by side, weight and scale in B.
 
-    peft's own `add_weighted_adapter("linear")` sums A and B apart, whose product is another matrix.
+    peft's own `add_weighted_adapter("linear")` sums A and B separately, and their product is another matrix.
 
     Args:
-        vectors: Task vectors of LoRA, in the order of the weights.
-        weights: The weights w_t; may be negative. A vector of weight 0 adds no rank.
+        vectors: Task vectors of LoRA.
+        weights: w_t of each vector; may be negative. A vector of weight 0 adds no rank.
 
     Returns:
         Tuned weight name to `A` `(sum of r, in)` and `B` `(out, sum of r)`.
@@ -41,17 +41,16 @@ def concatenated(vectors: Iterable[SavedVector], weights: Sequence[float]) -> di
 
 
 def write_adapter(
-    folder: Path, parameters: dict[str, dict[str, Tensor]], said: Mapping[str, str] | None = None
+    folder: Path, parameters: dict[str, dict[str, Tensor]], header: Mapping[str, str] | None = None
 ) -> None:
     """Write an adapter: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau.
 
     Args:
         folder: The folder to write to; made if missing.
         parameters: Tuned weight name to `A` `(r, in)` and `B` `(out, r)`.
-        said: What the file's header says besides, such as the names of the classes.
+        header: More entries for the file's header, such as the names of the classes.
     """
-    # peft takes more than a second to import, and a search saves no task vectors: so not at the head of the file.
-    from peft import LoraConfig
+    from peft import LoraConfig  # takes more than a second to import
 
     factors = {name.removesuffix(".weight"): parts for name, parts in parameters.items()}
     ranks = {name: len(parts["A"]) for name, parts in factors.items()}
@@ -69,22 +68,15 @@ def write_adapter(
         for name, parts in factors.items()
         for letter in "AB"
     }
-    save_tensors(folder / ADAPTER_FILE, tensors, sealed({"format": "pt", **(said or {})}, tensors))
+    save_tensors(folder / ADAPTER_FILE, tensors, sealed({"format": "pt", **(header or {})}, tensors))
 
 
 def read_adapter(folder: Path, theta_0: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Read an adapter that `write_adapter` wrote.
-
-    Args:
-        folder: Has the adapter.
-        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-
-    Returns:
-        Tuned weight name to tau `(out, in)`.
+    """Return tau `(out, in)` by tuned weight name, from an adapter of `write_adapter`.
 
     Raises:
         OSError: If there is no adapter.
-        ValueError: If it is damaged, or is not of these weights.
+        ValueError: If it is damaged, or does not fit theta_0.
     """
     tensors, _ = read_weights(folder / ADAPTER_FILE)
     taus = {}

@@ -1,4 +1,4 @@
-"""How task vectors lie to each other: inner products over all tuned weights, without their heads.
+"""Alignment of task vectors: inner products over all tuned weights, without heads.
 
 Source: the paper, section "Alignment between task vectors of ITA and IEL".
 """
@@ -15,14 +15,9 @@ from trainables.composition.saved import SavedVector
 
 @torch.no_grad()
 def inner_products(theta_0: dict[str, Tensor], vectors: Sequence[SavedVector]) -> Tensor:
-    """Return the inner products of task vectors, taken in float64.
+    """Return the Gram matrix of n task vectors, float64 `(n, n)`; its diagonal has the squared norms.
 
-    Args:
-        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        vectors: n task vectors, of any parametrisation; of each the tau of one weight is held at a time.
-
-    Returns:
-        Gram matrix, float64 `(n, n)`; its diagonal has the squared norms.
+    The vectors may be of any parametrisation. The dense taus of one weight are in memory at a time.
     """
     gram = torch.zeros(len(vectors), len(vectors), dtype=torch.float64)
     for name, weight in theta_0.items():
@@ -38,13 +33,7 @@ def cosines(gram: Tensor) -> Tensor:
 
 
 def composed_cosine(gram: Tensor, first: Sequence[int], second: Sequence[int]) -> float:
-    """Return the cosine of two uniform compositions.
-
-    Args:
-        gram: Inner products of all vectors.
-        first: Places of the vectors of one composition.
-        second: Places of the vectors of the other.
-    """
+    """Return the cosine of two uniform compositions, given the Gram matrix and the indices of their vectors."""
 
     def product(a: Sequence[int], b: Sequence[int]) -> Tensor:
         return gram[list(a)][:, list(b)].sum()

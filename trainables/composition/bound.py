@@ -1,4 +1,4 @@
-"""The risk of a composed model against its bound, and how far the loss is from its second-order view.
+"""The risk of a composed model against its bound, and the error of the second-order approximation of the loss.
 
 Source: the paper, eq. (jensencl) and Theorem 1. For a loss that is quadratic in the tuned weights, weights w_t that sum
 to 1 and the Hessian H at theta_0,
@@ -7,8 +7,8 @@ to 1 and the Hessian H at theta_0,
     Omega = 1/2 sum_{s < t} w_s w_t (tau_s - tau_t)^T H (tau_s - tau_t)
           = 1/2 [sum_t w_t tau_t^T H tau_t - tau_P^T H tau_P],   tau_P = sum_t w_t tau_t.
 
-Heads stay as they are on both sides, so that only tuned weights move; what is left of the equation is the loss's third
-order and beyond.
+Heads are the same on both sides, so that only tuned weights differ. The remaining difference is the loss's third order
+and beyond.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class BoundPoint:
 
     @property
     def second_order(self) -> float:
-        """What the second-order view says the composed risk is."""
+        """The composed risk by the second-order approximation."""
         return self.bound - self.omega
 
     @property
     def gap(self) -> float:
-        """How far the composed risk is from that, nats."""
+        """Composed risk minus its second-order approximation, nats."""
         return self.composed - self.second_order
 
 
@@ -67,12 +67,12 @@ def theorem_1(
     """Measure both sides of Theorem 1 for the uniform composition.
 
     Args:
-        network: Evaluates compositions; its attention must be "plain".
+        network: The network to compose in; its attention must be "plain".
         pool: The task vectors.
-        images: The images that the Hessian is of.
-        scales: Factors of all task vectors.
+        images: Images that define the Hessian.
+        scales: Factors c of all task vectors.
         risk: Function that measures the network's risk on the same images.
-        tick: Told of every risk and every curvature that is measured.
+        tick: Called with 1 after every risk and every curvature.
 
     Returns:
         A point for each scale.
@@ -105,13 +105,9 @@ def theorem_1(
 
 
 def curvature(network: ComposedNetwork, direction: dict[str, Tensor], head: Head, images: Sequence[ImageSet]) -> float:
-    """Return tau^T H tau, H the Hessian at theta_0 of the mean cross-entropy, exact: two derivatives along a line.
+    """Return tau^T H tau, exact: two derivatives along the line theta_0 + s tau.
 
-    Args:
-        network: Its theta_0 is where the line starts; its attention must be "plain".
-        direction: tau: tuned weight name to `(out, in)`.
-        head: Rows of all classes, `(C, d)` and `(C,)`.
-        images: The images that the mean is over.
+    H is the Hessian at theta_0 of the mean cross-entropy on the images. The network's attention must be "plain".
     """
     total = 0.0
     for each in images:

@@ -1,4 +1,4 @@
-"""Whole models as others read them: safetensors with a table of contents, and folders that timm opens."""
+"""Whole models for other tools: safetensors with a table of contents, and folders that timm opens."""
 
 from __future__ import annotations
 
@@ -24,19 +24,15 @@ from trainables.heads import Head
 from trainables.tensor_files import read_weights, save_tensors, sealed
 
 _WEIGHTS, _TABLE = "model.safetensors", "model.safetensors.index.json"
-_EMBEDDED_AS = "vit_tiny_patch16_224"  # a timm name whose sizes the embedded ViT's take the place of
+_EMBEDDED_AS = "vit_tiny_patch16_224"  # a timm name whose sizes are replaced by those of the embedded ViT
 
 
 def write_models(folder: Path, network: ComposedNetwork, pool: VectorPool) -> None:
     """Write theta_0, and theta_0 + tau_t of each task, as folders `theta_0`, `task_1`, ...
 
-    Names and shapes are the same in all of them, as tools for merging checkpoints expect: each has the heads of all
-    tasks, which so come out of any average of the models as they went in. One model is held at a time beside theta_0.
-
-    Args:
-        folder: The folder to write to; made if missing.
-        network: Its theta_0 is the base.
-        pool: The task vectors.
+    All have the same names and shapes, as tools for merging checkpoints expect. Each has the heads of all tasks, so any
+    average of the models keeps the heads. One model is in memory at a time beside theta_0. The folder is made if
+    missing.
     """
     head = pool.head()
     for name, weights in _models(network, pool):
@@ -46,12 +42,12 @@ def write_models(folder: Path, network: ComposedNetwork, pool: VectorPool) -> No
 def write_timm_folder(
     folder: Path, backbone: Backbone, network: ComposedNetwork, head: Head, labels: Sequence[str], images: Transform
 ) -> None:
-    """Write the network's present weights so that `timm.create_model("local-dir:FOLDER", pretrained=True)` opens them.
+    """Write a network's composition so that `timm.create_model("local-dir:FOLDER", pretrained=True)` opens it.
 
     Args:
         folder: The folder to write to; made if missing.
-        backbone: What the network is of.
-        network: Something has been composed in it.
+        backbone: The network's backbone.
+        network: A network after `compose`.
         head: The rows of the classifier, `(C, d)` and `(C,)`.
         labels: The names of the C classes.
         images: The transform of test images, which becomes timm's data configuration.
@@ -65,19 +61,10 @@ def write_timm_folder(
 
 
 def read_timm_folder(folder: Path, backbone: str, classes: int, device: torch.device) -> nn.Module:
-    """Read what `write_timm_folder` wrote.
+    """Return the model of `write_timm_folder` in eval mode, `(b, c, h, w)` to logits `(b, C)`.
 
-    timm's own reader would build what `config.json` asks for, of any size, and take a pickle for weights; here the
-    network is the one that `backbone` names, and the file has exactly its tensors.
-
-    Args:
-        folder: Has `model.safetensors`.
-        backbone: Name of the backbone.
-        classes: Number of classes, C.
-        device: Where the model goes.
-
-    Returns:
-        The model in eval mode, `(b, c, h, w)` to logits `(b, C)`.
+    timm's own reader would build any model of any size that `config.json` names, and would unpickle weights. Here the
+    backbone's name defines the network, and `model.safetensors` must have exactly its tensors.
 
     Raises:
         InputError: If timm has no ViT of this name, or the file is damaged or of another network.
@@ -93,8 +80,8 @@ def read_timm_folder(folder: Path, backbone: str, classes: int, device: torch.de
 
 
 def _timm_skeleton(backbone: str, classes: int) -> nn.Module:
-    """Build timm's model for a backbone with a classifier, without memory for its weights."""
-    _ = Backbone(backbone).shape  # refuses what is no ViT
+    """Build timm's model for a backbone with a classifier on the meta device: without memory for its weights."""
+    _ = Backbone(backbone).shape  # refuses other models than ViTs
     name = _EMBEDDED_AS if backbone == EMBEDDED else backbone
     shape: dict[str, Any] = glyph_vit.ARCHITECTURE if backbone == EMBEDDED else {}
     with torch.device("meta"):
@@ -103,7 +90,7 @@ def _timm_skeleton(backbone: str, classes: int) -> nn.Module:
 
 
 def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
-    """Say in timm's words what a transform does to images."""
+    """Return timm's data configuration of a transform."""
     reads = backbone.input
     config: dict[str, Any] = {"input_size": (reads.channels, reads.size, reads.size)}
     normalise = getattr(transform, "normalise", transform)
@@ -123,7 +110,7 @@ def _models(network: ComposedNetwork, pool: VectorPool) -> Iterator[tuple[str, d
 
 
 def _tensors(network: ComposedNetwork, weights: dict[str, Tensor], head: Head) -> dict[str, Tensor]:
-    """Return a whole timm model with its classifier, by timm's names."""
+    """Return all tensors of a timm model with a classifier, by timm's names."""
     return {**network.model.state_dict(), **weights, "head.weight": head[0], "head.bias": head[1]}
 
 

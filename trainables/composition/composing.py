@@ -15,23 +15,16 @@ from trainables.composition.saved import SavedVector
 
 @torch.no_grad()
 def composed(theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
-    """Return the tuned weights of a composed model, holding one task vector at a time.
+    """Return the tuned weights of a composed model by name, `(out, in)` each, on the device of theta_0.
 
-    Weights are summed relative to the largest. So equal ones give what `Composition` gives, bit for bit.
-
-    Args:
-        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        vectors: The task vectors in the order of their tasks; read one by one, if it is a generator that reads them.
-        weights: The weights w_t, one for each task vector; may be negative or 0.
-
-    Returns:
-        Tuned weight name to its value `(out, in)`, on the device of theta_0.
+    Weights are summed relative to the largest weight, so equal weights give the result of `Composition` bit for bit.
+    Weights may be negative or 0. One task vector is in memory at a time.
 
     Raises:
         ValueError: If there are more or fewer vectors than weights.
     """
     sums = weighted_sum(theta_0, vectors, weights)
-    # In the memory of the sums, so that no third set of weights is ever held.
+    # In the memory of the sums, so that no third set of weights is ever in memory.
     return {name: sums[name].add_(weight) for name, weight in theta_0.items()}
 
 
@@ -39,13 +32,13 @@ def composed(theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights
 def weighted_sum(
     theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights: Sequence[float]
 ) -> dict[str, Tensor]:
-    """Return sum_t w_t tau_t by the names of the tuned weights; see `composed`, which adds theta_0."""
+    """Return sum_t w_t tau_t by tuned weight name; see `composed`, which adds theta_0."""
     largest = max(weights, key=abs, default=0.0)
     sums = {name: torch.zeros_like(weight) for name, weight in theta_0.items()}
     remaining = iter(vectors)
     count = 0
     for count, weight in enumerate(weights, start=1):
-        # No name for the vector here: one would keep it alive while the next is read.
+        # A local name would keep the vector in memory while the next one is read.
         if not _add(sums, theta_0, next(remaining, None), weight / largest if largest else 0.0):
             raise ValueError(f"{len(weights)} weights for {count - 1} task vectors")
     if next(remaining, None) is not None:
@@ -54,7 +47,7 @@ def weighted_sum(
 
 
 def _add(sums: dict[str, Tensor], theta_0: dict[str, Tensor], vector: SavedVector | None, weight: float) -> bool:
-    """Add one vector to the sums; says whether there was one."""
+    """Add a vector to the sums if there is one; returns whether there is."""
     if vector is not None and weight:
         for name, total in sums.items():
             tau = vector.dense(name, theta_0[name])

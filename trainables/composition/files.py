@@ -2,7 +2,7 @@
 
 The file holds one tensor for each part of tau on each tuned weight (`<weight>.A`, `<weight>.B`, `<weight>.l`, or
 `<weight>` alone where tau is dense or a tangent), `head.weight`, `head.bias`, `anchor.weight` and `anchor.bias`. Its
-header says the rest, all as text. Files from before there was a header hold every tau dense, and no anchor.
+header has all other fields as text.
 """
 
 from __future__ import annotations
@@ -35,10 +35,7 @@ _FOLDER = re.compile(r"task_([1-9][0-9]*)")
 
 
 def vector_folders(folder: Path) -> list[Path]:
-    """Find the task vectors that a seed has left in a folder.
-
-    Returns:
-        Their folders, in the order of the tasks.
+    """Return the folders of a seed's task vectors, in the order of the tasks.
 
     Raises:
         InputError: If there are none.
@@ -54,20 +51,19 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
     """Write a task vector whole or not at all.
 
     Args:
-        folder: Of the seed; made if missing.
-        vector: With its origin.
+        folder: Folder of the seed; made if missing.
+        vector: The task vector.
 
     Returns:
-        The folder `task_<t>`, which takes the place of one that an earlier attempt has left.
+        The folder `task_<t>`; it replaces the folder of an earlier attempt.
     """
-    assert vector.origin is not None, "what is written says where it comes from"
     target = folder / f"task_{vector.origin.task}"
     _remove_left_beside(target)
     unfinished = _beside(target)
     unfinished.mkdir(parents=True)
     try:
         tensors = _tensors(vector)
-        save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector, vector.origin), tensors))
+        save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector), tensors))
         if vector.parametrisation == "lora":
             write_adapter(unfinished / _ADAPTER, vector.parameters, _usage(vector.origin))
         _replace(unfinished, target)
@@ -77,13 +73,10 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
 
 
 def read_vector(folder: Path) -> SavedVector:
-    """Read the task vector in a folder `task_<t>`.
-
-    Returns:
-        The vector; its tensors are mapped from the file, and were held against the digest in its header.
+    """Return the task vector in a folder `task_<t>`; its tensors are mapped from the file, and its digest is checked.
 
     Raises:
-        InputError: If there is none, or it cannot be read; one line that names the file.
+        InputError: If there is no vector, or it cannot be read; one line that names the file.
     """
     path = folder / VECTOR_FILE
     try:
@@ -96,22 +89,22 @@ def read_vector(folder: Path) -> SavedVector:
 
 
 def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> None:
-    """Copy a task vector that is whole.
+    """Check and copy a task vector.
 
     Args:
         folder: The folder `task_<t>`.
         target: The folder to make.
-        with_adapter: Whether PEFT's form of it is copied too, where there is one.
+        with_adapter: Whether to copy the adapter too, if there is one.
 
     Raises:
-        InputError: If it is damaged, or is reached by a link, which may lead to anybody's files.
+        InputError: If the vector is damaged, or a path to it is a link, which may lead to anybody's files.
     """
     files = [folder / VECTOR_FILE]
     if with_adapter and (folder / _ADAPTER).is_dir():
         files += sorted((folder / _ADAPTER).iterdir())
     for path in (folder.parent, folder, folder / _ADAPTER, *files):
         if path.is_symlink():
-            raise InputError(f"{path}: is a link, which is not followed; copy what it leads to into its place")
+            raise InputError(f"{path}: is a link, which is not followed; replace it by a copy of its target")
     read_vector(folder)
     for path in files:
         copied = target / path.relative_to(folder)
@@ -120,18 +113,18 @@ def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> Non
 
 
 def _beside(target: Path) -> Path:
-    """Return a hidden name beside a folder that nobody else uses."""
+    """Return a unique hidden path beside a folder."""
     return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
 
 
 def _remove_left_beside(target: Path) -> None:
-    """Remove what a crash has left under such names."""
+    """Remove hidden folders that a crash has left."""
     for left in target.parent.glob(f".{target.name}.*.tmp"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def _replace(new: Path, target: Path) -> None:
-    """Put a folder in the place of one that may be there: for a moment there is none, but never half of one."""
+    """Replace a folder by a new one: for a moment there may be none, but never half of one."""
     old = _beside(target)
     with suppress(FileNotFoundError):
         target.rename(old)
@@ -143,8 +136,7 @@ def _tensors(vector: SavedVector) -> dict[str, Tensor]:
     tensors = {
         _name(weight, part): value for weight, parts in vector.parameters.items() for part, value in parts.items()
     }
-    rows = {"head": vector.head} if vector.anchor is None else {"head": vector.head, "anchor": vector.anchor}
-    for name, (weight, bias) in rows.items():
+    for name, (weight, bias) in {"head": vector.head, "anchor": vector.anchor}.items():
         tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
     return {name: value.contiguous() for name, value in tensors.items()}
 
@@ -153,19 +145,20 @@ def _name(weight: str, part: str) -> str:
     return weight if part == "tau" else f"{weight}.{part}"
 
 
-def _header(vector: SavedVector, origin: Origin) -> dict[str, str]:
+def _header(vector: SavedVector) -> dict[str, str]:
+    classes = vector.origin.classes
     return {
         "format": "pt",  # by convention, the library whose tensors these are
         "version": str(FORMAT_VERSION),
         "parametrisation": vector.parametrisation,
         "scale": repr(vector.scale),
-        "classes": f"{origin.classes.start}-{origin.classes.stop}",
-        **_usage(origin),
+        "classes": f"{classes.start}-{classes.stop}",
+        **_usage(vector.origin),
     }
 
 
 def _usage(origin: Origin) -> dict[str, str]:
-    """Return what whoever meets the file alone needs to use it."""
+    """Return the header fields that a user of the file alone needs."""
     found = {
         "method": origin.method,
         "task": str(origin.task),
@@ -180,32 +173,28 @@ def _usage(origin: Origin) -> dict[str, str]:
 
 
 def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
-    """Put a vector together from what its file holds.
-
-    Returns:
-        The vector.
+    """Return the vector of a file's header and tensors.
 
     Raises:
-        KeyError: If something is missing.
-        ValueError: If something is not what it should be.
+        KeyError: If a field or tensor is missing.
+        ValueError: If a field or tensor is wrong, or the file has another format.
     """
-    head = _pop_rows(tensors, "head")
-    if "version" not in header:  # written before there was a header
-        parametrisation: Parametrisation = "full"
-        anchor, origin, scale = None, None, 1.0
-    else:
-        if header["version"] != str(FORMAT_VERSION):
-            raise ValueError(f"format version {header['version']}, this version reads {FORMAT_VERSION}")
-        parametrisation = _parametrisation(header["parametrisation"])
-        anchor = _pop_rows(tensors, "anchor") if "anchor.weight" in tensors else None
-        origin, scale = _origin(header), _scale(header["scale"])
-        if origin.class_names and len(origin.class_names) != len(origin.classes):
-            raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
-        if len(origin.classes) != len(head[0]):
-            raise ValueError(f"{len(origin.classes)} classes, but the head has {len(head[0])} rows")
-    parameters = _parameters(tensors, parametrisation)
+    version = header.get("version", "unknown")
+    if version != str(FORMAT_VERSION):
+        raise ValueError(f"format version {version}, this version reads {FORMAT_VERSION}")
+    parametrisation, origin = _parametrisation(header["parametrisation"]), _origin(header)
+    head, anchor = _pop_rows(tensors, "head"), _pop_rows(tensors, "anchor")
+    if origin.class_names and len(origin.class_names) != len(origin.classes):
+        raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
+    if len(origin.classes) != len(head[0]):
+        raise ValueError(f"{len(origin.classes)} classes, but the head has {len(head[0])} rows")
     return SavedVector(
-        parametrisation=parametrisation, parameters=parameters, scale=scale, head=head, anchor=anchor, origin=origin
+        parametrisation=parametrisation,
+        parameters=_parameters(tensors, parametrisation),
+        scale=_scale(header["scale"]),
+        head=head,
+        anchor=anchor,
+        origin=origin,
     )
 
 

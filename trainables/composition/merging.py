@@ -1,7 +1,7 @@
-"""Merging rules that are no weighted sum: theta_0 + rule(tau_1, ..., tau_n), as `peft.utils.merge_utils` has them.
+"""Merging rules of `peft.utils.merge_utils`: theta_0 + rule(tau_1, ..., tau_n).
 
 Sources: TIES, Yadav et al. 2023, https://arxiv.org/abs/2306.01708; DARE, Yu et al. 2023, https://arxiv.org/abs/2311.03099;
-in peft each keeps its share of entries on every weight apart, and not of a whole task vector.
+peft prunes each weight separately, not the whole task vector.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainables.randomness import make_generator
 RuleName = Literal["ties", "magnitude", "dare", "dare-ties"]
 RULES: tuple[RuleName, ...] = get_args(RuleName)
 _PEFT = {"ties": "ties", "magnitude": "magnitude_prune", "dare": "dare_linear", "dare-ties": "dare_ties"}
-_MEANS = ("ties", "dare-ties")  # whose sum peft divides by the number of entries of the elected sign
+_MEANS = ("ties", "dare-ties")  # peft divides their sum by the number of entries with the elected sign
 _CPU = torch.device("cpu")
 
 
@@ -29,10 +29,10 @@ class MergingRule:
     """A rule of peft with its settings.
 
     Attributes:
-        name: "magnitude" keeps the largest entries of each tau, "dare" random ones, which it scales up; "ties" and
-            "dare-ties" then leave out entries whose sign is not the elected one, and average what is left.
+        name: "magnitude" keeps the largest entries of each tau; "dare" keeps random entries and scales them up. "ties"
+            and "dare-ties" then drop entries without the elected sign and average the others.
         density: Share of the entries of tau on each weight that is kept, in (0, 1].
-        seed: Seed of what "dare" and "dare-ties" draw.
+        seed: Seed of the draws of "dare" and "dare-ties".
     """
 
     name: RuleName
@@ -40,26 +40,24 @@ class MergingRule:
     seed: int = 0
 
     def __call__(self, weight_name: str, taus: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
-        """Merge what several task vectors have on one weight.
+        """Return the merged tau of several task vectors on one weight, `(out, in)`.
 
-        A negative weight turns its tau round first, so that signs are elected among what is added.
+        A negative weight negates its tau before signs are elected. With weights of one sign and density 1, every rule
+        is the weighted sum.
 
         Args:
-            weight_name: Name of the weight; what is drawn depends on it and on the seed alone.
+            weight_name: Name of the weight; random draws depend on the name and the seed alone.
             taus: The dense tau of each vector, `(out, in)`, on the CPU.
-            weights: The weight of each; with all of one sign and density 1 every rule is their weighted sum.
-
-        Returns:
-            The merged tau, `(out, in)`.
+            weights: The weight of each vector.
         """
-        turned = [-tau if weight < 0 else tau for tau, weight in zip(taus, weights, strict=True)]
-        # A sum that peft divides by the number of its terms is multiplied by it, or it would be averaged twice.
+        signed = [-tau if weight < 0 else tau for tau, weight in zip(taus, weights, strict=True)]
+        # Cancels peft's division by the number of terms: the weights average already.
         factor = len(weights) if self.name in _MEANS else 1
         sizes = torch.tensor([factor * abs(weight) for weight in weights], dtype=taus[0].dtype)
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():  # peft draws from the global generator
             torch.set_rng_state(make_generator(self.seed, "merge", weight_name).get_state())
-            warnings.simplefilter("ignore")  # of a density of 1, at which nothing is pruned
-            return self._function(turned, sizes, self.density)
+            warnings.simplefilter("ignore")  # density 1 prunes nothing
+            return self._function(signed, sizes, self.density)
 
     @property
     def _function(self) -> Callable[[list[Tensor], Tensor, float], Tensor]:
@@ -72,16 +70,10 @@ class MergingRule:
 def merged(
     theta_0: dict[str, Tensor], vectors: Sequence[SavedVector], weights: Sequence[float], rule: MergingRule
 ) -> dict[str, Tensor]:
-    """Return the tuned weights of a model whose task vectors are merged by a rule, one weight after the other.
+    """Return the tuned weights of a merged model by name, `(out, in)` each, on the device of theta_0.
 
-    Args:
-        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        vectors: The task vectors, mapped from their files; of each the tau of one weight is held at a time.
-        weights: One for each task vector; those of weight 0 take no part.
-        rule: The rule; computed on the CPU, so that every device has the same.
-
-    Returns:
-        Tuned weight name to its value `(out, in)`, on the device of theta_0.
+    The rule is computed on the CPU, so that all devices have the same result. The dense taus of one weight are in
+    memory at a time. Vectors of weight 0 take no part.
     """
     parts = [(vector, weight) for vector, weight in zip(vectors, weights, strict=True) if weight]
     if not parts:

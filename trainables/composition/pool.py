@@ -1,4 +1,4 @@
-"""The task vectors of one seed, one for each task of a benchmark, read from disk when they are needed."""
+"""The task vectors of one seed, one for each task of a benchmark, read from disk on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class VectorPool:
     """Task vectors on disk, in the order of their tasks; iterating reads one at a time.
 
     Attributes:
-        folders: The folder `task_<t>` of each task, which may be of different runs.
+        folders: The folder `task_<t>` of each task; runs may differ.
     """
 
     folders: tuple[Path, ...]
@@ -33,26 +33,17 @@ class VectorPool:
         return map(read_vector, self.folders)
 
     def head(self) -> Head:
-        """Return the classifier of all tasks, `(C, d)` and `(C,)`: trained heads side by side, never averaged."""
-        return _side_by_side([vector.head for vector in self])
+        """Return the classifier of all tasks, `(C, d)` and `(C,)`: trained heads stacked, never averaged."""
+        return _stacked([vector.head for vector in self])
 
     def anchor(self) -> Head:
-        """Return the classifier of the pre-trained model, h0, as each task was anchored to it; `(C, d)` and `(C,)`.
-
-        Raises:
-            InputError: If a file is from before it was kept.
-        """
-        rows = []
-        for folder, vector in zip(self.folders, self, strict=True):
-            if vector.anchor is None:
-                raise InputError(f"{folder}: was written before anchors were kept; train the run again")
-            rows.append(vector.anchor)
-        return _side_by_side(rows)
+        """Return the classifier of the pre-trained model, h0, as each task was anchored to it; `(C, d)` and `(C,)`."""
+        return _stacked([vector.anchor for vector in self])
 
     def require_fit(
         self, classes: Sequence[range], theta_0: dict[str, Tensor], width: int, backbone_digest: str
     ) -> None:
-        """Make sure that the vectors belong to a benchmark and a backbone.
+        """Check that the vectors belong to a benchmark and a backbone.
 
         Args:
             classes: Positions of the classes of each task of the benchmark.
@@ -61,20 +52,21 @@ class VectorPool:
             backbone_digest: sha256 of the backbone, see `Backbone.digest`.
 
         Raises:
-            InputError: If one does not; names the first.
+            InputError: If a vector does not; names the first.
         """
         for task, (folder, vector, wanted) in enumerate(zip(self.folders, self, classes, strict=True), start=1):
-            if vector.origin is not None and vector.origin.backbone_digest != backbone_digest:
+            origin = vector.origin
+            if origin.backbone_digest != backbone_digest:
                 raise InputError(
-                    f"{folder}: was learned on another backbone, {vector.origin.backbone} with digest"
-                    f" {vector.origin.backbone_digest[:12]}; must be {backbone_digest[:12]}"
+                    f"{folder}: was learned on another backbone, {origin.backbone} with digest"
+                    f" {origin.backbone_digest[:12]}; must be {backbone_digest[:12]}"
                 )
-            if vector.origin is not None and vector.origin.task != task:
-                raise InputError(f"{folder}: is of task {vector.origin.task}, but lies in the place of task {task}")
-            got = range(wanted.start, wanted.start + len(vector.head[0]))
-            if (got if vector.origin is None else vector.origin.classes) != wanted:
-                has = f"{len(got)} classes" if vector.origin is None else _span(vector.origin.classes)
-                raise InputError(f"{folder}: is of {has}, but this task of the benchmark has {_span(wanted)}")
+            if origin.task != task:
+                raise InputError(f"{folder}: is of task {origin.task}, but lies in the place of task {task}")
+            if origin.classes != wanted:
+                raise InputError(
+                    f"{folder}: is of {_span(origin.classes)}, but this task of the benchmark has {_span(wanted)}"
+                )
             if vector.head[0].shape[1] != width:
                 raise InputError(
                     f"{folder}: its head reads {vector.head[0].shape[1]} features, the backbone has {width}"
@@ -99,5 +91,5 @@ def _span(classes: range) -> str:
     return f"classes {classes.start} to {classes.stop - 1}"
 
 
-def _side_by_side(rows: Sequence[Head]) -> Head:
+def _stacked(rows: Sequence[Head]) -> Head:
     return torch.cat([weight for weight, _ in rows]), torch.cat([bias for _, bias in rows])

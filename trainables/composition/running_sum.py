@@ -1,4 +1,4 @@
-"""The composed model of a sequence under way, theta_0 + w sum_t tau_t, in constant memory: from a running sum.
+"""The composed model of a sequence under way, theta_0 + w sum_t tau_t, from a running sum in constant memory.
 
 Source: the paper, eq. (composition_base) with w_t = 1/T, and section Computational analysis.
 """
@@ -37,11 +37,11 @@ class Composition:
             vectors.set_base(name, theta_0 if weight == 0 else theta_0 + weight * self.sums[name])
 
     def state(self) -> State:
-        """Return the sums and their count."""
+        """Return sums and count."""
         return State(self.sums).within("sums") | State(values={"count": self.count})
 
     def load_state(self, state: State) -> None:
-        """Take over what `state` returned, onto the present device."""
+        """Load sums and count onto the present device."""
         sums = state.part("sums").tensors
         for name, total in self.sums.items():
             total.copy_(sums[name])

@@ -1,4 +1,4 @@
-"""A finished task vector outside its network: the parameters it was learned as, its head, and where it comes from."""
+"""A finished task vector outside its network: its learned parameters, its head and its origin."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _DENSE: dict[Parametrisation, Callable[[dict[str, Tensor], Tensor], Tensor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where a task vector comes from.
+    """The origin of a task vector.
 
     Attributes:
         method: Name of the method that learned it.
         task: t, from 1.
         classes: Positions of the task's classes in the class order; consecutive.
         backbone: Name of theta_0.
-        backbone_digest: sha256 over names and values of theta_0, see `Backbone.digest`.
-        class_names: The names of the task's classes, in their order; empty in files from before they were kept.
-        transform: What test images went through; None in such files, and where it is somebody's own.
+        backbone_digest: sha256 of theta_0, see `Backbone.digest`.
+        class_names: The names of the task's classes, in their order.
+        transform: Transform of test images; None for the code of a user's own benchmark.
     """
 
     method: str
@@ -57,61 +57,45 @@ class SavedVector:
     """One task's tau_t and h_t.
 
     Attributes:
-        parametrisation: What `parameters` are of.
-        parameters: Tuned weight name to the parts of tau on it. "full": `tau` `(out, in)`; "lora": `A` `(r, in)` and
-            `B` `(out, r)`; "ia3": `l` `(out,)`; "tangent": `tau` in the shape of the weight, biases, norms and all rows
-            of the classifier (`classifier.weight`, `classifier.bias`) among them, and what counts is not theta_0 + tau
-            but the model linearised at theta_0, f + J tau.
-        scale: Factor of the dense form of the parameters that gives tau.
+        parametrisation: The kind of `parameters`.
+        parameters: Tuned weight name to the parts of its tau. "full": `tau` `(out, in)`; "lora": `A` `(r, in)` and
+            `B` `(out, r)`; "ia3": `l` `(out,)`; "tangent": `tau` in the shape of the weight. Tangents also have biases,
+            norms and all rows of the classifier (`classifier.weight`, `classifier.bias`), and their model is not
+            theta_0 + tau but linearised at theta_0, f + J tau.
+        scale: tau divided by the dense form of the parameters.
         head: h_t, rows `(c, d)` and `(c,)`.
-        anchor: h0_t, the same rows of the pre-training classifier as they were at task t; theta_0 with h0 is the
-            pre-trained model. None in files from before it was kept.
-        origin: None in files from before it was kept.
+        anchor: h0_t, the same rows of the pre-training classifier at task t; theta_0 with h0 is the pre-trained model.
+        origin: The method, task and backbone of the vector.
     """
 
     parametrisation: Parametrisation
     parameters: dict[str, dict[str, Tensor]]
     scale: float = 1.0
     head: Head
-    anchor: Head | None
-    origin: Origin | None
+    anchor: Head
+    origin: Origin
 
     @torch.no_grad()
     def dense(self, name: str, theta_0: Tensor) -> Tensor:
-        """Return tau on one tuned weight.
+        """Return tau on one tuned weight, `(out, in)`, on the device of `theta_0` and in memory of its own.
 
-        Args:
-            name: Of the weight.
-            theta_0: Its pre-trained value `(out, in)`, which (IA)^3 multiplies.
-
-        Returns:
-            `(out, in)`, on the device of `theta_0`, in memory of its own.
+        `theta_0` is the weight's pre-trained value `(out, in)`, which (IA)^3 multiplies.
         """
-        # Copies, as memory of their own is aligned: products of numbers in a mapped file may round in another order.
+        # Copies have aligned memory. Products of tensors mapped from a file may round in another order.
         parts = {part: value.to(theta_0.device, copy=True) for part, value in self.parameters[name].items()}
         tau = _DENSE[self.parametrisation](parts, theta_0)
         return tau if self.scale == 1 else self.scale * tau
 
     def shape(self, name: str, theta_0: Tensor) -> torch.Size:
-        """Return the shape that tau has on one tuned weight, without computing it; see `dense`."""
+        """Return the shape of `dense` without computing tau."""
         parts = self.parameters[name]
         if self.parametrisation == "ia3":
             return torch.Size((len(parts["l"]), *theta_0.shape[1:]))
         return parts["tau"].shape if "tau" in parts else torch.Size((len(parts["B"]), parts["A"].shape[1]))
 
 
-def saved_vector(vectors: TaskVectors, head: Head, anchor: Head | None, origin: Origin) -> SavedVector:
-    """Return the task vector that a network has just learned.
-
-    Args:
-        vectors: Whose tau is the task's; what is returned holds no memory of it.
-        head: h_t.
-        anchor: h0_t.
-        origin: The run, task and backbone that it comes from.
-
-    Returns:
-        The vector, on the CPU.
-    """
+def saved_vector(vectors: TaskVectors, head: Head, anchor: Head, origin: Origin) -> SavedVector:
+    """Return the task vector that a network has just learned, copied to the CPU."""
     parameters = {
         name: {part: _own(value) for part, value in vectors.parameters_of(name).items()} for name in vectors.theta_0
     }
@@ -119,7 +103,7 @@ def saved_vector(vectors: TaskVectors, head: Head, anchor: Head | None, origin: 
         parametrisation=vectors.parametrisation,
         parameters=parameters,
         head=_rows(head),
-        anchor=None if anchor is None else _rows(anchor),
+        anchor=_rows(anchor),
         origin=origin,
     )
 

@@ -1,24 +1,24 @@
-"""The state of a trial between two tasks: what it is, and how it lies on disk."""
+"""The state of a trial between two tasks: its contents, and its files on disk."""
 
 from __future__ import annotations
 
+from trainables.state.blobs import Manifest
 from trainables.state.contents import JSON, State
-from trainables.state.files import STATE_FILE, check_state, damaged_files, places_of, read_state, write_state
-from trainables.state.kept import Places
-from trainables.state.pulse import SILENT, Epoch, Pulse, read_pulse
+from trainables.state.files import STATE_FILE, check_state, damaged_files, manifest_of, read_state, write_state
+from trainables.state.heartbeat import SILENT, Epoch, Heartbeat, read_heartbeat
 
 __all__ = [
     "Epoch",
+    "Heartbeat",
     "JSON",
+    "Manifest",
     "SILENT",
     "STATE_FILE",
-    "Places",
-    "Pulse",
     "State",
     "check_state",
     "damaged_files",
-    "places_of",
-    "read_pulse",
+    "manifest_of",
+    "read_heartbeat",
     "read_state",
     "write_state",
 ]

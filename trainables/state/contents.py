@@ -1,4 +1,4 @@
-"""What a state holds: named tensors, which may be large, and plain values."""
+"""The contents of a state: named tensors, which may be large, and plain values."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class State:
     """Named tensors and plain values. A name is a path whose parts are joined by `/`.
 
     Attributes:
-        tensors: They may change with every task, and are written with every checkpoint. As they were read they may be
-            mapped from a file that is about to be removed: whoever keeps one makes a copy.
-        constant: What is under a name never changes once it is there, so that it is written only once in a trial: a
-            finished expert, its Gaussians. A name may go, but nothing else may ever take it.
-        values: Lists rather than tuples, and text for keys, as JSON has them.
+        tensors: Tensors that may change with every task; every checkpoint has them. After reading they may be mapped
+            from a file that is about to be removed, so copy a tensor to keep it.
+        constant: Tensors that never change, such as a finished expert; a trial writes each of them once. A name may
+            go, but no other tensor may take it later.
+        values: Plain values as JSON has them: lists instead of tuples, text as keys.
     """
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     constant: Mapping[str, Tensor] = field(default_factory=dict)
     values: Mapping[str, JSON] = field(default_factory=dict)
 
-    def within(self, room: str) -> State:
-        """Return the same with `room/` before every name, so that states of several owners can be joined."""
-        return State(_within(room, self.tensors), _within(room, self.constant), _within(room, self.values))
+    def within(self, prefix: str) -> State:
+        """Return the state with `prefix/` before every name, so that states of several owners can be joined."""
+        return State(_within(prefix, self.tensors), _within(prefix, self.constant), _within(prefix, self.values))
 
-    def part(self, room: str) -> State:
-        """Return what `within(room)` has put there, under its own names."""
-        return State(_part(room, self.tensors), _part(room, self.constant), _part(room, self.values))
+    def part(self, prefix: str) -> State:
+        """Return the entries below `prefix/`, without the prefix: the inverse of `within`."""
+        return State(_part(prefix, self.tensors), _part(prefix, self.constant), _part(prefix, self.values))
 
     def __or__(self, other: State) -> State:
         """Join two states, whose names must differ."""
@@ -43,10 +43,10 @@ class State:
         )
 
 
-def _within(room: str, named: Mapping[str, _T]) -> dict[str, _T]:
-    return {f"{room}/{name}": value for name, value in named.items()}
+def _within(prefix: str, named: Mapping[str, _T]) -> dict[str, _T]:
+    return {f"{prefix}/{name}": value for name, value in named.items()}
 
 
-def _part(room: str, named: Mapping[str, _T]) -> dict[str, _T]:
-    start = f"{room}/"
+def _part(prefix: str, named: Mapping[str, _T]) -> dict[str, _T]:
+    start = f"{prefix}/"
     return {name.removeprefix(start): value for name, value in named.items() if name.startswith(start)}

@@ -1,8 +1,8 @@
-"""A state as a checkpoint: `state.safetensors`, beside constants that lie where all checkpoints of the trial find them.
+"""A state as a checkpoint: `state.safetensors`, beside files of constants that all checkpoints of the trial share.
 
-The header of the file holds the values as JSON, which files the constants are in, a digest of the tensors, and a digest
-of the header itself. So whether a checkpoint was written to its end is known without reading a tensor (`check_state`),
-and whether any byte of it has changed since by reading it once (`damaged_files`).
+The header of the file holds the values as JSON, the files of the constants, a digest of the tensors, and a digest of
+the header itself. So `check_state` finds a checkpoint that was cut short without reading a tensor, and `damaged_files`
+finds any changed byte by reading each byte once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
 from trainables.errors import InputError
-from trainables.state import old
+from trainables.state.blobs import Blob, Manifest, is_damaged, on_cpu, read_blobs, write_blobs
 from trainables.state.contents import JSON, State
-from trainables.state.kept import KeptFile, Places, is_damaged, keep, on_cpu, read_kept
 from trainables.tensor_files import digest_of, replace_file
 
 STATE_FILE = "state.safetensors"
@@ -30,23 +29,23 @@ _Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class _Header:
-    """What the header says.
+    """The header of a state file.
 
     Attributes:
-        values: Of the state.
-        places: Where the constants lie that are not in the checkpoint itself.
-        content: Digest of the tensors in the file; empty in checkpoints from before it was kept.
+        values: The state's values.
+        manifest: The files of constants that lie outside the checkpoint.
+        content: Digest of the tensors in the file.
     """
 
     values: dict[str, JSON]
-    places: Places
+    manifest: Manifest
     content: str
 
     def as_text(self, shapes: _Shapes) -> dict[str, str]:
-        """Return it as safetensors keeps it, for a file with tensors of these names and shapes."""
+        """Return the header as safetensors stores it, for a file with tensors of these names and shapes."""
         files = {
-            kept.digest: {"bytes": kept.bytes, "names": [name for name, place in self.places.items() if place == kept]}
-            for kept in self.places.values()
+            blob.digest: {"bytes": blob.bytes, "names": [name for name, each in self.manifest.items() if each == blob]}
+            for blob in self.manifest.values()
         }
         text = {"format": "pt", "version": _VERSION, "content": self.content}
         text |= {"values": json.dumps(self.values), "kept": json.dumps(files)}
@@ -54,37 +53,36 @@ class _Header:
 
     @classmethod
     def of_text(cls, text: dict[str, str], shapes: _Shapes) -> _Header:
-        """Read what `as_text` returned.
-
-        Returns:
-            The header.
+        """Return the header that `as_text` wrote.
 
         Raises:
-            ValueError: If it is not what was written, or another version wrote it.
+            ValueError: If it is damaged, or has the format of another version.
         """
         if text.pop("digest", None) != _digest(text, shapes):
             raise ValueError("its header is damaged")
         if text["version"] != _VERSION:
             raise ValueError(f"format version {text['version']}, this version reads {_VERSION}")
+        if not text.get("content"):
+            raise ValueError("its header has no digest of the tensors: an older version wrote it")
         files: dict[str, Any] = json.loads(text["kept"])
-        places = {name: KeptFile(digest, its["bytes"]) for digest, its in files.items() for name in its["names"]}
-        return cls(json.loads(text["values"]), places, text.get("content", ""))
+        manifest = {name: Blob(digest, file["bytes"]) for digest, file in files.items() for name in file["names"]}
+        return cls(json.loads(text["values"]), manifest, text["content"])
 
 
-def write_state(folder: Path, state: State, kept: Path | None = None, places: Places | None = None) -> Places:
+def write_state(folder: Path, state: State, blobs: Path | None = None, manifest: Manifest | None = None) -> Manifest:
     """Write a checkpoint whole or not at all.
 
     Args:
-        folder: Of the checkpoint.
-        state: What to write.
-        kept: Folder for the constants of this trial; None writes them into the checkpoint, every time.
-        places: Where constants lie already: what was returned for the trial's last checkpoint, or `places_of` it. What
-            they do not name is written, unless a file of this very content is there.
+        folder: Folder of the checkpoint.
+        state: The state to write.
+        blobs: Folder for the constants of this trial; None writes them into every checkpoint.
+        manifest: Manifest of the trial's last checkpoint. Other constants are written, unless a file of the very same
+            content exists.
 
     Returns:
-        Where the constants lie now.
+        The manifest of this checkpoint.
     """
-    now = {} if kept is None else keep(kept, state.constant, places or {})
+    now = {} if blobs is None else write_blobs(blobs, state.constant, manifest or {})
     inside = {name: tensor for name, tensor in state.constant.items() if name not in now}
     tensors = on_cpu((State(state.tensors).within("tensors") | State(inside).within("constant")).tensors)
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -93,88 +91,61 @@ def write_state(folder: Path, state: State, kept: Path | None = None, places: Pl
     return now
 
 
-def read_state(folder: Path, kept: Path | None = None) -> State:
-    """Read a checkpoint.
+def read_state(folder: Path, blobs: Path | None = None) -> State:
+    """Return the state of a checkpoint; its tensors are mapped from the files, so each is read when it is used.
 
     Args:
-        folder: Of the checkpoint.
-        kept: Folder of the trial's constants, as it was written with.
-
-    Returns:
-        The state; its tensors are mapped from the files, so that each is read when it is used.
+        folder: Folder of the checkpoint.
+        blobs: Folder of the trial's constants, as in `write_state`.
 
     Raises:
-        InputError: If there is none, or it is damaged; one line that names the file.
+        InputError: If there is no checkpoint, or it is damaged; one line that names the file.
         OSError: If the storage fails.
     """
     path = folder / STATE_FILE
-    if not path.exists() and old.path_in(folder).exists():
-        return old.read(folder)
     try:
         header = _read_header(path)
         inside = State(load_file(path))
-        constants = read_kept(kept, header.places)
+        constants = read_blobs(blobs, header.manifest)
     except (FileNotFoundError, SafetensorError, ValueError) as error:
         raise InputError(f"checkpoint {path}: cannot be read ({str(error).splitlines()[0]})") from error
     return State(inside.part("tensors").tensors, {**inside.part("constant").tensors, **constants}, header.values)
 
 
-def places_of(folder: Path) -> Places:
-    """Return where the constants of a checkpoint lie that `read_state` has read."""
-    path = folder / STATE_FILE
-    return _read_header(path).places if path.exists() else {}
+def manifest_of(folder: Path) -> Manifest:
+    """Return the manifest of a checkpoint that `read_state` has read."""
+    return _read_header(folder / STATE_FILE).manifest
 
 
-def check_state(folder: Path, kept: Path | None = None) -> bool:
-    """Whether a folder holds a whole checkpoint; reads headers and lengths of files, and no tensor.
-
-    Args:
-        folder: Of the checkpoint.
-        kept: Folder of the trial's constants.
-
-    Returns:
-        Whether `read_state` would read it, as far as headers and lengths tell; of an old checkpoint, which has to be
-        loaded for that, for certain.
-    """
-    path = folder / STATE_FILE
+def check_state(folder: Path, blobs: Path | None = None) -> bool:
+    """Whether `read_state` would read a checkpoint, judged by headers and file lengths; no tensor is read."""
     try:
-        if not path.exists():
-            return old.check(folder)
-        header = _read_header(path)
+        header = _read_header(folder / STATE_FILE)
     except (OSError, SafetensorError, ValueError):
         return False
-    return all(place.lies_in(kept) for place in header.places.values())
+    return all(blob.exists_in(blobs) for blob in header.manifest.values())
 
 
-def damaged_files(folder: Path, kept: Path | None = None) -> list[Path]:
-    """Read a checkpoint from end to end and find what is no longer as it was written.
-
-    Args:
-        folder: Of the checkpoint.
-        kept: Folder of the trial's constants.
-
-    Returns:
-        The files that are damaged, cut short or gone: its own, or of its constants. None if it is whole.
+def damaged_files(folder: Path, blobs: Path | None = None) -> list[Path]:
+    """Return a checkpoint's files that are damaged, cut short or gone; every byte is read.
 
     Raises:
         OSError: If the storage fails.
     """
     path = folder / STATE_FILE
-    if not path.exists() and old.path_in(folder).exists():
-        return [] if old.check(folder) else [old.path_in(folder)]
     try:
         header = _read_header(path)
-        whole = not header.content or digest_of(load_file(path)) == header.content
+        whole = digest_of(load_file(path)) == header.content
     except (FileNotFoundError, SafetensorError, ValueError):
         whole = False
     if not whole:
         return [path]
-    constants = set(header.places.values())
-    return [(kept or folder) / each.name for each in constants if kept is None or is_damaged(kept, each)]
+    constants = set(header.manifest.values())
+    return [(blobs or folder) / blob.name for blob in constants if blobs is None or is_damaged(blobs, blob)]
 
 
 def _read_header(path: Path) -> _Header:
-    # As arrays, of which none is asked for: for torch the whole file would be mapped as memory that can be written to.
+    # The framework is numpy because torch would map the whole file as writable memory.
     with safe_open(path, framework="np") as file:  # refuses a file that is shorter or longer than its header says
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # not a dict
         return _Header.of_text(dict(file.metadata() or {}), shapes)

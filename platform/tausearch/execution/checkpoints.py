@@ -17,7 +17,7 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
     A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
     """
     for folder in sorted(_checkpoints(directory, number), key=lambda path: path.stat().st_mtime, reverse=True):
-        if check_state(folder, directory.kept(number)):
+        if check_state(folder, directory.blobs(number)):
             return folder
     return None
 
@@ -41,7 +41,7 @@ def set_aside_damaged(directory: RunDirectory, trials: Iterable[TrialSummary]) -
     lines = []
     for number in (trial.number for trial in trials if trial.status == "running"):
         while folder := newest_checkpoint(directory, number):
-            damaged = damaged_files(folder, directory.kept(number))
+            damaged = damaged_files(folder, directory.blobs(number))
             if not damaged:
                 break
             for path in damaged:
@@ -82,7 +82,7 @@ def remove_checkpoints(directory: RunDirectory, number: int) -> None:
     """Remove a trial's checkpoints and what they share when it has ended: nobody continues it, and there are many."""
     for folder in list(_checkpoints(directory, number)):
         shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(directory.kept(number), ignore_errors=True)
+    shutil.rmtree(directory.blobs(number), ignore_errors=True)
 
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:

@@ -14,7 +14,7 @@ from tausearch.execution.checkpoints import newest_checkpoint
 from tausearch.runs import Conclusion, RunDirectory, RunSpec, Status, Storage, TrialSummary, TrialTable, all_ended
 from tausearch.studies import Searcher
 from trainables.config import TrialConfig
-from trainables.state import read_pulse
+from trainables.state import read_heartbeat
 from trainables.trial import Trial
 
 _EPOCHS_HOLD = 1.0  # seconds for which what was read holds: a display asks four times a second, of every trial
@@ -130,5 +130,5 @@ class Epochs:
         return words
 
     def _words(self, trial: TrialSummary) -> str:
-        epoch = read_pulse(self.directory.kept(trial.number))
+        epoch = read_heartbeat(self.directory.blobs(trial.number))
         return "" if epoch is None or epoch.task <= trial.final.get("task", 0) else f"epoch {epoch.done}/{epoch.of}"

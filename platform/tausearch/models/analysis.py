@@ -27,7 +27,7 @@ def risk_rows(pools: Pools, tick: Tick) -> Rows:
 
     Returns:
         A row for each seed: the uniform composition, the mean of theta_0 + tau_t with the heads of all tasks, and
-        theta_0 with h0 (None for vectors from before that was kept).
+        theta_0 with h0.
     """
     with threads(pools.threads):
         return [_risks(pools, seed, pool, tick) for seed, pool in pools.by_seed.items()]
@@ -120,10 +120,8 @@ def _risks(pools: Pools, seed: int, pool: VectorPool, tick: Tick) -> dict[str, A
 
     found: dict[str, Any] = {"run": pools.sources[0].text, "seed": seed, "composed": measured([1 / count] * count)}
     found["individuals"] = sum(measured([float(s == t) for s in range(count)]) for t in range(count)) / count
-    found["pretrained"] = None
-    if all(vector.anchor is not None for vector in pool):
-        pools.network.compose(pool, [0.0] * count, pool.anchor())
-        found["pretrained"] = _risk(pools, pools.network)
+    pools.network.compose(pool, [0.0] * count, pool.anchor())
+    found["pretrained"] = _risk(pools, pools.network)
     tick(1)
     return found
 

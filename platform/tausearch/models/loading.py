@@ -158,7 +158,7 @@ def _require_fit(
     classes = [range(start, stop) for start, stop in pairwise(ends)]
     pool.require_fit(classes, network.theta_0, network.width, about.protocol.weights_digest)
     for folder, vector, names in zip(pool.folders, pool, about.classes_by_task, strict=True):
-        if vector.origin is not None and vector.origin.class_names not in ((), names):
+        if vector.origin.class_names not in ((), names):
             raise InputError(f"{folder}: names other classes than {ABOUT_FILE}")
     return classes
 

@@ -82,10 +82,7 @@ def find_source(storage: Storage, text: str) -> VectorSource:
 
 
 def about_source(source: VectorSource) -> About:
-    """Return what the task vectors of a source say of themselves, from their own headers.
-
-    Returns:
-        It; without names of classes where the files are from before they had any.
+    """Return the description of a source's task vectors, from the headers of their files.
 
     Raises:
         InputError: If a file cannot be read.
@@ -100,7 +97,7 @@ def about_source(source: VectorSource) -> About:
         protocol=source.protocol,
         runs=(source.name,),
         methods=source.methods,
-        **_read_off([each for each in origins if each is not None and each.class_names]),
+        **_read_off([origin for origin in origins if origin.class_names]),
     )
     rows = {trial.seed: trial.final for trial in Record(source.directory.record).trials() if trial.seed in source.seeds}
     tasks = range(1, source.protocol.tasks + 1)

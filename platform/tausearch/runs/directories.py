@@ -228,8 +228,8 @@ class RunDirectory(DrivenDirectory):
         """Return the name that the folder of a trial has in an attempt's; of this run, or of its confirmation."""
         return trial_name(number) if run == self.name else f"confirmation-{trial_name(number)}"
 
-    def kept(self, number: int) -> Path:
-        """What the checkpoints of a trial share, whichever attempt they are of; see `trainables.state`."""
+    def blobs(self, number: int) -> Path:
+        """The folder of what a trial's checkpoints share, in all attempts; see `trainables.state`."""
         return self.path / "state" / trial_name(number)
 
     @property

@@ -238,7 +238,7 @@ class RunSpec(Strict):
             store=str(store) if store is not None and self.store_gigabytes else None,
             store_bytes=int(self.store_gigabytes * 1e9),
             artifacts=None if artifacts is None else str(artifacts),
-            kept=None if directory is None else str(directory.kept(number)),
+            blobs=None if directory is None else str(directory.blobs(number)),
         )
 
 

@@ -39,7 +39,7 @@ class Recorded(NamedTuple):
         sequence: The finished sequence.
         tasks: The record of every task.
         reached: For every task, the images that the method could reach just before the task ended.
-        folder: Folder with `artifacts`, the checkpoints `1`, `2`, ... and their constants in `kept`.
+        folder: Folder with `artifacts`, the checkpoints `1`, `2`, ... and their constants in `blobs`.
         draws: Whether the trial drew from the global generator.
     """
 
@@ -56,7 +56,7 @@ class Recorded(NamedTuple):
 
     def state(self, tasks: int) -> State:
         """Return the state after so many tasks, mapped from its checkpoint."""
-        return read_state(self.folder / str(tasks), self.folder / "kept")
+        return read_state(self.folder / str(tasks), self.folder / "blobs")
 
 
 def shown(images: ImageSet) -> Tensor:
@@ -72,8 +72,8 @@ def record(sequence: IncrementalSequence, folder: Path) -> Recorded:
         row = repeatable(sequence.run_next_task())
         state, checkpoint = sequence.state(), folder / str(sequence.tasks_done)
         checkpoint.mkdir()
-        write_state(checkpoint, state, folder / "kept")
-        assert check_state(checkpoint, folder / "kept")
+        write_state(checkpoint, state, folder / "blobs")
+        assert check_state(checkpoint, folder / "blobs")
         constant = {name: value.clone() for name, value in state.constant.items()}
         files = sum(path.is_file() for path in (folder / "artifacts").rglob("*"))
         tasks.append(AfterTask(row, sequence.method.predict(x), constant, files))

@@ -19,11 +19,11 @@ def test_the_newest_checkpoint_that_can_be_read_is_used(tmp_path: Path) -> None:
     for time, number in ((100, 0), (200, 1), (300, 2)):
         folders.append(directory.ray / f"attempt-{number}" / "trial-00000" / f"checkpoint_{number:06d}")
         folders[-1].mkdir(parents=True)
-        torch.save({"tasks": number}, folders[-1] / "state.pt")
+        write_state(folders[-1], State(values={"tasks": number}))
         os.utime(folders[-1], (time, time))
     assert newest_checkpoint(directory, 0) == folders[2]
-    whole = (folders[2] / "state.pt").read_bytes()
-    (folders[2] / "state.pt").write_bytes(whole[: len(whole) // 2])  # the driver was killed while it was copied
+    whole = (folders[2] / STATE_FILE).read_bytes()
+    (folders[2] / STATE_FILE).write_bytes(whole[: len(whole) // 2])  # the driver was killed while it was copied
     os.utime(folders[2], (300, 300))
     assert newest_checkpoint(directory, 0) == folders[1] and newest_checkpoint(directory, 1) is None
 
@@ -42,21 +42,21 @@ def test_the_newest_is_the_last_written_whatever_its_number(tmp_path: Path) -> N
 
 def test_a_checkpoint_needs_the_constants_of_its_trial(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
-    kept, state = directory.kept(7), State(values={"task": 1})
+    blobs, state = directory.blobs(7), State(values={"task": 1})
     folders = [directory.ray / "attempt-1" / "trial-00007" / f"checkpoint_{number:06d}" for number in range(3)]
     for time, folder in enumerate(folders):
         folder.mkdir(parents=True)
         constant = {f"expert/{t}": torch.full((8,), float(t)) for t in range(time + 1)}
-        write_state(folder, State(constant=constant), kept)
+        write_state(folder, State(constant=constant), blobs)
         os.utime(folder, (100 + time, 100 + time))
-    assert kept == tmp_path / "state" / "trial-00007" and len(list(kept.iterdir())) == 3
+    assert blobs == tmp_path / "state" / "trial-00007" and len(list(blobs.iterdir())) == 3
     assert newest_checkpoint(directory, 7) == folders[2]
-    max(kept.iterdir(), key=lambda path: path.stat().st_size).unlink()  # the newest one's
+    max(blobs.iterdir(), key=lambda path: path.stat().st_size).unlink()  # the newest one's
     assert newest_checkpoint(directory, 7) == folders[1]
-    (directory.kept(8)).mkdir()
+    (directory.blobs(8)).mkdir()
     write_state(folders[0], state)
     remove_checkpoints(directory, 7)
-    assert not kept.exists() and directory.kept(8).exists() and not any(folder.exists() for folder in folders)
+    assert not blobs.exists() and directory.blobs(8).exists() and not any(folder.exists() for folder in folders)
 
 
 def test_a_checkpoint_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_damaged_checkpoints_are_named_and_put_aside(tmp_path: Path) -> None:
             write_state(
                 folder,
                 State({"weight": torch.ones(50)}, {"e": torch.ones(9)}, {"task": task}),
-                kept=directory.kept(number),
+                blobs=directory.blobs(number),
             )
             os.utime(folder, (100 + task, 100 + task))
     assert set_aside_damaged(directory, trials) == []
@@ -95,7 +95,7 @@ def test_damaged_checkpoints_are_named_and_put_aside(tmp_path: Path) -> None:
     newest = {number: newest_checkpoint(directory, number) for number in (0, 1, 2)}
     for number in (0, 2):
         flip(newest[number] / STATE_FILE)  # type: ignore[operator]
-    (constants,) = directory.kept(1).iterdir()
+    (constants,) = directory.blobs(1).iterdir()
     flip(constants)  # of all three checkpoints
     path = newest[0] / STATE_FILE  # type: ignore[operator]
     assert set_aside_damaged(directory, trials) == [
@@ -113,7 +113,7 @@ def test_folders_that_tune_has_renamed_are_looked_at_too(tmp_path: Path) -> None
     for time, name in ((100, "trial-00001_b399"), (200, "trial-00011"), (300, "trial-000011")):
         folder = directory.ray / "attempt-1" / name / "checkpoint_000001"
         folder.mkdir(parents=True)
-        torch.save({"tasks": 1}, folder / "state.pt")
+        write_state(folder, State(values={"tasks": 1}))
         os.utime(folder, (time, time))
     found = newest_checkpoint(directory, 1)
     assert found is not None and found.parent.name == "trial-00001_b399"
@@ -123,7 +123,7 @@ def test_the_newest_two_of_a_running_trial_are_kept(tmp_path: Path) -> None:
     for number in range(12):
         folder = tmp_path / f"checkpoint_{number:06d}"
         folder.mkdir()
-        (folder / "state.pt").touch()
+        (folder / STATE_FILE).touch()
         remove_older(folder)
         assert sorted(path.name for path in tmp_path.iterdir()) == [
             f"checkpoint_{kept:06d}" for kept in range(max(0, number - 1), number + 1)

@@ -63,7 +63,7 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
         assert run.hyperparameters == by_number[confirming.candidate(run.number)].hyperparameters
         config = confirming.trial(run.number, run.hyperparameters, store=None, directory=directory.confirmation)
         assert (config.seed, config.split_seed, config.purpose) == (run.seed, run.seed, "search")
-        assert config.kept is not None and "confirmation" in config.kept and config.artifacts is None
+        assert config.blobs is not None and "confirmation" in config.blobs and config.artifacts is None
     means = {c: statistics.fmean(r.value for r in runs if confirming.candidate(r.number) == c) for c in candidates}
     best = load_best(directory.best_file)
     assert best.selection is not None and best.selection.confirmation is not None
@@ -195,7 +195,7 @@ def test_trials_and_confirmations_do_not_meet(tmp_path: Path, capsys: pytest.Cap
     table = Record(directory.confirmation.record).table()
     assert set(table["role"].to_pylist()) == {"confirmation"} and set(table["run"].to_pylist()) == {spec.name}
     assert set(table["split_seed"].to_pylist()) == {1, 2}
-    assert directory.confirmation.kept(7) != directory.kept(7)
+    assert directory.confirmation.blobs(7) != directory.blobs(7)
     assert directory.trial_folder(ConfirmationSpec.of(spec).name, 7) != directory.trial_folder(spec.name, 7)
     show_statuses([read_status(directory)])
     assert "5/5" in capsys.readouterr().out

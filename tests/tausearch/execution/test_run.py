@@ -32,8 +32,8 @@ def test_a_search_keeps_state_and_leaves_no_task_vectors(spec: RunSpec, storage:
     write_state(checkpoint, State(values={"task": 1}))
     first, second = (run.config(number, {"alpha": 1.0, "lr": 0.1}) for number in range(2))
     assert (first.resume_from, second.resume_from) == (str(checkpoint), None)
-    assert first.kept == str(run.directory.path / "state" / "trial-00000")
-    assert second.kept == str(run.directory.path / "state" / "trial-00001")
+    assert first.blobs == str(run.directory.path / "state" / "trial-00000")
+    assert second.blobs == str(run.directory.path / "state" / "trial-00001")
     assert (first.store, first.artifacts, first.seed) == (str(storage.store), None, spec.seed)
     assert second.hyperparameters == {**spec.fixed, "alpha": 1.0, "lr": 0.1}
 
@@ -51,19 +51,19 @@ def test_a_final_run_leaves_task_vectors_seed_by_seed(spec: RunSpec, storage: St
     run = run_of(final, storage, TrialTable())
     config = run.config(1, {})
     assert (config.trial, config.seed, config.purpose) == (1, 6, "final")
-    assert config.kept == str(run.directory.kept(1)) and config.artifacts == str(run.directory.artifacts / "seed_6")
+    assert config.blobs == str(run.directory.blobs(1)) and config.artifacts == str(run.directory.artifacts / "seed_6")
 
 
 def test_a_pilot_leaves_nothing_and_a_store_of_no_size_is_none(spec: RunSpec, storage: Storage) -> None:
     pilot = spec.trial(0, dict(spec.start), store=storage.store)
-    assert (pilot.artifacts, pilot.kept, pilot.store) == (None, None, str(storage.store))
+    assert (pilot.artifacts, pilot.blobs, pilot.store) == (None, None, str(storage.store))
     assert spec.model_copy(update={"store_gigabytes": 0}).trial(0, {}, store=storage.store).store is None
 
 
 def test_epochs_of_a_task_that_is_done_are_not_shown(spec: RunSpec, storage: Storage) -> None:
     spec, directory = create(spec, storage)
-    directory.kept(3).mkdir(parents=True)
-    said = directory.kept(3) / "epoch.txt"
+    directory.blobs(3).mkdir(parents=True)
+    said = directory.blobs(3) / "epoch.txt"
     said.write_text("2 7 50\n")
     assert Epochs(directory)(make_trial(3, tasks=1)) == "epoch 7/50"
     assert Epochs(directory)(make_trial(3, tasks=2)) == "" == Epochs(directory)(make_trial(4, tasks=0))

@@ -47,7 +47,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -
         "store": str(tmp_path / "store"),
         "store_bytes": 2_500_000_000,
         "artifacts": None,
-        "kept": str(tmp_path / "state" / "trial-00007"),
+        "blobs": str(tmp_path / "state" / "trial-00007"),
         "resume_from": None,
     }
 
@@ -62,7 +62,7 @@ def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(as
 
 def test_a_trial_may_do_without_store_and_directory(asked: RunSpec, tmp_path: Path) -> None:
     bare = asked.trial(0, {}, store=None)
-    assert (bare.store, bare.artifacts, bare.kept) == (None, None, None)
+    assert (bare.store, bare.artifacts, bare.blobs) == (None, None, None)
     none = asked.model_copy(update={"store_gigabytes": 0})
     assert none.trial(0, {}, store=tmp_path).store is None
 

@@ -110,7 +110,7 @@ def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: Ru
         (artifacts / "seed_0" / ".task_1.abc.tmp").mkdir(parents=True)  # by a process that was killed
     copied = export_adapters(storage, best, tmp_path / "adapters")
     origin = read_vector(copied / "seed_0" / "task_1").origin
-    assert origin is not None and origin.method == "same"
+    assert origin.method == "same"
     assert [path.name for path in (copied / "seed_0").iterdir()] == ["task_1"]
     with pytest.raises(InputError, match="is not empty"):
         export_adapters(storage, best, tmp_path / "adapters")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +144,10 @@ def test_kinds_that_are_evaluated_in_different_ways_are_not_composed(monkeypatch
         network_for([full, lora], Backbone(), CPU)
 
 
-def test_a_file_without_an_anchor_is_named(tmp_path: Path) -> None:
-    vectors = FullTaskVectors(make_tiny_vit(dtype=torch.float32))
-    saved = learn(vectors, 0)
-    kept = SavedVector(**{**vars(saved), "anchor": None, "origin": origin(2)})
-    pool = VectorPool((write_vector(tmp_path, saved), write_vector(tmp_path, kept)))
+def test_a_pool_reads_heads_and_anchors_side_by_side(tmp_path: Path) -> None:
+    saved = learn(FullTaskVectors(make_tiny_vit(dtype=torch.float32)), 0)
+    again = replace(saved, origin=origin(2))
+    pool = VectorPool((write_vector(tmp_path, saved), write_vector(tmp_path, again)))
     assert torch.equal(pool.head()[0], torch.cat([saved.head[0]] * 2))
-    with pytest.raises(InputError, match="task_2: was written before anchors were kept"):
-        pool.anchor()
+    assert torch.equal(pool.anchor()[1], torch.cat([saved.anchor[1]] * 2))
     assert isinstance(iter(pool), Iterator)

@@ -57,7 +57,7 @@ def pool(tmp_path: Path) -> VectorPool:
         saved = learn(vectors, task)
         parts = {name: {"tau": 0.1 * value["tau"]} for name, value in saved.parameters.items()}
         head = tuple(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((2, 8), (2,)))
-        more = {"parameters": parts, "head": head, "anchor": None, "origin": origin(task)}
+        more = {"parameters": parts, "head": head, "origin": origin(task)}
         folders.append(write_vector(tmp_path, SavedVector(**{**vars(saved), **more})))
     return VectorPool(tuple(folders))
 

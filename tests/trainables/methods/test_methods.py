@@ -71,7 +71,6 @@ CASES = {
     "tmc": Case({"lr": 0.003}, 70, ABSURD, bf16=0.1),  # of 9.8
     "linear-probe": Case({"lr": 0.1}, 62, ABSURD),
 }
-ONCE_TORCH_SAVED = (*COMPOSABLE, "finetune", "joint")  # had checkpoints before these were safetensors
 HYPERPARAMETERS = {name: case.hyperparameters for name, case in CASES.items()}
 ENTRIES = {**METHODS, LINEAR_PROBE.name: LINEAR_PROBE}
 SEQUENTIAL = [name for name, entry in ENTRIES.items() if not entry.capabilities.joint]
@@ -95,24 +94,12 @@ def trial(recorded: Callable[[str, dict[str, Any]], Recorded]) -> Trials:
 
 def round_trip(state: State, folder: Path) -> State:
     """Through a checkpoint and what it shares with others; gone as soon as it is read, as Tune's may be."""
-    kept = folder / "kept"
+    blobs = folder / "blobs"
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir()
-    write_state(checkpoint, state, kept)
-    assert check_state(checkpoint, kept)
-    return read_state(checkpoint, kept)
-
-
-def nested(state: State) -> dict[str, Any]:
-    """As `torch.save` had it before checkpoints were safetensors."""
-    found: dict[str, Any] = {}
-    for name, value in {**state.tensors, **state.values}.items():
-        *rooms, last = name.split("/")
-        room = found
-        for each in rooms:
-            room = room.setdefault(each, {})
-        room[last] = value
-    return found
+    write_state(checkpoint, state, blobs)
+    assert check_state(checkpoint, blobs)
+    return read_state(checkpoint, blobs)
 
 
 def test_the_contract_covers_every_method() -> None:
@@ -149,7 +136,7 @@ def test_resumes_the_last_task_bit_for_bit(method: str, trial: Trials, make: Run
     expected, resumed = trial(method), make(method, HYPERPARAMETERS[method])
     x = shown(resumed.benchmark.evaluation[0])
     checkpoint = shutil.copytree(expected.folder / "2", tmp_path / "checkpoint")
-    resumed.load_state(read_state(checkpoint, expected.folder / "kept"))
+    resumed.load_state(read_state(checkpoint, expected.folder / "blobs"))
     assert torch.equal(resumed.method.predict(x), expected.tasks[1].logits)
     erase(checkpoint)
     assert run(resumed) == expected.rows[2:]
@@ -287,22 +274,6 @@ def require_no_evaluation_image(sequence: IncrementalSequence, reached: list[set
     for task, found in zip(sequence.tasks, reached, strict=True):
         assert set(images_of([task.train.images])) <= found and not found & evaluation
     assert stored <= set(images_of(reachable(sequence, limit=2_000_000)))  # the walk would have found them
-
-
-@pytest.mark.parametrize("method", ONCE_TORCH_SAVED)
-def test_an_old_checkpoint_resumes_to_the_same_numbers(method: str, trial: Trials, make: Run, tmp_path: Path) -> None:
-    expected, resumed = trial(method), make(method, HYPERPARAMETERS[method])
-    state = expected.state(1)
-    wanted = {"ita": {"composition", "heads"}, "iel": {"composition", "heads"}}.get(method[:3], {"model", "heads"})
-    assert set(nested(state)) == {"method", "accuracies"} and set(nested(state)["method"]) == wanted
-    torch.save(nested(state), tmp_path / "state.pt")
-    assert check_state(tmp_path)
-    found = read_state(tmp_path)
-    assert_same(found, state)
-    resumed.load_state(found)
-    assert [repeatable(resumed.run_next_task()) for _ in resumed.tasks[1:2]] == expected.rows[1:2]
-    x, done = shown(resumed.benchmark.evaluation[0]), expected.tasks[resumed.tasks_done - 1]
-    assert torch.equal(resumed.method.predict(x), done.logits)
 
 
 @pytest.mark.parametrize("method", METHODS)

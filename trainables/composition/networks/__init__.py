@@ -1,4 +1,4 @@
-"""Which network evaluates a composition, by the kind of its task vectors."""
+"""The networks that evaluate compositions, by the kind of task vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainables.errors import InputError
 from trainables.task_vectors import Parametrisation
 
 NETWORKS: dict[Parametrisation, type[ComposedNetwork]] = {
-    **dict.fromkeys(("full", "lora", "ia3"), ComposedNetwork),  # all displace weights, and so share one
+    **dict.fromkeys(("full", "lora", "ia3"), ComposedNetwork),  # all displace weights
     "tangent": TangentNetwork,
 }
 
@@ -23,13 +23,10 @@ NETWORKS: dict[Parametrisation, type[ComposedNetwork]] = {
 def network_for(
     vectors: Iterable[SavedVector], backbone: Backbone, device: torch.device, precision: Precision = "fp32"
 ) -> ComposedNetwork:
-    """Make the network that evaluates compositions of some task vectors; see `ComposedNetwork`.
-
-    Returns:
-        The network, with nothing composed yet.
+    """Return a new network that evaluates compositions of the given task vectors.
 
     Raises:
-        InputError: If no one network can evaluate all of them.
+        InputError: If the vectors need different networks.
     """
     kinds = {vector.parametrisation: NETWORKS[vector.parametrisation] for vector in vectors}
     if len(set(kinds.values())) > 1:

@@ -1,4 +1,4 @@
-"""A network of composed weights: what classifies images once task vectors have been composed on theta_0."""
+"""A network of composed weights: it classifies images after task vectors have been composed on theta_0."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ComposedNetwork:
         backbone: The pre-trained network, theta_0.
         device: The device that computes.
         precision: Precision of forward passes.
-        attention: "plain" lets derivatives of any order go through; see `Backbone.load`.
+        attention: "plain" has derivatives of any order; see `Backbone.load`.
 
     Attributes:
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        displaces_weights: Whether a composition is a set of weights, which other libraries can run.
+        displaces_weights: Whether a composition is a set of weights, so that other libraries can run it.
     """
 
     displaces_weights = True
@@ -57,12 +57,12 @@ class ComposedNetwork:
         """Set the weights to a composition, and the classifier to a head.
 
         Args:
-            vectors: The task vectors in the order of their tasks; read one by one where there is no rule.
-            weights: The weight of each; may be negative or 0.
-            head: Rows of all classes, `(C, d)` and `(C,)`; a composition leaves them as they are.
-            rule: A merging rule in the place of the weighted sum.
+            vectors: The task vectors in the order of their tasks; read one by one if there is no rule.
+            weights: The weight of each vector; may be negative or 0.
+            head: Rows of all classes, `(C, d)` and `(C,)`, used unchanged.
+            rule: A merging rule instead of the weighted sum.
         """
-        self._weights = self.theta_0  # the last composition goes before the next comes
+        self._weights = self.theta_0  # frees the last composition before the next is made
         self._head = (head[0].to(self.device), head[1].to(self.device))
         if rule is None:
             self._weights = composed(self.theta_0, vectors, weights)
@@ -76,18 +76,18 @@ class ComposedNetwork:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """Tuned weight name to its present value `(out, in)`."""
+        """Tuned weight name to its composed value `(out, in)`."""
         return self._weights
 
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits of all classes, `(b, c, h, w)` to `(b, C)`."""
-        assert self._head is not None, "something has been composed"
+        assert self._head is not None, "compose before predict"
         return F.linear(features(self._forward, images, self.precision, self.device), *self._head)
 
     def _forward(self, images: Tensor) -> Tensor:
         return self.features_at(self._weights, images)
 
     def features_at(self, weights: dict[str, Tensor], images: Tensor) -> Tensor:
-        """Return features with other tuned weights for once, `(b, c, h, w)` to `(b, d)`; differentiable in them."""
+        """Return features for the given tuned weights, `(b, c, h, w)` to `(b, d)`; differentiable in the weights."""
         return torch.func.functional_call(self.model, weights, (images,))

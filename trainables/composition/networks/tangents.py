@@ -1,7 +1,7 @@
 """Compositions of tangents (TMC): f_lin(x; sum_t w_t tau_t), one linearised network and one sum of task vectors.
 
-The classifier is a part of tau, as where it was learned: a composition has W + sum_t w_t tau_{t,W}, with W the random
-classifier that all tasks of a run share. So what is left out takes the moves of its rows along.
+The classifier is a part of tau: a composition has W + sum_t w_t tau_{t,W}, with W the random classifier that all tasks
+of a run share. So leaving a task out also undoes the training of its classifier rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TangentNetwork(ComposedNetwork):
         backbone: The pre-trained network, theta_0.
         device: The device that computes.
         precision: Precision of forward passes.
-        attention: Is "plain" in any case, as forward-mode derivatives need it.
+        attention: Ignored: forward-mode derivatives need "plain".
     """
 
     displaces_weights = False
@@ -60,25 +60,20 @@ class TangentNetwork(ComposedNetwork):
         head: Head,
         rule: MergingRule | None = None,
     ) -> None:
-        """Set the task vector to a weighted sum.
+        """Set tau to a weighted sum; the vectors are read twice.
 
-        Args:
-            vectors: The task vectors of all tasks in their order; they are gone through twice.
-            weights: The weight of each; may be negative or 0.
-            head: Is not used: the classifier is theirs, with the moves that the weights leave of it.
-            rule: None: there is no merging rule for a model that is linear in tau.
+        The head is ignored: the classifier is a part of the task vectors.
 
         Raises:
-            InputError: If there is a rule.
+            InputError: If there is a rule: a model that is linear in tau has weighted sums alone.
         """
         if rule is not None:
             raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
-        anchors = [vector.anchor for vector in vectors]
-        rows = zip(*(anchor for anchor in anchors if anchor is not None), strict=True)
+        rows = zip(*(vector.anchor for vector in vectors), strict=True)
         weight, bias = (torch.cat(part).to(self.device) for part in rows)
         self.linearised.head = (weight, bias)
         whole = {**self.theta_0, **dict(zip(CLASSIFIER, (weight, bias), strict=True))}
-        self._tau = {}  # the last composition goes before the next comes
+        self._tau = {}  # frees the last composition before the next is made
         self._tau = weighted_sum(whole, vectors, weights)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from trainables.errors import InputError
+from trainables.tensor_files import require_file
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".jfif"})
 
@@ -39,13 +39,10 @@ def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
         InputError: If the path leads to no regular file, or the file is unreadable, above `most` bytes or no image.
     """
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):  # opening a FIFO would block forever
-            raise InputError(f"image {path}: is not a file")
-        require_size(found.st_size, str(path), most)
+        require_size(require_file(path).st_size, str(path), most)
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"image {path}: cannot be read ({error.strerror})") from error
+        raise InputError(f"image {path}: cannot be read ({error.strerror or error})") from error
     return decode(content, str(path))
 
 

@@ -169,6 +169,7 @@ class ComposableLearner:
         """Write tau_t with the rows of head and anchor, and the adapter in its library's form where there is one."""
         rows = slice(origin.classes.start, origin.classes.stop)
         head = (self.heads.weight[rows], self.heads.bias[rows])
+        assert self._anchor is not None, "artifacts are saved after a task"
         write_vector(folder, saved_vector(self.vectors, head, self._anchor, origin))
 
     def state(self) -> State:

@@ -155,7 +155,7 @@ def test_what_it_writes_is_read_by_the_composition_and_gives_its_predictions(tmp
         saved = [read_vector(folder) for folder in vector_folders(tmp_path)]
         assert [each.parametrisation for each in saved] == ["tangent", "tangent"]
         for each, task in zip(saved, tasks, strict=True):
-            assert each.anchor is not None and torch.equal(each.anchor[0], method.model.head[0][task.rows])
+            assert torch.equal(each.anchor[0], method.model.head[0][task.rows])
             moved = each.parameters["classifier.weight"]["tau"][task.rows] + each.anchor[0]
             torch.testing.assert_close(each.head[0], moved)
         zero = method.model.zero()

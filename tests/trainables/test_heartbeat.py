@@ -9,8 +9,8 @@ import torch
 
 from tests.support.methods.tiny_trials import tiny_context, tiny_task
 from trainables.methods.training import fit
-from trainables.state import Epoch, Pulse, read_pulse
-from trainables.state import pulse as module
+from trainables.state import Epoch, Heartbeat, read_heartbeat
+from trainables.state import heartbeat as module
 
 
 def test_every_epoch_of_a_task_is_told_after_it_is_done() -> None:
@@ -35,28 +35,30 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_it_is_written_now_and_then(tmp_path: Path, clock: list[float]) -> None:
     folder = tmp_path / "state" / "trial-00003"
-    pulse = Pulse(folder)
-    pulse(Epoch(1, 1, 50))
-    assert not folder.exists() and read_pulse(folder) is None  # a quick task leaves nothing
+    heartbeat = Heartbeat(folder)
+    heartbeat(Epoch(1, 1, 50))
+    assert not folder.exists() and read_heartbeat(folder) is None  # a quick task leaves nothing
     clock[0] += 1.0
-    pulse(Epoch(1, 2, 50))
-    pulse(Epoch(1, 3, 50))
-    assert read_pulse(folder) == Epoch(task=1, done=2, of=50)
+    heartbeat(Epoch(1, 2, 50))
+    heartbeat(Epoch(1, 3, 50))
+    assert read_heartbeat(folder) == Epoch(task=1, done=2, of=50)
     clock[0] += 1.0
-    pulse(Epoch(1, 4, 50))
-    assert read_pulse(folder) == Epoch(1, 4, 50)
-    assert Pulse(folder).folder == folder and read_pulse(folder) is None  # another attempt begins the task again
+    heartbeat(Epoch(1, 4, 50))
+    assert read_heartbeat(folder) == Epoch(1, 4, 50)
+    assert (
+        Heartbeat(folder).folder == folder and read_heartbeat(folder) is None
+    )  # another attempt begins the task again
 
 
 @pytest.mark.parametrize("content", ["", "1 2", "1 2 x", "1 2 3 4"])
 def test_half_a_line_says_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "epoch.txt").write_text(content)
-    assert read_pulse(tmp_path) is None
+    assert read_heartbeat(tmp_path) is None
 
 
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, clock: list[float]) -> None:
     (tmp_path / "state").write_text("a file")
-    pulse = Pulse(tmp_path / "state" / "trial-00000")
+    heartbeat = Heartbeat(tmp_path / "state" / "trial-00000")
     clock[0] += 9.0
-    pulse(Epoch(1, 1, 2))
-    assert (tmp_path / "state").read_text() == "a file" and read_pulse(pulse.folder) is None
+    heartbeat(Epoch(1, 1, 2))
+    assert (tmp_path / "state").read_text() == "a file" and read_heartbeat(heartbeat.folder) is None
