@@ -1,4 +1,4 @@
-"""The table and the figure of docs/choosing.md: what each way to choose is worth."""
+"""The table and the figure of docs/what-helps.md: what each way to choose is worth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.results.page import as_table, replaced
 from tausearch.screen import counted
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE = DOCS / "choosing.md", DOCS / "images" / "choosing.png"
+PAGE, PICTURE = DOCS / "what-helps.md", DOCS / "images" / "choosing.png"
 _ROW = 0.26  # inches
 _COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 
