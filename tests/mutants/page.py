@@ -23,7 +23,7 @@ INTRODUCTION = """\
 # Mutants
 
 {summary}
-A mutant is the code with one line changed: `*` to `/`, `<` to `<=`, 0 to 1, an argument to `None` or left out. A mutant is
+A mutant is the code with one line changed: `*` to `/`, `<` to `<=`, 0 to 1, an argument to `None` or left out. It is
 killed if a test fails on it. The scores show how much of the code the fast tests check.
 
     make mutants                 # an hour; another run continues this one
@@ -32,8 +32,8 @@ killed if a test fails on it. The scores show how much of the code the fast test
 
 Run it before a release; the gate does not. [mutmut](https://github.com/boxed/mutmut) makes the mutants, and
 `tests/mutants` runs them. Each trial is a fork of a process that has imported everything. It runs the tests of the
-module's room (its group of modules) that reach the changed function, until one fails or they have taken {limit:g} s of CPU
-time. A fixed sample of each module is tried. The tests are those of `make check`, without the tests that run whole
+module's room (its group of modules) that reach the changed function, until one fails or they have taken {limit:g} s of
+CPU time. A fixed sample of each module is tried. The tests are those of `make check`, without the tests that run whole
 searches.
 
 Not mutated are constants of modules, defaults of dataclasses, texts of errors (`raise ...`), `len` and `isinstance`,
