@@ -34,7 +34,7 @@ def write_page() -> None:
 def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
     """Return what all tables say together as Markdown: the mean gain over them, by way to choose and price."""
     over = _over(known)
-    about = f"More than random search, points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
+    about = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
     return f"{about}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
 
 
