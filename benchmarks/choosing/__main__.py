@@ -1,4 +1,4 @@
-"""Make the tables that choosing is measured on, or write what they say to docs/choosing.md."""
+"""Make the tables that choosing is measured on, or write docs/what-helps.md."""
 
 from __future__ import annotations
 

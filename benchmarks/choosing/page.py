@@ -1,4 +1,4 @@
-"""The table and the figure of docs/choosing.md: what each way to choose is worth."""
+"""The table and the figure of docs/what-helps.md: what each way to choose is worth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.results.page import as_table, replaced
 from tausearch.presentation import counted
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE = DOCS / "choosing.md", DOCS / "images" / "choosing.png"
+PAGE, PICTURE = DOCS / "what-helps.md", DOCS / "images" / "choosing.png"
 _ROW = 0.26  # inches
 _COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 
@@ -34,7 +34,7 @@ def write_page() -> None:
 def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
     """Return what all tables say together as Markdown: the mean gain over them, by way to choose and price."""
     over = _over(known)
-    about = f"More than random search, points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
+    about = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
     return f"{about}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
 
 

@@ -38,7 +38,7 @@ def provenance(standing: CampaignStanding) -> str:
 
 
 def _plan(standing: CampaignStanding) -> str:
-    """Return what `campaign plan --pilot` had said of the time inside trials, by benchmark, and what it was."""
+    """Return the estimate of `campaign plan --pilot` and the actual time inside trials, by benchmark."""
     pilots = pilots_of(standing.directory)
     said: Counter[str] = Counter()
     took: Counter[str] = Counter()
@@ -47,7 +47,7 @@ def _plan(standing: CampaignStanding) -> str:
             said[each.cell.benchmark] += (each.cell.trials + each.cell.seeds) * pilots[each.cell.title].seconds
             took[each.cell.benchmark] += inside([each])
     parts = [f"{clock(said[name])} and {clock(took[name])} on {name}" for name in said]
-    return f" What `campaign plan --pilot` had said of that time, and what it was: {'; '.join(parts)}." if parts else ""
+    return f" Estimate of `campaign plan --pilot` and actual time: {'; '.join(parts)}." if parts else ""
 
 
 def tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
@@ -70,9 +70,9 @@ def searches(cells: Sequence[CellStanding]) -> str:
     gained = {each.cell.method: _best(values) - values[0] for each, values in searched if values[0] is not None}
     text = f"The worst trial of a search lies {_range(worst_below)} points below its best."
     if gained:
-        text += f" The best lies {_range(list(gained.values()))} points above the start"
+        text += f" The best lies {_range(list(gained.values()))} points above the start."
         unbeaten = [f"`{method}`" for method, points in gained.items() if points == 0]
-        text += f", which nothing beat for {', '.join(unbeaten)}." if unbeaten else "."
+        text += f" No trial beat the start of {', '.join(unbeaten)}." if unbeaten else ""
     return text
 
 

@@ -13,7 +13,7 @@ import yaml
 from tests.mutants.results import Result, killed, results
 from tests.mutants.sources import mutants_of
 from tests.mutants.targets import FLOORS, PLATFORM, ROOMS, ROOT, SCIENCE
-from tests.mutants.trying import LIMIT, SURVIVED, UNREACHED
+from tests.mutants.trying import LIMIT, UNREACHED
 
 PAGE = ROOT / "docs" / "mutants.md"
 REASONS = Path(__file__).with_name("reasons.yaml")
@@ -22,28 +22,28 @@ EQUIVALENT = "equivalent"
 INTRODUCTION = """\
 # Mutants
 
-How much of the code the fast tests hold: one line at a time is changed (`*` to `/`, `<` to `<=`, 0 to 1, an argument to
-`None` or left out), and the tests that reach it must fail. {summary}
+{summary}
+A mutant is the code with one line changed: `*` to `/`, `<` to `<=`, 0 to 1, an argument to `None` or left out. It is
+killed if a test fails on it. The scores show how much of the code the fast tests check.
 
-    make mutants                 # an hour; another run goes on where this one ended
+    make mutants                 # an hour; another run continues this one
     make mutants MINUTES=10
     .venv/bin/python -m tests.mutants --help    # modules, size of the sample, survivors once more
 
-It is no part of the gate; it is run before a release. [mutmut](https://github.com/boxed/mutmut) makes the mutants, and
-`tests/mutants` runs them: every trial is a fork of a process that has imported everything, and runs the tests of the
-module's room that reach the changed function, until one fails or they have taken {limit:g} s of the processor. A sample
-of each module is tried, always the same. The tests are those of `make check`; those that run whole searches take no
-part.
+Run it before a release; the gate does not. [mutmut](https://github.com/boxed/mutmut) makes the mutants, and
+`tests/mutants` runs them. Each trial is a fork of a process that has imported everything. It runs the tests of the
+module's room (its group of modules) that reach the changed function, until one fails or they have taken {limit:g} s of
+CPU time. A fixed sample of each module is tried. The tests are those of `make check`, without the tests that run whole
+searches.
 
-What is not mutated: constants of modules, defaults of dataclasses, what an error says (`raise ...`), `len` and
-`isinstance`, functions with a decorator other than `no_grad`, `property` and their like, and what runs in processes
-that a test starts. A mutant that only another room's tests would notice counts as a survivor.
+Not mutated are constants of modules, defaults of dataclasses, texts of errors (`raise ...`), `len` and `isinstance`,
+functions with a decorator other than `no_grad`, `property` and the like, and code in processes that a test starts. A
+mutant that only another room's tests would kill counts as a survivor.
 
-"Score" is killed / (tried - equivalent), where equivalent means that the mutant computes the same; why, stands below.
-It must be {science:g} % or more in the science and {platform:g} % in the platform's list.
+The score is killed / (tried - equivalent). An equivalent mutant computes the same; the survivors' table has the reason.
+The score must be at least {science:g} % in the science and {platform:g} % in the platform's list.
 
-This page is written by `tests/mutants/page.py` from `tests/mutants/reasons.yaml` and the results of {days} (commits
-{commits}).
+`tests/mutants/page.py` writes this page from `tests/mutants/reasons.yaml` and the results of {days}.
 """
 
 
@@ -80,7 +80,7 @@ def write() -> None:
     parts = {part: _sum(scores.values()) for part, scores in modules.items()}
     tried = [history for score in parts.values() for history in score.tried]
     reasons = parts[SCIENCE].reasons | parts[PLATFORM].reasons
-    lines = [_introduction(parts, tried), *_table(modules, parts), *_survivors(tried, reasons), *_found(tried)]
+    lines = [_introduction(parts, tried), *_table(modules, parts), *_survivors(tried, reasons)]
     PAGE.write_text("\n".join(lines) + "\n")
     for part, score in parts.items():
         print(f"{part}: {score.percent:.1f} %, must be {FLOORS[part]:g} % or more")
@@ -121,14 +121,13 @@ def _literal(pattern: str) -> str:
 def _introduction(parts: dict[str, Score], tried: list[list[Result]]) -> str:
     newest = [history[-1] for history in tried]
     days = sorted({result.day for result in newest})
-    summary = ", ".join(f"{score.killed} of {len(score.tried)} in the {part}" for part, score in parts.items())
+    summary = ", ".join(f"{score.killed} of {len(score.tried)} mutants in the {part}" for part, score in parts.items())
     return INTRODUCTION.format(
-        summary=f"They do for {summary}.",
+        summary=f"The fast tests kill {summary}.",
         limit=LIMIT,
         science=FLOORS[SCIENCE],
         platform=FLOORS[PLATFORM],
         days=" to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day",
-        commits=", ".join(sorted({result.commit for result in newest})) or "none",
     )
 
 
@@ -146,14 +145,6 @@ def _survivors(tried: list[list[Result]], reasons: dict[str, tuple[str, str]]) -
         kind, why = reasons[result.key]
         reached = "" if result.outcome != UNREACHED else f" ({UNREACHED} of its room)"
         lines.append(f"| {_where(result)} | {_change(result)} | {kind} | {why}{reached} |")
-    return [*lines, ""]
-
-
-def _found(tried: list[list[Result]]) -> list[str]:
-    lines = ["## Survived once, held since", "", "| where | mutant | noticed by |", "|---|---|---|"]
-    for history in tried:
-        if killed(history) and any(result.outcome == SURVIVED for result in history):
-            lines.append(f"| {_where(history[-1])} | {_change(history[-1])} | `{history[-1].by}` |")
     return lines
 
 

@@ -15,7 +15,7 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.methods import MethodEntry
 
-USUAL_CONFIRM = Confirm(best=3, runs=2)  # what docs/choosing.md measures
+USUAL_CONFIRM = Confirm(best=3, runs=2)  # measured in docs/what-helps.md
 _Name = TypeVar("_Name", bound=str)
 
 

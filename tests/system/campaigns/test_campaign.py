@@ -166,7 +166,7 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
     title = result.standing.cells[0].cell.title
     result.standing.directory.pilot_file.write_text(json.dumps({title: {"seconds": 600, "memory": 0}}))
     assert re.search(r"4 cells took \d+:\d\d", provenance(result.standing))
-    assert "said of that time, and what it was: 1:30:00 and 0:" in provenance(result.standing)
+    assert "pilot` and actual time: 1:30:00 and 0:" in provenance(result.standing)
 
 
 def test_status_says_how_it_stands(result: CampaignResult, call: Callable[..., str], root: Path) -> None:
