@@ -1,4 +1,4 @@
-"""Kinds of hyperparameters that several methods have; a config is checked against them when it is parsed."""
+"""Types of hyperparameters that several methods share; a config is checked against them when it is parsed."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from trainables.data import Batch, Task
 from trainables.heads import uniform_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Positive
-from trainables.methods.training import fit, guessing_cross_entropy, guessing_square, require_finite
+from trainables.methods.training import chance_cross_entropy, chance_square_loss, fit, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -101,7 +101,7 @@ class TMC:
             optimizer.step()
             return loss
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, guessing=self._guessing(task))}
+        metrics = {TRAIN_LOSS: fit(task, self.context, step, chance_loss=self._chance_loss(task))}
         require_finite(parameters, self.context, task)
         return metrics
 
@@ -116,10 +116,10 @@ class TMC:
         squares = torch.stack([part.detach().square().sum() for part in self.tau.values()]).sum()
         return self.config.penalty / (NORM_FLOOR + squares).sqrt()
 
-    def _guessing(self, task: Task) -> float:
+    def _chance_loss(self, task: Task) -> float:
         if self.config.loss == "cross-entropy":
-            return guessing_cross_entropy(len(task.classes))
-        return guessing_square(self.context.num_classes, self.config.kappa)
+            return chance_cross_entropy(len(task.classes))
+        return chance_square_loss(self.context.num_classes, self.config.kappa)
 
     @torch.no_grad()
     def end_task(self, task: Task) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 
-def seeds(probabilities: Tensor, passes: int | None, generator: torch.Generator) -> Tensor:
+def hessian_square_root(probabilities: Tensor, passes: int | None, generator: torch.Generator) -> Tensor:
     """Return P vectors per example whose outer products sum to diag(p) - p p^T in expectation.
 
     The sum is exact if P >= C - 1. Otherwise K and S = P - K are the split with the smallest variance for this batch.

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from trainables.backbones.recording import Activations, recorded
 from trainables.heads import Head
-from trainables.preconsolidation.curvature import seeds
+from trainables.preconsolidation.curvature import hessian_square_root
 
 # For the per-example gradients of one weight. On a CPU they stay in its cache: twice as fast as 64 MiB at a time.
 CHUNK_BYTES = {"cpu": 2**20, "cuda": 64 * 2**20}
@@ -35,7 +35,7 @@ def layer_fisher(
     """Return the sum over examples of the true Fisher's diagonal for the weights of linear layers.
 
     With J an example's derivative of logits by weights, its Fisher is the diagonal of J^T (diag(p) - p p^T) J. That
-    curvature is a sum of outer products of `seeds`, each of which is one backward pass per batch. Layers that see one
+    curvature is a sum of outer products of `hessian_square_root`, each of which is one backward pass per batch. Layers that see one
     token (those after the attention of a `ClassTokenBlock`) are exact for any number of passes: theirs are short.
 
     Args:
@@ -66,8 +66,8 @@ def layer_fisher(
                 logits = nn.functional.linear(model(images), *head)
             p = logits.detach().softmax(1)
             single, many = _by_tokens(activations)
-            _add_single(sums, single, logits, seeds(p, None, generator))
-            _add_many(sums, many, logits, seeds(p, passes, generator))
+            _add_single(sums, single, logits, hessian_square_root(p, None, generator))
+            _add_many(sums, many, logits, hessian_square_root(p, passes, generator))
             activations.clear()
     if examples == 0:
         raise ValueError("the Fisher needs at least one example, got none")

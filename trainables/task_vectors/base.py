@@ -61,7 +61,7 @@ class TaskVectors(Protocol):
         """Return the dense tau of the L weights of `stacks[k]`, `(L, out, in)`; not to be written to."""
         ...
 
-    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
         """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients, in closed form."""
         ...
 
@@ -116,7 +116,7 @@ def replace_tuned_layers(model: VisionTransformer, kind: type[DenseTauLinear]) -
 class DenseTaskVectors:
     """What full and IA3 share: layers that add a dense tau to their weight.
 
-    Each weight has one parameter and is a stack of its own. Subclasses give the first four attributes and `_pull_back`.
+    Each weight has one parameter and is a stack of its own. Subclasses give the first four attributes and `_vjp`.
     """
 
     parametrisation: Parametrisation
@@ -162,12 +162,12 @@ class DenseTaskVectors:
         (name,) = self.stacks[k]
         return self.dense(name)[None]
 
-    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
         """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients."""
         (name,) = self.stacks[k]
-        return [(self._parameter(name), self._pull_back(name, gradient[0]))]
+        return [(self._parameter(name), self._vjp(name, gradient[0]))]
 
-    def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
+    def _vjp(self, name: str, gradient: Tensor) -> Tensor:
         """Turn d/d tau of one weight, `(out, in)`, into the gradient of its parameter."""
         raise NotImplementedError
 

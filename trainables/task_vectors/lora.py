@@ -192,7 +192,7 @@ class LoRATaskVectors:
         """Return the dense tau of the weights of `stacks[k]`, `(L, out, in)`."""
         return self._stacks[k].b @ self._stacks[k].a
 
-    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
         """Turn d/d tau of `stacks[k]` into gA = B^T g and gB = g A^T."""
         a, b = self._stacks[k].a, self._stacks[k].b
         return [(a, b.mT @ gradient), (b, gradient @ a.mT)]

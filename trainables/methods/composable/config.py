@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from trainables.data.few import epochs_of
-from trainables.methods.contract import Setting
+from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Count, Positive, PositiveCount
 from trainables.preconsolidation import PreconsolidationConfig
 
@@ -49,18 +49,18 @@ class ComposableConfig:
         return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes)
 
 
-def suited_probing(setting: Setting, steps: int) -> dict[str, float | int]:
+def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:
     """Return how to probe where neither the paper nor anybody else has said it.
 
     Features leave a layer norm, so that their squared norm is about the width d. The curvature of the cross-entropy
     grows with it, and the step size is the paper's times 768 / d.
 
     Args:
-        setting: The backbone, whose width is asked for.
+        scenario: The backbone, whose width is asked for.
         steps: Batches of an epoch.
 
     Returns:
         `lr_pre` with two digits, and `epochs_pre`.
     """
-    lr = float(f"{_LR_PRE * _WIDTH / setting.backbone.shape.width:.1e}")
+    lr = float(f"{_LR_PRE * _WIDTH / scenario.backbone.shape.width:.1e}")
     return {"lr_pre": lr, "epochs_pre": epochs_of(steps, least=ComposableConfig.epochs_pre)}

@@ -63,10 +63,10 @@ class IELRule:
         t, beta = consolidation.task, self.config.beta
         fisher = mean_fisher(consolidation)
         if not self.official:
-            return fisher, Coefficients(own=beta / t * (1 - 1 / t), others=beta / t / t)
+            return fisher, Coefficients(current_strength=beta / t * (1 - 1 / t), past_strength=beta / t / t)
         share = 1 / 2 if t == 1 else 1 / t
         return {name: value + FISHER_FLOOR for name, value in fisher.items()}, Coefficients(
-            own=beta * (1 - share), others=beta * share
+            current_strength=beta * (1 - share), past_strength=beta * share
         )
 
     def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:

@@ -62,7 +62,7 @@ class ITARule:
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
         """Return the Fisher F and the coefficient alpha of the tuned layers' penalty."""
-        coefficients = Coefficients(own=self.config.alpha)
+        coefficients = Coefficients(current_strength=self.config.alpha)
         if not self.official:
             return mean_fisher(consolidation), coefficients
         past = consolidation.previous

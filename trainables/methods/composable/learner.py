@@ -18,16 +18,10 @@ from trainables.composition import Composition, Origin, saved_vector, write_vect
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
-from trainables.methods.composable.penalty import (
-    EULER_FACTOR,
-    EULER_LIMIT,
-    HeadPenalty,
-    LayerPenalty,
-    coupled_step,
-    decoupled_step,
-)
+from trainables.methods.composable.penalty import HeadPenalty, LayerPenalty, coupled_step, decoupled_step
 from trainables.methods.composable.rule import FISHER_FLOOR, Rule
 from trainables.methods.contract import Context
+from trainables.methods.stability import EULER_FACTOR, EULER_LIMIT
 from trainables.methods.training import fit, local_loss, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
@@ -130,7 +124,9 @@ class ComposableLearner:
             return {}
         factor = self._layer_penalty.largest()  # times c_0 = 1, the largest step size
         if factor >= EULER_LIMIT:
-            _log.warning("task %d: strength * max Fisher is %.3g, decoupled steps need < 2", task.index, factor)
+            _log.warning(
+                "task %d: strength * max Fisher is %.3g, decoupled steps need < %g", task.index, factor, EULER_LIMIT
+            )
         return {EULER_FACTOR: factor}
 
     def _penalty(self) -> float:

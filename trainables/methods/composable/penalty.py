@@ -18,8 +18,6 @@ from trainables.heads import Head
 from trainables.preconsolidation.fisher import Fisher
 from trainables.task_vectors import TaskVectors
 
-EULER_LIMIT = 2.0  # of the largest curvature times the step size of a decoupled step
-EULER_FACTOR = "train/euler_factor"  # the metric that must stay below it
 CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
 
 
@@ -32,8 +30,8 @@ class Coefficients:
         others: Factor of F * the sum of past task vectors, subtracted.
     """
 
-    own: float
-    others: float = 0.0
+    current_strength: float
+    past_strength: float = 0.0
 
 
 class LayerPenalty:
@@ -49,10 +47,12 @@ class LayerPenalty:
     def __init__(
         self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor], stacks: list[tuple[str, ...]]
     ) -> None:
-        own, others = coefficients.own, coefficients.others
-        self.curvature = [torch.stack([own * fisher[name] for name in names]) for names in stacks]
+        current, past_strength = coefficients.current_strength, coefficients.past_strength
+        self.curvature = [torch.stack([current * fisher[name] for name in names]) for names in stacks]
         self.pull = (
-            [torch.stack([others * fisher[name] * past[name] for name in names]) for names in stacks] if others else []
+            [torch.stack([past_strength * fisher[name] * past[name] for name in names]) for names in stacks]
+            if past_strength
+            else []
         )
 
     def largest(self) -> float:
@@ -78,7 +78,7 @@ class LayerPenalty:
         )
         if self.pull:
             torch._foreach_sub_(gradients, self.pull)
-        return [pair for k, gradient in enumerate(gradients) for pair in vectors.pull_back(k, gradient)]
+        return [pair for k, gradient in enumerate(gradients) for pair in vectors.vjp(k, gradient)]
 
 
 class HeadPenalty:

@@ -30,7 +30,7 @@ from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import Heads, new_head
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.inflora.branches import branch_keys_and_values
 from trainables.methods.inflora.dualgpm import ProtectedSpace, Regime, design_a, protect, threshold
@@ -60,15 +60,15 @@ class InfLoRAConfig:
     schedule: Schedule = "cosine"
 
 
-def require_room(config: InfLoRAConfig, setting: Setting) -> None:
+def require_room(config: InfLoRAConfig, scenario: Scenario) -> None:
     """Refuse a rank beyond the backbone's width, and a backbone without plain keys and values.
 
     Raises:
         InputError: If there is no room for the branch.
     """
-    shape = setting.backbone.shape
+    shape = scenario.backbone.shape
     if shape.closed is not None:
-        raise InputError(f"inflora: backbone {setting.backbone.name!r} has no plain keys and values: {shape.closed}")
+        raise InputError(f"inflora: backbone {scenario.backbone.name!r} has no plain keys and values: {shape.closed}")
     if config.r > shape.width:
         raise InputError(f"inflora: r must be at most the backbone's width, {shape.width}, got {config.r}")
 

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from trainables.data import Batch, Task
 from trainables.heads import Heads
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Count, Positive
 from trainables.methods.prompts.frozen import embedded_class_token, load_frozen, require_open
 from trainables.methods.prompts.learner import PromptLearner, Recipe
@@ -64,9 +64,9 @@ class APTConfig:
     start: Literal["class_token", "normal"] = "class_token"
 
 
-def requires(config: APTConfig, setting: Setting) -> None:
+def validate(config: APTConfig, scenario: Scenario) -> None:
     """Raise if the backbone cannot be given prompts."""
-    require_open("apt", setting)
+    require_open("apt", scenario)
 
 
 def build(context: Context, config: APTConfig) -> PromptLearner:

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import Heads, new_head
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import CLASS_TOKEN, Queries, load_frozen, require_open
 from trainables.methods.prompts.learner import PromptLearner, Recipe, linear_head
@@ -75,10 +75,10 @@ class CODAConfig:
     head_start: Literal["normal", "linear"] = "normal"
 
 
-def requires(config: CODAConfig, setting: Setting) -> None:
+def validate(config: CODAConfig, scenario: Scenario) -> None:
     """Raise if a task has no component or more than can be orthogonal, or a layer or half a prompt is missing."""
-    require_open("coda", setting)
-    shape, tasks, pool = setting.backbone.shape, setting.num_tasks, config.pool_size
+    require_open("coda", scenario)
+    shape, tasks, pool = scenario.backbone.shape, scenario.num_tasks, config.pool_size
     if pool < tasks:
         raise InputError(
             f"coda: hyperparameter 'pool_size': must be at least the number of tasks ({tasks}), got {pool}"

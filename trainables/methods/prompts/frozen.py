@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trainables.data import Batch, Task
 from trainables.errors import InputError
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 
 if TYPE_CHECKING:
     from trainables.backbones.token_vit import TokenViT
@@ -24,16 +24,16 @@ def load_frozen(context: Context) -> TokenViT:
     return TokenViT(context.backbone.load(context.device, tokens="all").requires_grad_(False))
 
 
-def require_open(method: str, setting: Setting) -> None:
+def require_open(method: str, scenario: Scenario) -> None:
     """Raise if the backbone cannot be opened at its tokens.
 
     Raises:
         InputError: If it cannot; says why.
     """
-    closed = setting.backbone.shape.closed
+    closed = scenario.backbone.shape.closed
     if closed is not None:
         raise InputError(
-            f"{method}: backbone {setting.backbone.name!r} cannot be opened at its tokens: {closed};"
+            f"{method}: backbone {scenario.backbone.name!r} cannot be opened at its tokens: {closed};"
             " allowed: a timm VisionTransformer with a class token and plain attention"
         )
 

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import Heads
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import Queries, class_position, load_frozen, require_open
 from trainables.methods.prompts.learner import PromptLearner, Recipe
@@ -71,9 +71,9 @@ class L2PConfig:
     start: Literal["port", "jax"] = "port"
 
 
-def requires(config: L2PConfig, setting: Setting) -> None:
+def validate(config: L2PConfig, scenario: Scenario) -> None:
     """Raise if an image would take more prompts than there are, or the backbone cannot be given any."""
-    require_open("l2p", setting)
+    require_open("l2p", scenario)
     if config.top_k > config.pool_size:
         raise InputError(
             f"l2p: hyperparameter 'top_k': must be at most pool_size ({config.pool_size}), got {config.top_k}"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainables.data import Batch, Task
 from trainables.methods.sequential.learner import SequentialConfig, SequentialLearner
-from trainables.methods.training import guessing_cross_entropy
+from trainables.methods.training import chance_cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,6 @@ class CrossEntropyLearner(SequentialLearner):
         classes = self.softmax(task)
         return F.cross_entropy(self.head.local_logits(features, classes), labels - classes.start)
 
-    def guessing(self, task: Task) -> float:
+    def chance_loss(self, task: Task) -> float:
         """Return the cross-entropy of guessing."""
-        return guessing_cross_entropy(len(self.softmax(task)))
+        return chance_cross_entropy(len(self.softmax(task)))

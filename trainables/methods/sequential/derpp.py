@@ -29,7 +29,7 @@ from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.methods.sequential.buffer import Rehearsed, ReservoirBuffer
 from trainables.methods.sequential.cross_entropy import CrossEntropyConfig, CrossEntropyLearner
-from trainables.methods.training import guessing_cross_entropy
+from trainables.methods.training import chance_cross_entropy
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -101,9 +101,9 @@ class DERpp(CrossEntropyLearner):
         """Return the number of classes in the softmax of the stored labels."""
         return self.context.num_classes if self.config.rehearsal_classes == "all" else self.seen
 
-    def guessing(self, task: Task) -> float:
+    def chance_loss(self, task: Task) -> float:
         """Return the cross-entropies of guessing."""
-        return super().guessing(task) + self.config.beta * guessing_cross_entropy(self._rehearsed())
+        return super().chance_loss(task) + self.config.beta * chance_cross_entropy(self._rehearsed())
 
     def state(self) -> State:
         """Return the weights and the buffer."""

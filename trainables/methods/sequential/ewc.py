@@ -28,22 +28,15 @@ from torch.func import functional_call
 
 from trainables.backbones.attention import written_out
 from trainables.data import Task
-from trainables.methods.contract import Context, ExtraMetric
+from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Share
 from trainables.methods.sequential.cross_entropy import CrossEntropyConfig, CrossEntropyLearner
 from trainables.methods.sequential.learner import add_to_gradients
 from trainables.methods.sequential.squared_gradients import Weights, add_squared_gradients
+from trainables.methods.stability import EULER_FACTOR
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
-
-EULER_FACTOR = ExtraMetric(
-    name="train/euler_factor",
-    unit="1",
-    limit=2.0,
-    warning="trial {trial}: 2 lr epsilon max Fisher reaches {worst:.3g} (from task {task}); steps of SGD are stable"
-    " below {limit:g}",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +85,7 @@ class EWC(CrossEntropyLearner):
         metrics = super().train_task(task)
         if self.anchor and self.config.optimizer == "sgd":
             largest = max(float(value.max()) for value in self.fisher.values())
-            metrics[EULER_FACTOR.name] = 2 * self.config.lr * self.config.epsilon * largest
+            metrics[EULER_FACTOR] = 2 * self.config.lr * self.config.epsilon * largest
         return metrics
 
     def penalty(self) -> float:

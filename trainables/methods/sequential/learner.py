@@ -24,7 +24,7 @@ from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
-from trainables.methods.training import fit, guessing_cross_entropy, require_finite
+from trainables.methods.training import chance_cross_entropy, fit, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -88,7 +88,7 @@ class SequentialLearner:
             optimizer.step()
             return loss.detach()
 
-        loss = fit(task, self.context, step, guessing=self.guessing(task), penalty=self.penalty)
+        loss = fit(task, self.context, step, chance_loss=self.chance_loss(task), penalty=self.penalty)
         require_finite(parameters, self.context, task)
         return {TRAIN_LOSS: loss}
 
@@ -101,9 +101,9 @@ class SequentialLearner:
         """
         raise NotImplementedError
 
-    def guessing(self, task: Task) -> float:
+    def chance_loss(self, task: Task) -> float:
         """Return the loss of guessing, the scale of divergence."""
-        return guessing_cross_entropy(len(task.classes))
+        return chance_cross_entropy(len(task.classes))
 
     def penalty(self) -> float:
         """Return what is added to the loss in training, beyond its value at the start of the task."""

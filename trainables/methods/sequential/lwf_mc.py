@@ -29,7 +29,7 @@ from trainables.heads import Head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative
 from trainables.methods.sequential.learner import SequentialConfig, SequentialLearner, add_to_gradients
-from trainables.methods.training import GUESSING_BINARY
+from trainables.methods.training import CHANCE_BINARY_CROSS_ENTROPY
 from trainables.preconsolidation import Consolidation
 
 
@@ -85,9 +85,9 @@ class LwFMC(SequentialLearner):
         past = F.linear(self.context.features(model, batch.x), weight, bias).sigmoid()
         return torch.cat([past, own], dim=1)
 
-    def guessing(self, task: Task) -> float:
+    def chance_loss(self, task: Task) -> float:
         """Return the loss of logits that are all zero."""
-        return self._outputs() * GUESSING_BINARY
+        return self._outputs() * CHANCE_BINARY_CROSS_ENTROPY
 
     def penalty(self) -> float:
         """Return wd sum theta^2, less what it was at the start of the task."""
