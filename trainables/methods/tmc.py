@@ -101,9 +101,9 @@ class TMC:
             optimizer.step()
             return loss
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, chance_loss=self._chance_loss(task))}
+        mean = fit(task, self.context, step, chance_loss=self._chance_loss(task))
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def _loss(self, y: Tensor, classes: range) -> Callable[[Tensor], Tensor]:
         """Return the loss as a function of f_lin over all classes, `(b, C)`."""

@@ -117,6 +117,28 @@ def fit(
     return mean
 
 
+def gradient_steps(
+    optimizer: torch.optim.Optimizer, loss: Callable[[Batch], Tensor], adjust: Callable[[float], None] | None = None
+) -> Step:
+    """Return a step for `fit`: one backward pass, then the optimiser at its learning rate times c_e.
+
+    Between the two, `adjust` gets c_e and may change gradients and weights.
+    """
+    lr = optimizer.param_groups[0]["lr"]
+
+    def step(batch: Batch, factor: float) -> Tensor:
+        value = loss(batch)
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()
+        if adjust is not None:
+            adjust(factor)
+        optimizer.param_groups[0]["lr"] = lr * factor
+        optimizer.step()
+        return value.detach()
+
+    return step
+
+
 def _require_bounded(loss: float, chance_loss: float, task: Task, step: int) -> None:
     """Raise if the regularised loss is far above its value before training, which is about the chance loss."""
     if not loss <= BLOWN_UP * chance_loss:  # NaN is not, either

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -21,6 +21,8 @@ from trainables.preconsolidation.store import Store, digest
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
+
+_MIXTURE_PARTS = ("weights", "means", "variances")  # fields of `Mixture`, in order
 
 
 class Preconsolidator:
@@ -94,7 +96,7 @@ class Preconsolidator:
         if self.store is None:
             return compute()
         self.found = True
-        entry = self.store.get(self._key(task.index), _packed(compute), self._about(task.index))
+        entry = self.store.get(self._key(task.index), lambda: _packed(compute()), self._about(task.index))
         return _unpack(entry, task.index, previous)
 
     @cached_property
@@ -134,28 +136,17 @@ class Preconsolidator:
         )
 
 
-def _packed(compute: Callable[[], Consolidation]) -> Callable[[], dict[str, Tensor]]:
-    def packed() -> dict[str, Tensor]:
-        result = compute()
-        tensors = {f"fisher/{name}": value for name, value in result.fisher.items()}
-        tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
-        tensors["examples"] = torch.tensor(result.examples)
-        for c, mixture in enumerate(result.mixtures):
-            tensors |= {
-                f"mixture/{c}/weights": mixture.weights,
-                f"mixture/{c}/means": mixture.means,
-                f"mixture/{c}/variances": mixture.variances,
-            }
-        return tensors
-
-    return packed
+def _packed(result: Consolidation) -> dict[str, Tensor]:
+    tensors = {f"fisher/{name}": value for name, value in result.fisher.items()}
+    tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
+    tensors["examples"] = torch.tensor(result.examples)
+    for c, mixture in enumerate(result.mixtures):
+        tensors |= {f"mixture/{c}/{part}": getattr(mixture, part) for part in _MIXTURE_PARTS}
+    return tensors
 
 
 def _unpack(entry: dict[str, Tensor], t: int, previous: Consolidation | None) -> Consolidation:
     head = (entry["head/weight"], entry["head/bias"])
-    mixtures = tuple(
-        Mixture(*(entry[f"mixture/{c}/{part}"] for part in ("weights", "means", "variances")))
-        for c in range(len(head[0]))
-    )
+    mixtures = tuple(Mixture(*(entry[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in range(len(head[0])))
     fisher = {name.removeprefix("fisher/"): value for name, value in entry.items() if name.startswith("fisher/")}
     return Consolidation(t, head, mixtures, fisher, int(entry["examples"]), Consolidation.shorten(previous))

@@ -34,7 +34,7 @@ from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.inflora.branches import branch_keys_and_values
 from trainables.methods.inflora.dualgpm import ProtectedSpace, Regime, design_a, protect, threshold
-from trainables.methods.training import Schedule, fit, local_loss, require_finite
+from trainables.methods.training import Schedule, fit, gradient_steps, local_loss, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -103,17 +103,12 @@ class InfLoRA:
         parameters = [*(b for each in self.branches.values() for b in each.parameters()), *self.heads.current]
         optimizer = torch.optim.Adam(parameters, lr=self.config.lr, fused=True)
 
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.param_groups[0]["lr"] = self.config.lr * factor
-            optimizer.step()
-            return loss.detach()
+        def loss(batch: Batch) -> Tensor:
+            return local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, schedule=self.config.schedule)}
+        mean = fit(task, self.context, gradient_steps(optimizer, loss), schedule=self.config.schedule)
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def end_task(self, task: Task) -> None:
         """Freeze branch and head, and protect what the task uses as well."""

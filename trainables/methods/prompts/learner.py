@@ -128,9 +128,9 @@ class PromptLearner:
             optimizer.step()
             return loss.detach()
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, schedule=self.recipe.schedule)}
+        mean = fit(task, self.context, step, schedule=self.recipe.schedule)
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def end_task(self, task: Task) -> None:
         """Freeze the task's head and, where they are the task's own, its prompts."""

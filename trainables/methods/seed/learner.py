@@ -34,7 +34,7 @@ from trainables.methods.contract import Context
 from trainables.methods.seed.config import SEEDConfig
 from trainables.methods.seed.expert import Expert, class_features
 from trainables.methods.seed.gaussians import Gaussians, fit_gaussians, joined, unpacked
-from trainables.methods.training import fit, require_finite
+from trainables.methods.training import fit, gradient_steps, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -94,18 +94,15 @@ class SEED:
         parameters = [*self.experts[self._current].parameters(), *self.head.current]
         optimizer = self._optimizer(parameters)
 
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = self._loss(batch.x, batch.y - task.classes.start)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
-            optimizer.param_groups[0]["lr"] = self.config.lr * factor
-            optimizer.step()
-            return loss.detach()
+        def loss(batch: Batch) -> Tensor:
+            return self._loss(batch.x, batch.y - task.classes.start)
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step)}
+        def clip(factor: float) -> None:
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
+
+        mean = fit(task, self.context, gradient_steps(optimizer, loss, clip))
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def _optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         if self.config.optimizer == "adamw":

@@ -16,14 +16,8 @@ GRADIENT_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of per-example gradients that 
 def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Tensor, y: Tensor) -> None:
     """Add sum_n (d value(theta, x_n, y_n) / d theta)^2 to a running total, in place.
 
-    Gradients are squared example by example, so the result does not depend on how examples are split in batches.
-
-    Args:
-        total: The running total, by the names of the weights and of their shapes.
-        value: Function of the weights and one example, without randomness.
-        weights: The weights theta, by name.
-        x: The images, `(b, c, h, w)`.
-        y: Their labels, `(b,)`.
+    `value` is a deterministic function of the weights and one example; x is `(b, c, h, w)`, y `(b,)`. Gradients are
+    squared example by example, so the result does not depend on the batches.
     """
     per_example = vmap(grad(value), in_dims=(None, 0, 0))
     for images, labels in zip(*(part.split(examples_at_once(weights)) for part in (x, y)), strict=True):
@@ -32,7 +26,7 @@ def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Ten
 
 
 def examples_at_once(weights: Weights) -> int:
-    """Return for how many examples the gradients of all weights fit in `GRADIENT_BYTES`; at least one."""
+    """Return the number of examples whose gradients of all weights fit in `GRADIENT_BYTES`; at least one."""
     size = sum(weight.numel() * weight.element_size() for weight in weights.values())
     (device,) = {weight.device.type for weight in weights.values()}
     return max(1, GRADIENT_BYTES[device] // size)
