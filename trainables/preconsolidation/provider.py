@@ -1,4 +1,4 @@
-"""Hands a method the pre-consolidation of a task, from the store where it is known."""
+"""Provides a method with the pre-consolidation of a task, from the store if it has it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _MIXTURE_PARTS = ("weights", "means", "variances")  # fields of `Mixture`, in or
 
 
 class Preconsolidator:
-    """Pre-consolidation of the tasks of one benchmark, each a function of the ones before it.
+    """Pre-consolidation of the tasks of one benchmark, each a function of the tasks before it.
 
     Args:
         tasks: The tasks, in order.
         backbone: The pre-trained network, theta_0.
         config: The hyperparameters of pre-consolidation.
-        spec: The specification of the benchmark whose tasks they are.
+        spec: The specification of the benchmark.
         fingerprint: The benchmark's fingerprint, a part of the store's keys.
-        purpose: The benchmark's purpose, noted beside the store's entries.
+        purpose: The benchmark's purpose, written to the store's entries.
         seed: The seed of the trial.
-        device: The device to compute on.
+        device: The device that computes.
         store: Directory shared between trials; None computes everything here and keeps only the last result.
-        store_bytes: The bound on the store's size; None for none.
+        store_bytes: The bound on the store's size; None for no bound.
 
     Attributes:
-        found: Whether the last task that was made lay in the store.
+        found: Whether the store had the last task.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Preconsolidator:
         self._last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
-        """Return the pre-consolidation of task t (1-based); missing tasks before it are made on the way."""
+        """Return the pre-consolidation of task t (1-based), after any missing tasks before it."""
         if self._last is not None and self._last.task > t:
             self._last = None
         while self._last is None or self._last.task < t:
@@ -101,7 +101,7 @@ class Preconsolidator:
 
     @cached_property
     def _theta_0(self) -> VisionTransformer:
-        """Loaded at the first miss: a trial that finds everything in the store has no use for it."""
+        """Loaded at the first miss: a trial that finds everything in the store does not need it."""
         return self.backbone.load(self.device)
 
     def _about(self, t: int) -> dict[str, str]:
@@ -115,7 +115,7 @@ class Preconsolidator:
         }
 
     def close(self) -> None:
-        """Let go of the entries that were read, so that the store may remove them."""
+        """Release the store's entries that were read, so that the store may remove them."""
         self._last = None
         if self.store is not None:
             self.store.close()

@@ -1,4 +1,4 @@
-"""SEED's hyperparameters, and what they must fit."""
+"""Hyperparameters of SEED, and their limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SEEDConfig:
 
     Attributes:
         lr: Learning rate at the start; the schedule scales it.
-        experts: K, how many experts there are at most.
+        experts: K, the largest number of experts.
         features: S, the width of the bottleneck.
         alpha: Weight of the distance to the features before the task, against the cross-entropy.
         tau: Temperature of the softmax over log densities.
@@ -43,10 +43,10 @@ class SEEDConfig:
 
 
 def require_memory(config: SEEDConfig, scenario: Scenario) -> None:
-    """Refuse a bottleneck wider than the backbone, and more experts than this machine has memory for.
+    """Refuse a bottleneck wider than the backbone, and more experts than fit this machine's memory.
 
     Raises:
-        InputError: If the experts cannot be held.
+        InputError: If the bottleneck or the experts do not fit.
     """
     shape = scenario.backbone.shape
     if config.features > shape.width:

@@ -1,9 +1,9 @@
-"""SEED: at most K experts; each task is learned by one of them, and all of them remember its classes as Gaussians.
+"""SEED: at most K experts; one expert learns each task, and all experts remember its classes as Gaussians.
 
 Task t <= K: expert t starts as a copy of expert 1 and is trained with a fresh head on the local cross-entropy CE.
-Task t > K: the new classes are fitted in every expert, and the one in which they are furthest apart,
-argmax_k mean_ij KL(N_i^k || N_j^k), is trained on (1 - alpha) CE + alpha MSE(features, those before it).
-The head is thrown away. Then every expert gets a Gaussian for each class of the task; those of past tasks stay as they
+Task t > K: the new classes are fitted in every expert. The expert in which they are furthest apart,
+argmax_k mean_ij KL(N_i^k || N_j^k), is trained on (1 - alpha) CE + alpha MSE(features, those before the task).
+The head is discarded. Then every expert gets a Gaussian for each class of the task; those of past tasks stay as they
 are. With K_c the experts that know class c (expert k knows the tasks from k on), an image x belongs to the largest
 
     (1 / |K_c|) sum_{k in K_c} softmax_c(log N(x_k; mu_c^k, Sigma_c^k) / tau),  the softmax over all that k knows.
@@ -44,12 +44,7 @@ MOMENTUM = 0.9  # of SGD, in the authors' code
 
 
 class SEED:
-    """SEED on one backbone.
-
-    Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        config: The method's hyperparameters.
-    """
+    """SEED; see the module."""
 
     def __init__(self, context: Context, config: SEEDConfig) -> None:
         self.context = context
@@ -63,7 +58,7 @@ class SEED:
         self._fits: list[Gaussians | None] = []  # of the task's classes, from each expert that the task leaves alone
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Make an expert or choose one, and begin a head that lasts as long as the task."""
+        """Add an expert or choose one, and begin the task's temporary head."""
         if len(self.experts) < self.config.experts:
             self._add_expert()
             self.trained_at.append(task.index)
@@ -110,7 +105,7 @@ class SEED:
         return torch.optim.SGD(parameters, lr=self.config.lr, momentum=MOMENTUM, fused=True)
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the local cross-entropy, and from task K + 1 on its mean with the distance to the old features."""
+        """Return the local cross-entropy; from task K + 1 on, its mean with the distance to the old features."""
         features = self.experts[self._current].features(self.context, x)
         loss = F.cross_entropy(self.head.local_logits(features), y)
         if self._before is None:
@@ -120,7 +115,7 @@ class SEED:
         return (1 - self.config.alpha) * loss + self.config.alpha * F.mse_loss(features, old)
 
     def end_task(self, task: Task) -> None:
-        """Throw the head away and give every expert a Gaussian for each class of the task."""
+        """Discard the head and give every expert a Gaussian for each class of the task."""
         self.experts[self._current].requires_grad_(False)
         self.head.current, self._before = [], None
         missing = [expert for expert, each in zip(self.experts, self._fits, strict=True) if each is None]
@@ -151,10 +146,10 @@ class SEED:
         return total / experts
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: an expert is of no use without its Gaussians, and the checkpoint holds both."""
+        """Write nothing: an expert needs its Gaussians, and the checkpoint holds both."""
 
     def state(self) -> State:
-        """Return experts and Gaussians, each written once; an expert that learns again is written under a new name."""
+        """Return experts and Gaussians, each written once; an expert that learns again gets a new name."""
         constant: dict[str, Tensor] = {}
         for k, (expert, t) in enumerate(zip(self.experts, self.trained_at, strict=True)):
             constant |= {f"experts/{k}/{t}/{name}": value for name, value in expert.state_dict().items()}
@@ -166,7 +161,7 @@ class SEED:
         return State(constant=constant, values={"trained_at": trained_at, "tasks_known": counts})
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         trained_at, counts = (state.values[name] for name in ("trained_at", "tasks_known"))
         assert isinstance(trained_at, list) and isinstance(counts, list)
         self.trained_at = [int(str(t)) for t in trained_at]
