@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-LARGEST = 1e30  # times another of its kind it is still a float32
+LARGEST = 1e30  # well within float32
 MOST = 1_000_000  # passes, rows, images
 
 Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]

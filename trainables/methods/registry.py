@@ -75,7 +75,7 @@ def _adapter(config: type) -> TypeAdapter[Any]:
 def _shown(value: object) -> str:
     try:
         return repr(value)[:100]
-    except ValueError:  # Python writes no whole number of thousands of digits
+    except ValueError:  # Python refuses to print integers of thousands of digits
         return "a number too large to show"
 
 

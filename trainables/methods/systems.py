@@ -37,7 +37,7 @@ register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
 _LOCAL = {"cross_entropy": "local"}
-_TWO_MODELS = Capabilities(tasks_to_peak=2)  # the present one, and what the last task has left
+_TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's
 
 register(MethodEntry("finetune", finetune.FinetuneConfig, Capabilities(), finetune.Finetune, neutral_values=_LOCAL))
 register(
@@ -55,7 +55,7 @@ register(MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l
 register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, validate=coda.validate))
 register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate))
 
-_SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, and then a copy of the one that learns
+_SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
 _VECTORS = Capabilities(composable=True, writes_artifacts=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.require_room))
 register(MethodEntry("seed", seed_config.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed_config.require_memory))

@@ -74,7 +74,7 @@ class TMC:
         start = uniform_head(context.num_classes, vit.num_features, make_generator(context.seed, "head", 0))
         weight, bias = (part.to(context.device) for part in start)
         self.model = LinearisedViT(vit, (weight, bias), context.precision, context.device)
-        self.sums = self.model.zero()  # of finished task vectors
+        self.sums = self.model.zero()  # finished task vectors
         self.count = 0
         self.tau: dict[str, nn.Parameter] = {}
 
@@ -126,7 +126,7 @@ class TMC:
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
         """Return f_lin at the mean task vector, of all classes seen so far."""
-        weight = 1 / self.count  # as `composed` has it, bit for bit
+        weight = 1 / self.count  # rounds exactly like `composed`
         mean = {name: weight * total for name, total in self.sums.items()}
         return self.model.logits(images, mean)[:, : self.context.task_classes[self.count - 1].stop]
 

@@ -17,9 +17,9 @@ from trainables.methods.contract import Context
 from trainables.randomness import make_generator
 from trainables.state import Epoch
 
-Step = Callable[[Batch, float], Tensor]  # a batch and c_e to the detached loss
+Step = Callable[[Batch, float], Tensor]  # batch and c_e to detached loss
 Schedule = Literal["cosine", "late", "constant"]
-Batches = Callable[[int], Iterable[Batch]]  # an epoch, 0-based, to what it passes over
+Batches = Callable[[int], Iterable[Batch]]  # epoch (0-based) to batches
 BLOWN_UP = 100.0  # times the chance loss
 CHANCE_BINARY_CROSS_ENTROPY = math.log(2)  # mean over classes, at zero logits
 
@@ -141,7 +141,7 @@ def gradient_steps(
 
 def _require_bounded(loss: float, chance_loss: float, task: Task, step: int) -> None:
     """Raise if the regularised loss is far above its value before training, which is about the chance loss."""
-    if not loss <= BLOWN_UP * chance_loss:  # NaN is not, either
+    if not loss <= BLOWN_UP * chance_loss:  # true for NaN, too
         raise DivergedError(task.index, step, f"regularised loss of {loss:.3g} (chance loss {chance_loss:.2g})")
 
 

@@ -139,7 +139,7 @@ def _probe(
     device: torch.device,
 ) -> Head:
     def draw_features() -> Iterator[tuple[Tensor, Tensor]]:
-        # Extracted in large batches, trained on in small ones: the same features at a fraction of the time.
+        # Extract in large batches, train in small ones: the same features, faster.
         pairs = list(_features(task.train, FORWARD_BATCH, backbone, generator, device))
         features, labels = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         for chosen in torch.randperm(len(labels), generator=generator).split(batch_size):

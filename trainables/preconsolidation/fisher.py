@@ -17,7 +17,7 @@ from trainables.backbones.recording import Activations, recorded
 from trainables.heads import Head
 from trainables.preconsolidation.curvature import hessian_square_root
 
-# For the per-example gradients of one weight. On a CPU they stay in its cache: twice as fast as 64 MiB at a time.
+# Per-example gradients of one weight at a time. On a CPU they stay in its cache: twice as fast as 64 MiB.
 CHUNK_BYTES = {"cpu": 2**20, "cuda": 64 * 2**20}
 
 Fisher = dict[str, Tensor]

@@ -51,9 +51,9 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
 
     EM is scikit-learn's, in float64; `seed` is that of its k-means start.
     """
-    if len(features) == 1:  # scikit-learn wants two; one point has no spread to estimate
+    if len(features) == 1:  # scikit-learn refuses one row
         return Mixture(features.new_ones(1), features, torch.full_like(features, VARIANCE_FLOOR))
-    # scikit-learn takes a second to import, which a trial that finds its mixtures in the store need not wait.
+    # Imported here: it takes a second, and a trial with a filled store does not need it.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
@@ -64,7 +64,7 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
         tol=TOLERANCE,
         reg_covar=VARIANCE_FLOOR,
         max_iter=MAX_ITERATIONS,
-        random_state=seed % 2**32,  # what numpy takes
+        random_state=seed % 2**32,  # numpy's range
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicate rows: fewer distinct clusters, still a mixture

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from trainables.tensor_files import header_of, read_sealed, replace_file, sealed
 
-FORMAT_VERSION = 5  # also goes up when the same key would give other numbers
+FORMAT_VERSION = 5  # also rises when the same key would give other numbers
 _SUFFIX = ".safetensors"
 _log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class Store:
             return None
         try:
             tensors, _ = read_sealed(path)
-        except Exception as error:  # of a damaged header safetensors raises more kinds than it documents
+        except Exception as error:  # damaged headers raise more kinds than safetensors documents
             self._held.pop(path).close()
             say("store entry %s cannot be read (%s); computing it again", path, error)
             return None
@@ -168,7 +168,7 @@ class Store:
         with suppress(FileNotFoundError):
             file = path.open("rb")
             fcntl.flock(file, fcntl.LOCK_SH)
-            if path.exists():  # not removed before the lock was held
+            if path.exists():  # not removed before the lock was taken
                 self._held[path] = file
                 return True
             file.close()

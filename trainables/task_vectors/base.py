@@ -120,7 +120,7 @@ class DenseTaskVectors:
     """
 
     parametrisation: Parametrisation
-    part: str  # what `parameters_of` calls the parameter
+    part: str  # the parameter's name in `parameters_of`
     kind: type[DenseTauLinear]
     initial: float  # value of every parameter at tau = 0
 

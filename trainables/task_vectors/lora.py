@@ -64,7 +64,7 @@ class _LoRALinear(nn.Module):
         y = F.linear(flat, self.given.weights[self.place], self.bias)
         if self.given.factors is not None:
             a, b = self.given.factors[self.place]
-            y.addmm_(F.linear(flat, a), b.mT.to(y.dtype))  # in place: one pass over the output less each way
+            y.addmm_(F.linear(flat, a), b.mT.to(y.dtype))  # in place saves a pass over the output each way
         return y.unflatten(0, x.shape[:-1])
 
 

@@ -14,7 +14,7 @@ from trainables.preconsolidation import PreconsolidationConfig
 
 Formulation = Literal["paper", "official"]
 
-_LR_PRE, _WIDTH = 0.01, 768  # the paper's, at the width of its ViT
+_LR_PRE, _WIDTH = 0.01, 768  # of the paper's ViT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,6 +136,6 @@ def _clip(gradients: list[Tensor]) -> None:
     """Scale each matrix or vector with a norm above `CLIP` down to it, in place, without waiting for a GPU."""
     parts = [part for gradient in gradients for part in (gradient.unbind() if gradient.ndim == 3 else (gradient,))]
     norms = torch.stack(torch._foreach_norm(parts))
-    if norms.device.type == "cpu" and float(norms.max()) <= CLIP - 1e-6:  # every factor is 1: most steps
+    if norms.device.type == "cpu" and float(norms.max()) <= CLIP - 1e-6:  # nothing to clip: most steps
         return
     torch._foreach_mul_(parts, list((CLIP / (norms + 1e-6)).clamp(max=1.0).unbind()))

@@ -79,7 +79,7 @@ def protect(moment: Tensor, space: ProtectedSpace | None, share: float) -> Prote
     if space is None:
         count = max(int((shares.cumsum(0) < share).sum()), 1)
     else:
-        before = 1 - shares.sum() + shares.cumsum(0) - shares  # protected before each direction is
+        before = 1 - shares.sum() + shares.cumsum(0) - shares  # protected share before each direction
         count = int((before < share).sum())
     if count == 0 and space is not None:
         return space

@@ -83,7 +83,7 @@ class InfLoRA:
         self.branches = branch_keys_and_values(self.model)
         self.spaces: dict[str, ProtectedSpace] = {}
         self.heads = Heads(self.model.num_features, context.device)
-        self._finished: list[dict[str, Tensor]] = []  # A and B of every block, task by task; they never change
+        self._finished: list[dict[str, Tensor]] = []  # A and B of every block, by task; constant
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Design A in the free directions of every block, and begin the task's head at fresh rows."""

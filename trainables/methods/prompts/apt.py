@@ -40,7 +40,7 @@ from trainables.state import State
 if TYPE_CHECKING:
     from trainables.backbones.token_vit import Prefix
 
-START_STD = 0.02  # of what is drawn; timm's for tokens
+START_STD = 0.02  # timm's for tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class SeparatePrompts:
         for k in range(self.vit.depth):
             with torch.no_grad():
                 projected = self.vit.project(k, image)
-                if k + 1 < self.vit.depth:  # of the last layer only keys and values are asked for
+                if k + 1 < self.vit.depth:  # the last layer needs only keys and values
                     image = self.vit.complete(k, image, *projected)
             own = self._layer(k, own, memory[:, k].flatten(0, 1), projected[1:], mask)
         return self.vit.finish(own)

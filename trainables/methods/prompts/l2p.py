@@ -38,7 +38,7 @@ from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
 
-PORTED_BATCH = 256  # examples per step for which the public codes state their learning rate
+PORTED_BATCH = 256  # examples per step for the public codes' learning rate
 _STARTS = {"port": (-1.0, 1.0), "jax": (0.0, 0.01)}
 
 

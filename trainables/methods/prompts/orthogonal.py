@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-NOTHING_LEFT = 1e-3  # of a draw's norm, below which what is left of it is rounding
+NOTHING_LEFT = 1e-3  # share of a draw's norm; a smaller remainder is rounding
 
 
 def orthogonal_rows(past: Tensor, draws: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from trainables.errors import InputError
 from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 
-COPIES_IN_TRAINING = 4  # gradients, two moments, and the frozen copy that features are held to
+COPIES_IN_TRAINING = 4  # gradients, two moments, and the frozen copy for the feature distance
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SMALLEST = 1e-8  # the first e that is tried
+SMALLEST = 1e-8  # first e
 
 
 @dataclass(frozen=True)

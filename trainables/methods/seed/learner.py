@@ -51,11 +51,11 @@ class SEED:
         self.config = config
         self.experts: list[Expert] = []
         self.trained_at: list[int] = []  # the last task that each expert was trained on
-        self.known: list[list[Gaussians]] = []  # of each expert, those of each task from the expert's own on
+        self.known: list[list[Gaussians]] = []  # by expert, then by task from the expert's first
         self.head = Heads(config.features, context.device)
-        self._current = 0  # the expert that learns the present task
-        self._before: Expert | None = None  # that expert before the task, where there is a past to hold it to
-        self._fits: list[Gaussians | None] = []  # of the task's classes, from each expert that the task leaves alone
+        self._current = 0  # expert of the current task
+        self._before: Expert | None = None  # frozen copy from before the task, if t > K
+        self._fits: list[Gaussians | None] = []  # by expert, of the task's classes; None for the trained one
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Add an expert or choose one, and begin the task's temporary head."""

@@ -72,7 +72,7 @@ class ReservoirBuffer:
         numbers = torch.arange(self.offered, self.offered + len(labels))
         self.offered += len(labels)
         taken = enumerate(self._slots(numbers, generator).tolist())
-        last = {slot: place for place, slot in taken if slot != EMPTY}  # a later example takes an earlier one's slot
+        last = {slot: place for place, slot in taken if slot != EMPTY}  # a later example replaces an earlier one
         if not last:
             return
         slots, places = torch.tensor(list(last)), torch.tensor(list(last.values()))

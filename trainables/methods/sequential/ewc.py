@@ -118,7 +118,7 @@ class EWC(CrossEntropyLearner):
         generator = make_generator(self.context.seed, "fisher", task.index)
         batches = task.train.batches(self.context.batch_size, generator, shuffle=False, device=self.context.device)
         value = partial(self._value, self._classes(task))
-        with written_out(self.model):  # not all fused kernels can be mapped over examples
+        with written_out(self.model):  # vmap does not support all fused kernels
             for batch in batches:
                 for labels in self._labels(batch.y, self._classes(task)):
                     add_squared_gradients(total, value, weights, batch.x, labels)

@@ -54,8 +54,8 @@ class LwFMC(SequentialLearner):
 
     def __init__(self, context: Context, config: LwFMCConfig) -> None:
         super().__init__(context, config)
-        self.old: tuple[nn.Module, Head] | None = None  # the network after task t - 1, while task t is trained
-        self.squares_before = 0.0  # of the weights, at the start of the task
+        self.old: tuple[nn.Module, Head] | None = None  # after task t - 1; None between tasks
+        self.squares_before = 0.0  # sum theta^2 at the start of the task
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Copy the network after the last task."""

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.func import grad, vmap
 
 Weights = Mapping[str, Tensor]
-Value = Callable[[Weights, Tensor, Tensor], Tensor]  # weights, one image (c, h, w), its label () to a scalar
+Value = Callable[[Weights, Tensor, Tensor], Tensor]  # weights, image (c, h, w), label () to scalar
 
-GRADIENT_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of per-example gradients that lie in memory at once
+GRADIENT_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of per-example gradients at a time
 
 
 def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Tensor, y: Tensor) -> None:
@@ -22,7 +22,7 @@ def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Ten
     per_example = vmap(grad(value), in_dims=(None, 0, 0))
     for images, labels in zip(*(part.split(examples_at_once(weights)) for part in (x, y)), strict=True):
         for name, gradients in per_example(dict(weights), images, labels).items():
-            total[name].add_(gradients.square().sum(0))  # not in place: some are views of others
+            total[name].add_(gradients.square().sum(0))  # not squared in place: some gradients are views of others
 
 
 def examples_at_once(weights: Weights) -> int:
