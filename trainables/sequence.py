@@ -60,8 +60,8 @@ class IncrementalSequence:
     ) -> None:
         entry = get_method(method)
         config = entry.parse(hyperparameters)
-        setting = entry.setting(benchmark.spec, backbone)
-        entry.requires(config, setting)
+        scenario = entry.scenario(benchmark.spec, backbone)
+        entry.validate(config, scenario)
         self.entry = entry
         self.backbone = backbone
         self.benchmark = benchmark
@@ -70,7 +70,7 @@ class IncrementalSequence:
         spec = benchmark.spec
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
         context = Context(
-            backbone, setting.task_classes, spec.epochs, spec.batch_size, seed, self.device, precision, on_epoch
+            backbone, scenario.task_classes, spec.epochs, spec.batch_size, seed, self.device, precision, on_epoch
         )
         self.method = entry.build(context, config)
         self.preconsolidator = (

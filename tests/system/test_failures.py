@@ -73,7 +73,7 @@ def test_configurations_that_diverge(call: Callable[..., str], tmp_path: Path) -
     printed = call(*search)
     *diverged, complete = trials_of(root, "s")
     # The learning rate shows at once. The Fisher of two classes is small, so alpha shows at the second task.
-    at_once, later = "loss is not finite at task 1", r"regularised loss of \d+ \(guessing has 0.69\) at task 2"
+    at_once, later = "loss is not finite at task 1", r"regularised loss of \d+ \(chance loss 0.69\) at task 2"
     shown = call("status", "s")
     for trial, (tasks_done, what) in zip(diverged, [(0, at_once), (1, later), (0, at_once)], strict=True):
         assert (trial.status, trial.tasks_done, trial.value) == ("diverged", tasks_done, None)

@@ -14,7 +14,7 @@ from trainables.backbones import Backbone
 from trainables.data import build_benchmark
 from trainables.errors import InputError
 from trainables.methods import get_method
-from trainables.methods.contract import Setting
+from trainables.methods.contract import Scenario
 from trainables.metrics import STAGES, repeatable, seconds
 from trainables.sequence import IncrementalSequence
 
@@ -44,11 +44,11 @@ def test_a_row_has_the_time_of_every_stage_and_a_state_brings_back_the_loop() ->
 def test_a_method_is_asked_about_tasks_and_backbone_before_anything_is_read(
     method: str, classes: tuple[range, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(config: object, setting: Setting) -> None:
-        assert setting.task_classes == classes and setting.backbone is backbone
+    def refuse(config: object, scenario: Scenario) -> None:
+        assert scenario.task_classes == classes and scenario.backbone is backbone
         raise InputError("refused")
 
-    backbone, entry = Backbone(), dataclasses.replace(get_method(method), requires=refuse)
+    backbone, entry = Backbone(), dataclasses.replace(get_method(method), validate=refuse)
     monkeypatch.setattr(module, "get_method", lambda name: entry)
     with pytest.raises(InputError, match="refused"):
         IncrementalSequence(small_digits(), method, {"lr": 1e-3}, backbone=backbone)

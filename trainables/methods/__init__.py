@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
-from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Setting
+from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
 from trainables.methods.registry import METHODS, MethodEntry, get_method, register
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "ExtraMetric",
     "Method",
     "MethodEntry",
-    "Setting",
+    "Scenario",
     "get_method",
     "register",
 ]

@@ -1,4 +1,4 @@
-"""What a method is: the contract between an incremental learner and the sequence that drives it."""
+"""The contract between an incremental learner and the sequence that drives it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from trainables.state import SILENT, Epoch, State
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a method declares about itself, so that nobody asks for its name.
+    """What a method declares about itself, so that no caller asks for its name.
 
     Attributes:
-        composable: Whether it learns one task vector per task and evaluates their composition.
-        needs_preconsolidation: Whether `begin_task` is given the task's pre-consolidation; its config then has
-            `preconsolidation`.
-        joint: Whether it sees all tasks at once, so that its sequence has one step.
-        writes_artifacts: Whether `save_artifacts` writes something after every task.
-        rehearsal: Whether it keeps examples of past tasks and trains on them again.
-        tasks_to_peak: How many tasks a pilot must run until the memory that it takes has peaked.
+        composable: The method learns one task vector per task and evaluates their composition.
+        needs_preconsolidation: `begin_task` gets the task's pre-consolidation; the config has `preconsolidation`.
+        joint: The method sees all tasks at once, so its sequence has one step.
+        writes_artifacts: `save_artifacts` writes files after every task.
+        rehearsal: The method keeps examples of past tasks and trains on them again.
+        tasks_to_peak: Number of tasks until memory use has peaked; a pilot runs so many.
     """
 
     composable: bool = False
@@ -44,14 +43,14 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class ExtraMetric:
-    """A number that a method reports beside those of every method.
+    """A metric that one method reports beside the metrics of every method.
 
     Attributes:
         name: The name in the metrics row, such as `train/euler_factor`.
         unit: The unit to show; "1" for a ratio.
-        limit: The value from which on a trial deserves a warning; None where none does.
-        warning: Template of that line, with the fields `trial` (its number), `worst` (the largest value), `task` (the
-            first at the limit or above) and `limit`.
+        limit: The value from which on a trial gets a warning; None for no warning.
+        warning: Template of the warning, with the fields `trial` (number), `worst` (largest value), `task` (first task
+            at the limit or above) and `limit`.
     """
 
     name: str
@@ -60,12 +59,7 @@ class ExtraMetric:
     warning: str = ""
 
     def warn(self, trial: int, rows: Iterable[Mapping[str, Any]]) -> str | None:
-        """Return the line about a trial that reached the limit; None if it did not.
-
-        Args:
-            trial: The number of the trial.
-            rows: The trial's metrics rows in order; a row without the metric counts as below the limit.
-        """
+        """Return the warning about a trial that reached the limit, else None; a row without the metric is below it."""
         values = {int(row["task"]): row[self.name] for row in rows if self.name in row}
         reached = [task for task, value in values.items() if self.limit is not None and value >= self.limit]
         if not reached:
@@ -74,12 +68,12 @@ class ExtraMetric:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What is known of a trial before any image or weight is read: enough to refuse what cannot run.
+class Scenario:
+    """What is known of a trial before any image or weight is read: enough to refuse a trial that cannot run.
 
     Attributes:
         backbone: The pre-trained network, by name.
-        task_classes: Classes of every task of the sequence, in order; consecutive positions in the class order.
+        task_classes: Classes of every task in order; consecutive positions in the class order.
     """
 
     backbone: Backbone
@@ -97,16 +91,16 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Context(Setting):
-    """What a method is handed when it is made.
+class Context(Scenario):
+    """The input of a method's constructor.
 
     Attributes:
         epochs: Passes over a task's training images.
         batch_size: Examples per optimiser step.
         seed: The seed of the trial.
-        device: The device to compute on.
+        device: The device that computes.
         precision: "bf16" runs forward passes of fine-tuning and evaluation under autocast.
-        on_epoch: Told after every epoch how many of the task are done; must return at once, and change nothing.
+        on_epoch: Called after every epoch with the epochs done; must return at once and change nothing.
     """
 
     epochs: int
@@ -117,20 +111,14 @@ class Context(Setting):
     on_epoch: Callable[[Epoch], None] = SILENT
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Return the context in which forward passes of the backbone run: bf16 autocast if the precision says so."""
+        """Return the context for forward passes of the backbone: bf16 autocast if `precision` is "bf16"."""
         return precision.autocast(self.precision, self.device)
 
     def features(self, model: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """Run the backbone, under bf16 autocast if the precision says so.
+        """Return features `(b, d)` of images `(b, c, h, w)`, in the precision of the heads.
 
-        Heads stay out of it: logits with the eight bits of bf16 would tie, and ties go to the older class.
-
-        Args:
-            model: The backbone, from `(b, c, h, w)` to `(b, d)`.
-            images: The images, `(b, c, h, w)`.
-
-        Returns:
-            The features, `(b, d)`, in the precision of the heads.
+        The backbone runs under autocast if `precision` is "bf16". Heads never do: bf16 logits would tie, and a tie goes
+        to the older class.
         """
         return precision.features(model, images, self.precision, self.device)
 
@@ -139,11 +127,11 @@ class Method(Protocol):
     """An incremental learner: begin a task, train on it, end it, predict over all classes seen so far."""
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Prepare for a task; `consolidation` is given if the capabilities ask for it."""
+        """Prepare for a task; `consolidation` is None unless the capabilities ask for it."""
         ...
 
     def train_task(self, task: Task) -> dict[str, float]:
-        """Train on the task begun last; returns metrics, among them `train/loss`.
+        """Train on the current task; returns metrics, among them `train/loss`.
 
         Raises:
             DivergedError: If the loss or the weights become NaN or infinite.
@@ -151,7 +139,7 @@ class Method(Protocol):
         ...
 
     def end_task(self, task: Task) -> None:
-        """Do what follows the training of a task: compose, consolidate."""
+        """Compose or consolidate after training."""
         ...
 
     def predict(self, images: Tensor) -> Tensor:
@@ -159,26 +147,21 @@ class Method(Protocol):
         ...
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write what the task just ended has learned for use elsewhere, if there is such a thing.
-
-        Args:
-            folder: The folder to write to; one folder per task is made in it.
-            origin: Says which task it was, of which method and backbone.
-        """
+        """Write the current task's vector or adapter into `folder`, in one folder per task."""
         ...
 
     def state(self) -> State:
         """Return ALL state that later tasks depend on; called between tasks.
 
-        It may be the method's own memory: it is written before the next task begins. What never changes once a task has
-        left it belongs under `constant`, where it is written once and not with every checkpoint.
+        The state may be the method's own memory: it is written before the next task begins. Tensors that no longer
+        change belong under `constant`, which is written once and not with every checkpoint.
         """
         ...
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned, onto the present device.
+        """Continue from a `state`, on the present device.
 
-        Tensors may be mapped from files: those of `constant` for as long as the trial runs, those of `tensors` only
-        until the next checkpoint. So what is kept of `tensors` is copied.
+        Tensors may be memory-mapped: those of `constant` while the trial runs, those of `tensors` only until the next
+        checkpoint. Copy every tensor of `tensors` that is kept.
         """
         ...

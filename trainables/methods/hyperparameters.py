@@ -1,4 +1,4 @@
-"""Kinds of hyperparameters that several methods have; a config is checked against them when it is parsed."""
+"""Types of hyperparameters that several methods share; a config is checked against them when it is parsed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-LARGEST = 1e30  # times another of its kind it is still a float32
+LARGEST = 1e30  # well within float32
 MOST = 1_000_000  # passes, rows, images
 
 Positive = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]

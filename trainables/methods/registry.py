@@ -1,4 +1,4 @@
-"""The register of methods: name to hyperparameters, capabilities and maker. Registering a name twice is refused."""
+"""The registry of methods, by name."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from pydantic import TypeAdapter, ValidationError
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkSpec
 from trainables.errors import InputError
-from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Setting
+from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
 
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method that runs, and everything that it declares about itself.
+    """A method and everything that it declares about itself.
 
     Attributes:
         name: The method's name on the command line.
-        config: The class of the method's hyperparameters, a frozen dataclass.
-        capabilities: What the method needs and what it leaves behind.
+        config: The frozen dataclass of the method's hyperparameters.
+        capabilities: The method's needs and artifacts.
         build: Function that makes the method from a context and a config.
-        metrics: What its rows hold beside the metrics of every method; a row may lack them.
-        usual: Hyperparameters whose other values make it another experiment, with the value that does not; what is
-            written down without one of them means that value.
-        requires: Function of a config and a setting that raises `InputError` if the one cannot run in the other; it is
-            asked before anything is read, so that it can look at the backbone's shape but not at weights.
-        suited: Function of a setting and the number of batches of an epoch that returns hyperparameters for one's own
-            images, in the place of what the method's space fixes by default.
+        metrics: Metrics of this method alone; a row may lack them.
+        neutral_values: Hyperparameters that make a run another experiment, each with the value that does not. A missing
+            hyperparameter means that value.
+        validate: Function that raises `InputError` if the config cannot run in the scenario. It is called before any
+            work and sees the backbone's shape but no weights.
+        own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
+            own images, which replace the fixed defaults of the method's search space.
     """
 
     name: str
@@ -38,18 +38,15 @@ class MethodEntry:
     capabilities: Capabilities
     build: Callable[[Context, Any], Method]
     metrics: tuple[ExtraMetric, ...] = ()
-    usual: Mapping[str, str | float] = field(default_factory=dict)
-    requires: Callable[[Any, Setting], None] = lambda config, setting: None
-    suited: Callable[[Setting, int], Mapping[str, float | int]] = lambda setting, steps: {}
+    neutral_values: Mapping[str, str | float] = field(default_factory=dict)
+    validate: Callable[[Any, Scenario], None] = lambda config, scenario: None
+    own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """Turn names and values into the method's config.
-
-        Returns:
-            The method's config, checked.
+        """Return the checked config for some hyperparameters.
 
         Raises:
-            InputError: If a hyperparameter is unknown, missing or out of range; names the first, and what is allowed.
+            InputError: If a hyperparameter is unknown, missing or out of range; names the first and the allowed values.
         """
         known = [field.name for field in fields(self.config)]
         unknown = sorted(set(hyperparameters) - set(known))
@@ -63,22 +60,22 @@ class MethodEntry:
             got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
             raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
 
-    def setting(self, spec: BenchmarkSpec, backbone: Backbone) -> Setting:
-        """Return where the method runs on a benchmark: over its tasks, or over all of them as one."""
+    def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
+        """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method."""
         everything = (range(len(spec.class_names)),)
-        return Setting(backbone, everything if self.capabilities.joint else spec.task_classes)
+        return Scenario(backbone, everything if self.capabilities.joint else spec.task_classes)
 
 
 @cache
 def _adapter(config: type) -> TypeAdapter[Any]:
-    """Return what checks a config; it is made once, which takes longer than to use it."""
+    """Return the validator of a config; making it takes longer than using it."""
     return TypeAdapter(config)
 
 
 def _shown(value: object) -> str:
     try:
         return repr(value)[:100]
-    except ValueError:  # Python writes no whole number of thousands of digits
+    except ValueError:  # Python refuses to print integers of thousands of digits
         return "a number too large to show"
 
 
@@ -86,7 +83,7 @@ METHODS: dict[str, MethodEntry] = {}
 
 
 def register(entry: MethodEntry) -> None:
-    """Make a method known under its name.
+    """Add a method to the registry.
 
     Raises:
         ValueError: If a method of that name is registered already.
@@ -97,10 +94,7 @@ def register(entry: MethodEntry) -> None:
 
 
 def get_method(name: str) -> MethodEntry:
-    """Look a method up by name.
-
-    Returns:
-        The method's entry.
+    """Return the entry of a method.
 
     Raises:
         InputError: If no method of that name is registered.

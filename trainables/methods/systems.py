@@ -1,4 +1,4 @@
-"""The methods that run, one line each: name, hyperparameters, capabilities, maker, and what else it declares."""
+"""The registration of every method: name, hyperparameters, capabilities, constructor and declarations."""
 
 from __future__ import annotations
 
@@ -8,31 +8,25 @@ from typing import Any
 
 from trainables.methods import tmc
 from trainables.methods.composable.builders import full, ia3, lora
-from trainables.methods.composable.config import suited_probing
+from trainables.methods.composable.config import own_data_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
-from trainables.methods.composable.penalty import EULER_FACTOR, EULER_LIMIT
-from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method
+from trainables.methods.contract import Capabilities, Context, Method
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
 from trainables.methods.registry import MethodEntry, register
 from trainables.methods.seed import config as seed_config
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
+from trainables.methods.stability import euler_factor
 
 _COMPOSABLE = Capabilities(composable=True, needs_preconsolidation=True, writes_artifacts=True)
-_EULER = ExtraMetric(
-    name=EULER_FACTOR,
-    unit="1",
-    limit=EULER_LIMIT,
-    warning="trial {trial}: strength * max Fisher reaches {worst:.3g} (from task {task}); decoupled steps are stable"
-    " below {limit:g}",
-)
-_USUAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
+_EULER = euler_factor("strength * max Fisher", "decoupled steps")
+_NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
 
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
-    return MethodEntry(name, config, _COMPOSABLE, build, (_EULER,), _USUAL, suited=suited_probing)
+    return MethodEntry(name, config, _COMPOSABLE, build, (_EULER,), _NEUTRAL, own_data_defaults=own_data_probing)
 
 
 register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))
@@ -43,20 +37,26 @@ register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
 _LOCAL = {"cross_entropy": "local"}
-_TWO_MODELS = Capabilities(tasks_to_peak=2)  # the present one, and what the last task has left
+_TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's
 
-register(MethodEntry("finetune", finetune.FinetuneConfig, Capabilities(), finetune.Finetune, usual=_LOCAL))
-register(MethodEntry("joint", finetune.FinetuneConfig, Capabilities(joint=True), finetune.Finetune, usual=_LOCAL))
-register(MethodEntry("ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (ewc.EULER_FACTOR,), _LOCAL))
+register(MethodEntry("finetune", finetune.FinetuneConfig, Capabilities(), finetune.Finetune, neutral_values=_LOCAL))
+register(
+    MethodEntry("joint", finetune.FinetuneConfig, Capabilities(joint=True), finetune.Finetune, neutral_values=_LOCAL)
+)
+register(
+    MethodEntry(
+        "ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (euler_factor("2 lr epsilon max Fisher", "steps of SGD"),), _LOCAL
+    )
+)
 register(MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC))
-register(MethodEntry("derpp", derpp.DERppConfig, Capabilities(rehearsal=True), derpp.DERpp, usual=_LOCAL))
+register(MethodEntry("derpp", derpp.DERppConfig, Capabilities(rehearsal=True), derpp.DERpp, neutral_values=_LOCAL))
 
-register(MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, requires=l2p.requires))
-register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, requires=coda.requires))
-register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, requires=apt.requires))
+register(MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate))
+register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, validate=coda.validate))
+register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate))
 
-_SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, and then a copy of the one that learns
+_SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
 _VECTORS = Capabilities(composable=True, writes_artifacts=True)
-register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, requires=inflora.require_room))
-register(MethodEntry("seed", seed_config.SEEDConfig, _SIX_TASKS, seed.SEED, requires=seed_config.require_memory))
+register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.require_room))
+register(MethodEntry("seed", seed_config.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed_config.require_memory))
 register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))

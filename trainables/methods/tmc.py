@@ -5,8 +5,8 @@ the same random classifier over all classes, and minimises
 
     mean over images and all C classes of (f_lin(x; tau) - kappa onehot(y))^2 + penalty |tau|,
 
-with AdamW; kappa = 15. Seen classes are told apart by f_lin(x; mean of tau_1 .. tau_t): a model linear in tau, so that
-the mean of vectors is the mean of their models.
+with AdamW; kappa = 15. f_lin(x; mean of tau_1 .. tau_t) predicts the seen classes. The model is linear in tau, so the
+mean of vectors is the mean of their models.
 
 Source: Liu and Soatto, ICCV 2023, https://arxiv.org/abs/2307.08114; github.com/tianyu139/tangent-model-composition
 (tangent_trainer.py, utils.py, models/linear_vit.py).
@@ -14,8 +14,8 @@ Follows the code: the penalty is of the norm, sqrt(1e-6 + |tau|^2), not of its s
 embeddings have none; the classifier starts as torch's `Linear`; all classes of the benchmark are in the loss.
 Departs from it: tau starts at 0 (there 1e-12 in linear layers); schedule, epochs and batch size of the other methods
 (there steps of 0.1 at epochs 25 and 40 of 50, batches of 32).
-`loss: cross-entropy` is the local cross-entropy of f_lin in place of the square loss: which of the two the paper's own
-TMC minimised is unknown.
+`loss: cross-entropy` is the local cross-entropy of f_lin in place of the square loss: the paper does not say which of
+the two its own TMC minimised.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from trainables.data import Batch, Task
 from trainables.heads import uniform_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Positive
-from trainables.methods.training import fit, guessing_cross_entropy, guessing_square, require_finite
+from trainables.methods.training import chance_cross_entropy, chance_square_loss, fit, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -51,7 +51,7 @@ class TMCConfig:
 
     Attributes:
         lr: Learning rate of AdamW at the start; the schedule scales it.
-        kappa: What the output of the true class shall be; that of the others is 0.
+        kappa: Target output of the true class; the target of the others is 0.
         penalty: Strength of the norm of tau.
         loss: "square" over all classes, or the local "cross-entropy".
     """
@@ -65,12 +65,7 @@ class TMCConfig:
 
 
 class TMC:
-    """TMC on one backbone.
-
-    Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        config: The method's hyperparameters.
-    """
+    """TMC; see the module."""
 
     def __init__(self, context: Context, config: TMCConfig) -> None:
         self.context = context
@@ -79,7 +74,7 @@ class TMC:
         start = uniform_head(context.num_classes, vit.num_features, make_generator(context.seed, "head", 0))
         weight, bias = (part.to(context.device) for part in start)
         self.model = LinearisedViT(vit, (weight, bias), context.precision, context.device)
-        self.sums = self.model.zero()  # of finished task vectors
+        self.sums = self.model.zero()  # finished task vectors
         self.count = 0
         self.tau: dict[str, nn.Parameter] = {}
 
@@ -101,9 +96,9 @@ class TMC:
             optimizer.step()
             return loss
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, guessing=self._guessing(task))}
+        mean = fit(task, self.context, step, chance_loss=self._chance_loss(task))
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def _loss(self, y: Tensor, classes: range) -> Callable[[Tensor], Tensor]:
         """Return the loss as a function of f_lin over all classes, `(b, C)`."""
@@ -112,14 +107,14 @@ class TMC:
         return lambda logits: F.mse_loss(logits, self.config.kappa * F.one_hot(y, logits.shape[1]).to(logits.dtype))
 
     def _decay(self) -> Tensor:
-        """Return what tau is multiplied by in the gradient of penalty sqrt(1e-6 + |tau|^2): a scalar."""
+        """Return the factor of tau in the gradient of penalty sqrt(1e-6 + |tau|^2): a scalar."""
         squares = torch.stack([part.detach().square().sum() for part in self.tau.values()]).sum()
         return self.config.penalty / (NORM_FLOOR + squares).sqrt()
 
-    def _guessing(self, task: Task) -> float:
+    def _chance_loss(self, task: Task) -> float:
         if self.config.loss == "cross-entropy":
-            return guessing_cross_entropy(len(task.classes))
-        return guessing_square(self.context.num_classes, self.config.kappa)
+            return chance_cross_entropy(len(task.classes))
+        return chance_square_loss(self.context.num_classes, self.config.kappa)
 
     @torch.no_grad()
     def end_task(self, task: Task) -> None:
@@ -131,7 +126,7 @@ class TMC:
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
         """Return f_lin at the mean task vector, of all classes seen so far."""
-        weight = 1 / self.count  # as `composed` has it, bit for bit
+        weight = 1 / self.count  # rounds exactly like `composed`
         mean = {name: weight * total for name, total in self.sums.items()}
         return self.model.logits(images, mean)[:, : self.context.task_classes[self.count - 1].stop]
 
@@ -154,7 +149,7 @@ class TMC:
         return State(self.sums).within("sums") | State(values={"count": self.count})
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         for name, total in state.part("sums").tensors.items():
             self.sums[name].copy_(total)
         self.count = int(str(state.values["count"]))

@@ -1,4 +1,4 @@
-"""The loop that all methods share: epochs, shuffled batches, the cosine schedule, and noticing divergence."""
+"""The training loop of all methods: epochs, shuffled batches, learning-rate schedules and divergence checks."""
 
 from __future__ import annotations
 
@@ -17,30 +17,25 @@ from trainables.methods.contract import Context
 from trainables.randomness import make_generator
 from trainables.state import Epoch
 
-Step = Callable[[Batch, float], Tensor]  # a batch and c_e to the detached loss
+Step = Callable[[Batch, float], Tensor]  # batch and c_e to detached loss
 Schedule = Literal["cosine", "late", "constant"]
-Batches = Callable[[int], Iterable[Batch]]  # an epoch, 0-based, to what it passes over
-BLOWN_UP = 100.0  # times the loss of guessing
-GUESSING_BINARY = math.log(2)  # mean over classes of the binary cross-entropy, of logits that are all zero
+Batches = Callable[[int], Iterable[Batch]]  # epoch (0-based) to batches
+BLOWN_UP = 100.0  # times the chance loss
+CHANCE_BINARY_CROSS_ENTROPY = math.log(2)  # mean over classes, at zero logits
 
 
-def guessing_cross_entropy(classes: int) -> float:
-    """Return the cross-entropy of guessing among so many classes, ln C; one class counts as two."""
+def chance_cross_entropy(classes: int) -> float:
+    """Return ln C, the cross-entropy of a uniform guess among C classes; one class counts as two."""
     return math.log(max(2, classes))
 
 
-def guessing_square(classes: int, target: float = 1.0) -> float:
-    """Return the square loss of outputs that are all zero, `target`^2 / C.
-
-    Args:
-        classes: Number of classes, C, over which the squares are averaged.
-        target: What the output of the true class shall be; that of the others is 0.
-    """
+def chance_square_loss(classes: int, target: float = 1.0) -> float:
+    """Return `target`^2 / C, the mean square loss of zero outputs over C classes, whose true one aims at `target`."""
     return target**2 / classes
 
 
 def cosine(epoch: int, epochs: int) -> float:
-    """Return c_e, the factor of the learning rate in epoch e (0-based) of K: cos(99 pi e / (200 (K - 1))).
+    """Return c_e, the learning rate's factor in epoch e (0-based) of K: cos(99 pi e / (200 (K - 1))).
 
     It falls from 1 to 0.0157; a single epoch has 1. Source: the authors' code (its `CosineSchedule`).
     """
@@ -48,10 +43,10 @@ def cosine(epoch: int, epochs: int) -> float:
 
 
 def late_cosine(epoch: int, epochs: int) -> float:
-    """Return the cosine of the epoch before; the first two epochs have 1, and none has the last value.
+    """Return the cosine of the epoch before; the first two epochs have 1, and no epoch has the last value.
 
-    Source: the code of the authors of CODA-Prompt, and that of InfLoRA's, which has the same class. The constructor of
-    `CosineSchedule` takes a step and then sets back the count that it has raised: the second epoch is the first again.
+    Source: the authors' code of CODA-Prompt and of InfLoRA, which share the class. The constructor of `CosineSchedule`
+    takes a step and then resets the step count, so the second epoch repeats the first.
     """
     return cosine(max(epoch - 1, 0), epochs)
 
@@ -64,14 +59,9 @@ SCHEDULES: dict[Schedule, Callable[[int, int], float]] = {
 
 
 def shuffled_batches(task: Task, context: Context) -> Batches:
-    """Return the batches that `fit` passes over by default: augmented training images, in a new order every epoch.
+    """Return `fit`'s default batches: augmented training images in a new order every epoch.
 
-    Args:
-        task: The task; its index names the generator of order and augmentation.
-        context: The method's context, which gives batch size, seed and device.
-
-    Returns:
-        The function that returns an epoch's batches; to be called once per epoch, in order.
+    Call the returned function once per epoch, in order: its generator is the task's own.
     """
     generator = make_generator(context.seed, "finetune", task.index)
     return lambda epoch: task.train.batches(context.batch_size, generator, shuffle=True, device=context.device)
@@ -84,31 +74,31 @@ def fit(
     *,
     batches: Batches | None = None,
     schedule: Schedule = "cosine",
-    guessing: float | None = None,
+    chance_loss: float | None = None,
     penalty: Callable[[], float] | None = None,
 ) -> float:
     """Pass over a task's training images `context.epochs` times.
 
     Args:
-        task: The task; any divergence is told with its index.
-        context: The method's context, which gives epochs, batch size, seed and device.
-        step: Function that, given a batch and the schedule's factor, c_e, does one optimiser step and returns the
-            detached loss.
-        batches: What an epoch passes over, at least one batch; by default `shuffled_batches`.
-        schedule: Which factor an epoch has; see `SCHEDULES`.
-        guessing: Loss of an untrained model, the scale of divergence; by default the cross-entropy over the task's
-            classes.
-        penalty: The regulariser's value beyond its value at the start of the task; None where there is no regulariser.
+        task: The task; its index is part of the divergence error.
+        context: Gives epochs, batch size, seed and device.
+        step: Function of a batch and the schedule's factor c_e. It does one optimiser step and returns the detached
+            loss.
+        batches: Function of an epoch that returns at least one batch; `shuffled_batches` by default.
+        schedule: The factor of every epoch; see `SCHEDULES`.
+        chance_loss: Loss of an untrained model, the scale of divergence; by default the chance cross-entropy over the
+            task's classes.
+        penalty: The regulariser's value minus its value at the start of the task; None without a regulariser.
 
     Returns:
         Mean loss per example of the last epoch, without the regulariser.
 
     Raises:
-        DivergedError: If a loss was not finite, or the regularised loss after an epoch is `BLOWN_UP` times that of
-            guessing. Losses are looked at once per epoch, so that a GPU is never waited for.
+        DivergedError: If a loss was not finite, or the regularised loss after an epoch is above `BLOWN_UP` times the
+            chance loss. Losses are checked once per epoch, so that the loop never waits for a GPU.
     """
     batches = batches or shuffled_batches(task, context)
-    scale = guessing_cross_entropy(len(task.classes)) if guessing is None else guessing
+    scale = chance_cross_entropy(len(task.classes)) if chance_loss is None else chance_loss
     steps_done, mean = 0, 0.0
     for epoch in range(context.epochs):
         factor = SCHEDULES[schedule](epoch, context.epochs)
@@ -127,30 +117,44 @@ def fit(
     return mean
 
 
-def _require_bounded(loss: float, guessing: float, task: Task, step: int) -> None:
-    """Raise if a regularised loss is far above what it was before training, at most about that of guessing."""
-    if not loss <= BLOWN_UP * guessing:  # NaN is not, either
-        raise DivergedError(task.index, step, f"regularised loss of {loss:.3g} (guessing has {guessing:.2g})")
+def gradient_steps(
+    optimizer: torch.optim.Optimizer, loss: Callable[[Batch], Tensor], adjust: Callable[[float], None] | None = None
+) -> Step:
+    """Return a step for `fit`: one backward pass, then the optimiser at its learning rate times c_e.
+
+    Between the two, `adjust` gets c_e and may change gradients and weights.
+    """
+    lr = optimizer.param_groups[0]["lr"]
+
+    def step(batch: Batch, factor: float) -> Tensor:
+        value = loss(batch)
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()
+        if adjust is not None:
+            adjust(factor)
+        optimizer.param_groups[0]["lr"] = lr * factor
+        optimizer.step()
+        return value.detach()
+
+    return step
+
+
+def _require_bounded(loss: float, chance_loss: float, task: Task, step: int) -> None:
+    """Raise if the regularised loss is far above its value before training, which is about the chance loss."""
+    if not loss <= BLOWN_UP * chance_loss:  # true for NaN, too
+        raise DivergedError(task.index, step, f"regularised loss of {loss:.3g} (chance loss {chance_loss:.2g})")
 
 
 def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: Tensor) -> Tensor:
-    """Return the local cross-entropy: over the current task's classes alone.
+    """Return the mean local cross-entropy, over the current task's classes alone.
 
-    Args:
-        context: The method's context, which gives precision and device.
-        model: The backbone, from `(b, c, h, w)` to features `(b, d)`.
-        heads: The heads, of which the current one is trained.
-        x: The images, `(b, c, h, w)`.
-        y: Labels relative to the task, `(b,)`.
-
-    Returns:
-        The mean cross-entropy over the batch.
+    `model` maps images x `(b, c, h, w)` to features `(b, d)`; labels y `(b,)` are relative to the task.
     """
     return F.cross_entropy(heads.local_logits(context.features(model, x)), y)
 
 
 def require_finite(parameters: list[torch.nn.Parameter], context: Context, task: Task) -> None:
-    """Raise if training left a weight that is NaN or infinite; the last step may do so without any loss showing it.
+    """Raise if a weight is NaN or infinite after training; the last step can break weights without a trace in any loss.
 
     Raises:
         DivergedError: If a weight is not finite; its step is the task's last, counted over `shuffled_batches`.

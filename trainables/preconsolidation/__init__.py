@@ -1,4 +1,4 @@
-"""Pre-consolidation: everything a trial computes before fine-tuning, and the store that shares it between trials."""
+"""Pre-consolidation: a trial's computations before fine-tuning, and the store that shares them between trials."""
 
 from __future__ import annotations
 

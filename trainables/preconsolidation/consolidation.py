@@ -1,4 +1,4 @@
-"""What happens to a task before fine-tuning: mixtures, linear probing, alignment, Fisher update.
+"""Pre-consolidation of a task, before fine-tuning: mixtures, linear probing, alignment, Fisher update.
 
 Source: the paper, Algorithm 1 (task pre-consolidation) and section Implementation details. The result depends on the
 data, theta_0 and `PreconsolidationConfig`, and on no hyperparameter of fine-tuning, so trials share it.
@@ -35,8 +35,8 @@ class PreconsolidationConfig:
     Attributes:
         lr_pre: Step size of linear probing.
         epochs_pre: Epochs of linear probing.
-        components: Number of Gaussians per class, K.
-        draws: Number of features, N, drawn per class for alignment and for the head's Fisher.
+        components: K, number of Gaussians per class.
+        draws: N, number of features drawn per class for alignment and for the head's Fisher.
         fisher_passes: Backward passes per batch of the Fisher; None for the exact one.
     """
 
@@ -56,7 +56,7 @@ class Consolidation:
         head: The head h0 with all rows seen so far: weight `(C, d)` and bias `(C,)`.
         mixtures: The mixtures of features, one per class seen so far.
         fisher: Tuned weight name to the Fisher summed over the examples of tasks 1 to t, `(out, in)`.
-        examples: Number of examples that the Fisher is summed over.
+        examples: Number of examples in that sum.
         previous: The result for task t - 1 (without its own previous); None for t = 1.
     """
 
@@ -69,7 +69,7 @@ class Consolidation:
 
     @staticmethod
     def shorten(previous: Consolidation | None) -> Consolidation | None:
-        """Return `previous` without what came before it, so that only two tasks' results are held at a time."""
+        """Return `previous` without its own previous, so that memory holds only two tasks' results."""
         return None if previous is None else replace(previous, previous=None)
 
 
@@ -83,19 +83,16 @@ def consolidate(
     seed: int,
     device: torch.device,
 ) -> Consolidation:
-    """Pre-consolidate one task.
+    """Return the pre-consolidation of task t, on the CPU.
 
     Args:
-        task: The task to pre-consolidate, t.
+        task: The task t.
         previous: The result for task t - 1; None for t = 1.
         backbone: The pre-trained network theta_0 on `device`, in eval mode.
         config: The hyperparameters of pre-consolidation.
         batch_size: The batch size of linear probing.
         seed: The seed of the trial; every stage draws from a generator of its own.
-        device: The device to compute on. The result lies on the CPU.
-
-    Returns:
-        The result for task t.
+        device: The device that computes.
     """
     t = task.index
     mixtures = _fit_classes(task, backbone, config, seed, device)
@@ -142,7 +139,7 @@ def _probe(
     device: torch.device,
 ) -> Head:
     def draw_features() -> Iterator[tuple[Tensor, Tensor]]:
-        # Extracted in large batches, trained on in small ones: the same features at a fraction of the time.
+        # Extract in large batches, train in small ones: the same features, faster.
         pairs = list(_features(task.train, FORWARD_BATCH, backbone, generator, device))
         features, labels = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         for chosen in torch.randperm(len(labels), generator=generator).split(batch_size):

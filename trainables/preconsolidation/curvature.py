@@ -1,9 +1,9 @@
-"""The curvature of the softmax cross-entropy, diag(p) - p p^T, as a sum of outer products of few vectors.
+"""The Hessian of the softmax cross-entropy by the logits, diag(p) - p p^T, as a sum of few outer products.
 
-Each vector is the seed of one backward pass of the Fisher. The leading ones are the columns of a Cholesky
+Each vector of the sum starts one backward pass of the Fisher. The leading vectors are the columns of a Cholesky
 factorisation that takes the likeliest classes first. For a softmax they have a closed form: a multinomial draw is a
-chain of binomial ones, so after k classes have been decided what remains is again such a curvature, of the classes
-that are left. Random signs over that remainder stand for all of it, without bias.
+chain of binomial draws, so after k classes the remainder is again such a Hessian, of the classes that are left.
+Random signs over that remainder stand for all of it, without bias.
 
 Notation: b examples, C classes, P passes, K leading columns, S = P - K random passes.
 """
@@ -14,18 +14,15 @@ import torch
 from torch import Tensor
 
 
-def seeds(probabilities: Tensor, passes: int | None, generator: torch.Generator) -> Tensor:
-    """Return P vectors per example whose outer products sum to diag(p) - p p^T in expectation.
+def hessian_square_root(probabilities: Tensor, passes: int | None, generator: torch.Generator) -> Tensor:
+    """Return P vectors per example whose outer products sum to diag(p) - p p^T in expectation, `(P, b, C)`.
 
     The sum is exact if P >= C - 1. Otherwise K and S = P - K are the split with the smallest variance for this batch.
 
     Args:
         probabilities: The probabilities p, `(b, C)`; rows sum to 1.
-        passes: The most vectors per example, P; None for as many as exactness takes.
+        passes: The most vectors per example, P; None for an exact sum.
         generator: Source of the random signs, on the CPU.
-
-    Returns:
-        The vectors, `(P, b, C)`.
 
     Source: the factorisation of a multinomial covariance is Tanabe and Sagae 1992 (J. R. Stat. Soc. B 54); random
     signs over a factor are Hutchinson's estimator, as in Martens et al. 2012, https://arxiv.org/abs/1206.6464.
@@ -43,14 +40,10 @@ def seeds(probabilities: Tensor, passes: int | None, generator: torch.Generator)
 
 
 def split(ordered: Tensor, mass: Tensor, passes: int) -> int:
-    """Return K, the number of leading columns, for P passes.
+    """Return K, the number of leading columns, for P passes, P < C - 1.
 
-    The variance of the random part is about the squared trace of the remainder over S, summed over examples.
-
-    Args:
-        ordered: The probabilities p with the likeliest class first, `(b, C)`.
-        mass: The sum of each class's probability and all after it, `(b, C)`.
-        passes: Number of vectors per example, P, less than C - 1.
+    The variance of the random part is about the squared trace of the remainder over S, summed over examples. `ordered`
+    has the likeliest class first, `(b, C)`; `mass` sums each class's probability and all after it, `(b, C)`.
     """
     after = (ordered**2).flip(1).cumsum(1).flip(1)
     traces = (mass - after / mass.clamp_min(_tiny(mass)))[:, :passes]  # [b, P], after k = 0 ... P - 1 columns

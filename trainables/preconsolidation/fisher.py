@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from trainables.backbones.recording import Activations, recorded
 from trainables.heads import Head
-from trainables.preconsolidation.curvature import seeds
+from trainables.preconsolidation.curvature import hessian_square_root
 
-# For the per-example gradients of one weight. On a CPU they stay in its cache: twice as fast as 64 MiB at a time.
+# Per-example gradients of one weight at a time. On a CPU they stay in its cache: twice as fast as 64 MiB.
 CHUNK_BYTES = {"cpu": 2**20, "cuda": 64 * 2**20}
 
 Fisher = dict[str, Tensor]
@@ -32,19 +32,20 @@ def layer_fisher(
     passes: int | None,
     generator: torch.Generator,
 ) -> tuple[Fisher, int]:
-    """Return the sum over examples of the true Fisher's diagonal for the weights of linear layers.
+    """Return the true Fisher's diagonal for linear layers, summed over examples, and the number of examples.
 
-    With J an example's derivative of logits by weights, its Fisher is the diagonal of J^T (diag(p) - p p^T) J. That
-    curvature is a sum of outer products of `seeds`, each of which is one backward pass per batch. Layers that see one
-    token (those after the attention of a `ClassTokenBlock`) are exact for any number of passes: theirs are short.
+    With J an example's derivative of logits by weights, its Fisher is the diagonal of J^T (diag(p) - p p^T) J. The
+    inner matrix is a sum of outer products (`hessian_square_root`), each of which is one backward pass per batch.
+    Layers that see one token (those after the attention of a `ClassTokenBlock`) are exact for any number of passes:
+    their passes are short.
 
     Args:
         model: Backbone in eval mode, `(b, c, h, w)` to `(b, d)`; its weights and their gradients do not change.
         layers: Layer name to layer, reading `(b, n, in)`.
         head: Weight `(C, d)` and bias `(C,)` of the classifier of all classes seen so far.
         batches: Images `(b, c, h, w)`; read once, any batch sizes.
-        passes: Backward passes per batch: exact from C - 1 on, below that unbiased; None for as many as are exact.
-        generator: Source of the random part of passes that are too few to be exact.
+        passes: Backward passes per batch: exact from C - 1 on, below that unbiased; None for the exact number.
+        generator: Source of the random passes.
 
     Returns:
         `"<layer>.weight"` to the sum `(out, in)`, nats squared per unit of weight squared; and the number of examples.
@@ -66,8 +67,8 @@ def layer_fisher(
                 logits = nn.functional.linear(model(images), *head)
             p = logits.detach().softmax(1)
             single, many = _by_tokens(activations)
-            _add_single(sums, single, logits, seeds(p, None, generator))
-            _add_many(sums, many, logits, seeds(p, passes, generator))
+            _add_single(sums, single, logits, hessian_square_root(p, None, generator))
+            _add_many(sums, many, logits, hessian_square_root(p, passes, generator))
             activations.clear()
     if examples == 0:
         raise ValueError("the Fisher needs at least one example, got none")
@@ -75,17 +76,10 @@ def layer_fisher(
 
 
 def head_fisher(features: Tensor, head: Head, rows: slice) -> Head:
-    """Return the mean true Fisher of some rows of a linear classifier, in closed form.
+    """Return the mean true Fisher of some rows of a linear classifier, weight `(r, d)` and bias `(r,)`, in closed form.
 
-    d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p.
-
-    Args:
-        features: The features, `(m, d)`; without any, the Fisher is zero.
-        head: The classifier's weight `(C, d)` and bias `(C,)`.
-        rows: The r rows of the classifier whose Fisher is wanted.
-
-    Returns:
-        The Fisher of the weight, `(r, d)`, and of the bias, `(r,)`.
+    d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p. Without features
+    `(m, d)` the Fisher is zero.
     """
     weight, bias = head
     if len(features) == 0:
@@ -96,27 +90,27 @@ def head_fisher(features: Tensor, head: Head, rows: slice) -> Head:
 
 
 def _by_tokens(activations: Activations) -> tuple[Activations, Activations]:
-    """Return the layers that saw one token per example, and those that saw more."""
+    """Return the layers that saw one token per example, and the layers that saw more."""
     single = {name: pair for name, pair in activations.items() if pair[0].shape[1] == 1}
     return single, {name: pair for name, pair in activations.items() if name not in single}
 
 
-def _add_single(sums: Fisher, activations: Activations, logits: Tensor, every_seed: Tensor) -> None:
-    """Many seeds in one backward pass; an example's gradient is an outer product, and so is its square."""
-    if not activations or not len(every_seed):  # one class so far: no curvature
+def _add_single(sums: Fisher, activations: Activations, logits: Tensor, vectors: Tensor) -> None:
+    """Many vectors in one backward pass; an example's gradient is an outer product, and so is its square."""
+    if not activations or not len(vectors):  # one class so far: no curvature
         return
     outputs = [output for _, output in activations.values()]
     widest = max(output.numel() * output.element_size() for output in outputs)
-    for chunk in every_seed.split(max(1, CHUNK_BYTES[logits.device.type] // widest)):
+    for chunk in vectors.split(max(1, CHUNK_BYTES[logits.device.type] // widest)):
         gradients = torch.autograd.grad(logits, outputs, chunk, retain_graph=True, is_grads_batched=True)
         for (name, (inputs, _)), gradient in zip(activations.items(), gradients, strict=True):
             sums[name] += gradient[:, :, 0].square().sum(0).T @ inputs[:, 0].square()
 
 
-def _add_many(sums: Fisher, activations: Activations, logits: Tensor, every_seed: Tensor) -> None:
+def _add_many(sums: Fisher, activations: Activations, logits: Tensor, vectors: Tensor) -> None:
     outputs = [output for _, output in activations.values()]
-    for k, seed in enumerate(every_seed):
-        gradients = torch.autograd.grad(logits, outputs, seed, retain_graph=k + 1 < len(every_seed))
+    for k, vector in enumerate(vectors):
+        gradients = torch.autograd.grad(logits, outputs, vector, retain_graph=k + 1 < len(vectors))
         for name, gradient in zip(activations, gradients, strict=True):
             _add_squares(sums[name], gradient, activations[name][0])
 

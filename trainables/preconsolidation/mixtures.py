@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians on frozen features, one per class: what stands in for past data.
+"""Mixtures of Gaussians on frozen features, one per class, in place of past data.
 
 Source: the paper, section Implementation details (Linear Probing): K = 5 components per class, N = 256 draws per class.
 The covariances are diagonal, as in the authors' code; the paper leaves them open.
@@ -23,9 +23,9 @@ class Mixture:
     """A mixture of K Gaussians with diagonal covariance in d dimensions.
 
     Attributes:
-        weights: The weights of the Gaussians, `(K,)`; they sum to 1.
-        means: The means of the Gaussians, `(K, d)`.
-        variances: The diagonals of their covariances, `(K, d)`.
+        weights: `(K,)`; they sum to 1.
+        means: `(K, d)`.
+        variances: The diagonals of the covariances, `(K, d)`.
     """
 
     weights: Tensor
@@ -47,19 +47,13 @@ class Mixture:
 
 
 def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
-    """Fit a mixture by EM (scikit-learn's, in float64, started by k-means).
+    """Return a mixture of min(K, n) components for features `(n, d)`, n >= 1, in their precision.
 
-    Args:
-        features: `(n, d)`, at least one row. With fewer rows than components, one component per row is used.
-        components: The number K of Gaussians.
-        seed: The seed of the k-means start.
-
-    Returns:
-        The mixture of min(K, n) components, in the precision of the features.
+    EM is scikit-learn's, in float64; `seed` is that of its k-means start.
     """
-    if len(features) == 1:  # scikit-learn wants two; one point has no spread to estimate
+    if len(features) == 1:  # scikit-learn refuses one row
         return Mixture(features.new_ones(1), features, torch.full_like(features, VARIANCE_FLOOR))
-    # scikit-learn takes a second to import, which a trial that finds its mixtures in the store need not wait.
+    # Imported here: it takes a second, and a trial with a filled store does not need it.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
@@ -70,7 +64,7 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
         tol=TOLERANCE,
         reg_covar=VARIANCE_FLOOR,
         max_iter=MAX_ITERATIONS,
-        random_state=seed % 2**32,  # what numpy takes
+        random_state=seed % 2**32,  # numpy's range
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicate rows: fewer distinct clusters, still a mixture

@@ -1,4 +1,4 @@
-"""Linear probing of the new head rows and alignment of all of them, on the frozen backbone.
+"""Linear probing of the new head rows, and alignment of all rows, on the frozen backbone.
 
 The classifier of theta_0 is h0: weight `(C, d)`, bias `(C,)`, its rows in class order, those of task t appended at t.
 """
@@ -25,16 +25,13 @@ NORM_FLOOR = 1e-7
 def linear_probe(
     head: Head, epochs: int, lr: float, draw_features: Callable[[], Iterable[tuple[Tensor, Tensor]]]
 ) -> Head:
-    """Train the rows of one task with plain SGD and local cross-entropy.
+    """Return the rows of one task, trained with local cross-entropy and SGD without momentum, decay or schedule.
 
     Args:
-        head: The rows to start from, `(c, d)` and `(c,)`.
+        head: The start of the rows, `(c, d)` and `(c,)`.
         epochs: Number of passes over the features, `epochs_pre`.
-        lr: The step size, `lr_pre`, without momentum, decay or schedule.
+        lr: The step size, `lr_pre`.
         draw_features: Function, called once per epoch, that yields features `(b, d)` and labels `(b,)` within the task.
-
-    Returns:
-        The trained rows, `(c, d)` and `(c,)`.
     """
     weight, bias = (part.clone().requires_grad_() for part in head)
     optimizer = torch.optim.SGD([weight, bias], lr=lr)
@@ -47,16 +44,9 @@ def linear_probe(
 
 
 def alignment_gradient(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the gradient, by the logits, of the mean cross-entropy of logits divided by 0.1 times their own norm.
+    """Return the gradient `(b, C)`, by the logits, of the mean cross-entropy of logits over 0.1 times their own norm.
 
-    With z = l / (0.1 |l|) and g = softmax(z) - y, it is (g - (g . l) l / |l|^2) / (0.1 |l| b).
-
-    Args:
-        logits: The logits l of all classes, `(b, C)`.
-        labels: The labels, `(b,)`.
-
-    Returns:
-        The gradient, `(b, C)`.
+    With logits l, z = l / (0.1 |l|) and g = softmax(z) - y, it is (g - (g . l) l / |l|^2) / (0.1 |l| b).
 
     Source: the loss is of Zhang et al. 2023 (SLCA), https://arxiv.org/abs/2303.05118, as the authors' code has it: the
     norm is taken over the logits of all classes, plus 1e-7, and the logits are used unnormalised afterwards.
@@ -74,19 +64,16 @@ def alignment_gradient(logits: Tensor, labels: Tensor) -> Tensor:
 def align(
     head: Head, mixtures: list[Mixture], task: int, per_class: int, device: torch.device, generator: torch.Generator
 ) -> Head:
-    """Fine-tune all rows on features drawn from the mixtures of all classes seen so far, by plain SGD.
+    """Return all rows, fine-tuned by plain SGD on features drawn from the mixtures of all classes seen so far.
 
     Args:
         head: All rows, `(C, d)` and `(C,)`; row c belongs to `mixtures[c]`.
         mixtures: The mixtures of features, one per class.
-        task: The task's index t; there are 10 + 5 (t - 1) epochs, each with fresh draws, and the step size follows half
-            a cosine.
-        per_class: Number of features drawn per class and epoch, N.
-        device: The device to compute on.
+        task: The task's index t. There are 10 + 5 (t - 1) epochs, each with fresh draws; the step size follows half a
+            cosine.
+        per_class: N, number of features drawn per class and epoch.
+        device: The device that computes; the result is on the CPU.
         generator: The source of the draws and of their order.
-
-    Returns:
-        The aligned rows, `(C, d)` and `(C,)`.
     """
     epochs = ALIGNMENT_EPOCHS[0] + ALIGNMENT_EPOCHS[1] * (task - 1)
     weight, bias = (part.clone().to(device) for part in head)

@@ -1,8 +1,8 @@
-"""Hands a method the pre-consolidation of a task, from the store where it is known."""
+"""Provides a method with the pre-consolidation of a task, from the store if it has it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -22,24 +22,26 @@ from trainables.preconsolidation.store import Store, digest
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
+_MIXTURE_PARTS = ("weights", "means", "variances")  # fields of `Mixture`, in order
+
 
 class Preconsolidator:
-    """Pre-consolidation of the tasks of one benchmark, each a function of the ones before it.
+    """Pre-consolidation of the tasks of one benchmark, each a function of the tasks before it.
 
     Args:
         tasks: The tasks, in order.
         backbone: The pre-trained network, theta_0.
         config: The hyperparameters of pre-consolidation.
-        spec: The specification of the benchmark whose tasks they are.
+        spec: The specification of the benchmark.
         fingerprint: The benchmark's fingerprint, a part of the store's keys.
-        purpose: The benchmark's purpose, noted beside the store's entries.
+        purpose: The benchmark's purpose, written to the store's entries.
         seed: The seed of the trial.
-        device: The device to compute on.
+        device: The device that computes.
         store: Directory shared between trials; None computes everything here and keeps only the last result.
-        store_bytes: The bound on the store's size; None for none.
+        store_bytes: The bound on the store's size; None for no bound.
 
     Attributes:
-        found: Whether the last task that was made lay in the store.
+        found: Whether the store had the last task.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Preconsolidator:
         self._last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
-        """Return the pre-consolidation of task t (1-based); missing tasks before it are made on the way."""
+        """Return the pre-consolidation of task t (1-based), after any missing tasks before it."""
         if self._last is not None and self._last.task > t:
             self._last = None
         while self._last is None or self._last.task < t:
@@ -94,12 +96,12 @@ class Preconsolidator:
         if self.store is None:
             return compute()
         self.found = True
-        entry = self.store.get(self._key(task.index), _packed(compute), self._about(task.index))
+        entry = self.store.get(self._key(task.index), lambda: _packed(compute()), self._about(task.index))
         return _unpack(entry, task.index, previous)
 
     @cached_property
     def _theta_0(self) -> VisionTransformer:
-        """Loaded at the first miss: a trial that finds everything in the store has no use for it."""
+        """Loaded at the first miss: a trial that finds everything in the store does not need it."""
         return self.backbone.load(self.device)
 
     def _about(self, t: int) -> dict[str, str]:
@@ -113,7 +115,7 @@ class Preconsolidator:
         }
 
     def close(self) -> None:
-        """Let go of the entries that were read, so that the store may remove them."""
+        """Release the store's entries that were read, so that the store may remove them."""
         self._last = None
         if self.store is not None:
             self.store.close()
@@ -134,28 +136,17 @@ class Preconsolidator:
         )
 
 
-def _packed(compute: Callable[[], Consolidation]) -> Callable[[], dict[str, Tensor]]:
-    def packed() -> dict[str, Tensor]:
-        result = compute()
-        tensors = {f"fisher/{name}": value for name, value in result.fisher.items()}
-        tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
-        tensors["examples"] = torch.tensor(result.examples)
-        for c, mixture in enumerate(result.mixtures):
-            tensors |= {
-                f"mixture/{c}/weights": mixture.weights,
-                f"mixture/{c}/means": mixture.means,
-                f"mixture/{c}/variances": mixture.variances,
-            }
-        return tensors
-
-    return packed
+def _packed(result: Consolidation) -> dict[str, Tensor]:
+    tensors = {f"fisher/{name}": value for name, value in result.fisher.items()}
+    tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
+    tensors["examples"] = torch.tensor(result.examples)
+    for c, mixture in enumerate(result.mixtures):
+        tensors |= {f"mixture/{c}/{part}": getattr(mixture, part) for part in _MIXTURE_PARTS}
+    return tensors
 
 
 def _unpack(entry: dict[str, Tensor], t: int, previous: Consolidation | None) -> Consolidation:
     head = (entry["head/weight"], entry["head/bias"])
-    mixtures = tuple(
-        Mixture(*(entry[f"mixture/{c}/{part}"] for part in ("weights", "means", "variances")))
-        for c in range(len(head[0]))
-    )
+    mixtures = tuple(Mixture(*(entry[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in range(len(head[0])))
     fisher = {name.removeprefix("fisher/"): value for name, value in entry.items() if name.startswith("fisher/")}
     return Consolidation(t, head, mixtures, fisher, int(entry["examples"]), Consolidation.shorten(previous))

@@ -1,9 +1,9 @@
-"""The pre-consolidation store: a directory of safetensors files named by what they depend on.
+"""The pre-consolidation store: a directory of safetensors files named by a digest of their inputs.
 
 Trials that miss the same entry compute it once: the first takes the entry's lock, the others wait for it. A file
-appears whole or not at all, because it is renamed into place; the lock falls with the process that held it. Whoever has
-read an entry holds a shared lock on its file; what is locked is in use and never removed. An entry carries a digest of
-its content and is held against it by everyone who reads it; one that is damaged is computed again.
+appears whole or not at all, because it is renamed into place; the lock is released when its process exits. A process
+that has read an entry holds a shared lock on its file; a locked entry is in use and never removed. An entry carries a
+digest of its content, which every reader checks; a damaged entry is computed again.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from torch import Tensor
 
 from trainables.tensor_files import header_of, read_sealed, replace_file, sealed
 
-FORMAT_VERSION = 5  # also goes up when the same key would give other numbers
+FORMAT_VERSION = 5  # also rises when the same key would give other numbers
 _SUFFIX = ".safetensors"
 _log = logging.getLogger(__name__)
 
 
 def digest(parts: Mapping[str, object]) -> str:
-    """Return the key of an entry: a digest of everything its content depends on, and of the format version."""
+    """Return the key of an entry: a digest of all inputs of its content, and of the format version."""
     text = json.dumps({"format": FORMAT_VERSION, **parts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry as the directory shows it.
+    """One entry of the directory.
 
     Attributes:
         path: The entry's file.
-        bytes: The size of the file, bytes.
-        used: When it was last read or written, seconds since the epoch.
-        about: What the entry is, for people: what was passed to `Store.get`.
+        bytes: The size of the file.
+        used: Time of the last read or write, seconds since the epoch.
+        about: The entry's description, as passed to `Store.get`.
     """
 
     path: Path
@@ -54,13 +54,13 @@ class Entry:
 
     @property
     def in_use(self) -> bool:
-        """Whether a living trial has read the entry."""
+        """Whether a running process has read the entry."""
         with suppress(FileNotFoundError), self.path.open("rb") as file, _exclusive(file) as free:
             return not free
         return False
 
     def remove(self) -> bool:
-        """Remove it unless it is in use; says whether it is gone."""
+        """Remove the entry unless it is in use; returns whether it is gone."""
         with suppress(FileNotFoundError), self.path.open("rb") as file, _exclusive(file) as free:
             if free:
                 self.path.unlink()
@@ -69,10 +69,10 @@ class Entry:
 
 
 class Store:
-    """A content-addressed directory of tensors.
+    """A content-addressed directory of tensors, shared by every process that names it.
 
     Args:
-        folder: Folder of the entries; made if missing. Every process that names it shares it.
+        folder: Folder of the entries; made if missing.
         max_bytes: Least recently used entries are removed to stay below it; None for no bound.
     """
 
@@ -85,15 +85,15 @@ class Store:
     def get(
         self, key: str, compute: Callable[[], dict[str, Tensor]], about: Mapping[str, str] | None = None
     ) -> dict[str, Tensor]:
-        """Return the entry of that key, computing it if it is missing, cannot be read or is not what was written.
+        """Return the entry of a key; compute it if it is missing, unreadable or damaged.
 
         Args:
             key: The entry's key, made by `digest`.
             compute: Function that makes the tensors; called at most once at a time per key, over all processes.
-            about: What the entry is, for people who list the store.
+            about: The entry's description, for lists of the store.
 
         Returns:
-            Name to tensor on the CPU: memory-mapped, or as computed if the disk would not take it.
+            Name to tensor on the CPU: memory-mapped, or as computed if the disk refuses it.
         """
         path = self.folder / f"{key}{_SUFFIX}"
         entry = self._read(path, say=_log.debug)
@@ -123,13 +123,12 @@ class Store:
         return sorted(found, key=lambda entry: entry.used)
 
     def shrink(self, max_bytes: int | None = None) -> list[Entry]:
-        """Remove least recently used entries until the rest fits, never one in use.
+        """Remove least recently used entries until the rest fits; entries in use stay.
 
-        Args:
-            max_bytes: Bound on the store's size; by default the store's own. 0 removes all that can be.
+        The bound is `max_bytes` or else the store's own; 0 removes all entries that are not in use.
 
         Returns:
-            The entries that were removed.
+            The removed entries.
         """
         bound = self.max_bytes if max_bytes is None else max_bytes
         if bound is None:
@@ -146,17 +145,17 @@ class Store:
         return removed
 
     def close(self) -> None:
-        """Let go of every entry that was read through this object."""
+        """Release every entry that was read through this object."""
         while self._held:
             self._held.popitem()[1].close()
 
     def _read(self, path: Path, say: Callable[[str, Path, Exception], None] = _log.warning) -> dict[str, Tensor] | None:
-        """Read an entry and hold it; `say` is told why one that is there is of no use."""
+        """Read an entry and hold it; `say` logs why an existing entry cannot be used."""
         if not self._hold(path):
             return None
         try:
             tensors, _ = read_sealed(path)
-        except Exception as error:  # of a damaged header safetensors raises more kinds than it documents
+        except Exception as error:  # damaged headers raise more kinds than safetensors documents
             self._held.pop(path).close()
             say("store entry %s cannot be read (%s); computing it again", path, error)
             return None
@@ -165,11 +164,11 @@ class Store:
         return tensors
 
     def _hold(self, path: Path) -> bool:
-        """Take a shared lock on an entry for as long as this object lives; says whether the entry is there."""
+        """Take a shared lock on an entry for the lifetime of this object; returns whether the entry exists."""
         with suppress(FileNotFoundError):
             file = path.open("rb")
             fcntl.flock(file, fcntl.LOCK_SH)
-            if path.exists():  # not removed before the lock was held
+            if path.exists():  # not removed before the lock was taken
                 self._held[path] = file
                 return True
             file.close()

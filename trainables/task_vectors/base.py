@@ -1,8 +1,8 @@
-"""The contract of a parametrisation of the task vector tau_t, and what dense parametrisations share.
+"""The contract of a parametrisation of the task vector tau_t, and the base of dense parametrisations.
 
-Notation: W is one tuned weight matrix `(out, in)`, theta_0 its pre-trained value, tau the task vector's part on it, so
-that a forward pass uses `base + scale * tau`. Individual training (ITA) has base = theta_0 and scale = 1, ensemble
-training (IEL) base = theta_0 + (1/t) sum_{s<t} tau_s and scale = 1/t, evaluation the composed base and scale = 0.
+Notation: W is one tuned weight matrix `(out, in)`, theta_0 its pre-trained value, tau the task vector's part on it. A
+forward pass uses `base + scale * tau`. Individual training (ITA) has base = theta_0 and scale = 1, ensemble training
+(IEL) base = theta_0 + (1/t) sum_{s<t} tau_s and scale = 1/t, evaluation the composed base and scale = 0.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class TaskVectors(Protocol):
     """A ViT whose tuned weights are `base + scale * tau`, with tau parametrised in one way.
 
     Attributes:
-        parametrisation: The name of the parametrisation, which says what `parameters_of` returns.
-        model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All that is not tuned is frozen.
+        parametrisation: The name of the parametrisation; `parameters_of` depends on it.
+        model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All other weights are frozen.
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        stacks: Names of the tuned weights, those together whose parameters lie together; all of a stack have one shape.
+        stacks: Names of the tuned weights, grouped by shared parameter tensors; the weights of a stack have one shape.
     """
 
     parametrisation: Parametrisation
@@ -58,17 +58,17 @@ class TaskVectors(Protocol):
         ...
 
     def dense_stack(self, k: int) -> Tensor:
-        """Return the dense tau of the L weights of `stacks[k]`, `(L, out, in)`; not to be written to."""
+        """Return the dense tau of the L weights of `stacks[k]`, `(L, out, in)`; read only."""
         ...
 
-    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
-        """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients, in closed form."""
+    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+        """Return the parameters' gradients, in closed form, from d/d tau of `stacks[k]`, `(L, out, in)`."""
         ...
 
     def parameters_of(self, name: str) -> dict[str, Tensor]:
-        """Return the parts of tau on one tuned weight, without scale, as the parametrisation names them.
+        """Return the parts of tau on one tuned weight, without scale, by the parametrisation's names.
 
-        "full": `tau` `(out, in)`. "lora": `A` `(r, in)` and `B` `(out, r)`. "ia3": `l` `(out,)`. They are parts of the
+        "full": `tau` `(out, in)`. "lora": `A` `(r, in)` and `B` `(out, r)`. "ia3": `l` `(out,)`. They are views of the
         parameters, so the next task changes them.
         """
         ...
@@ -78,9 +78,9 @@ class DenseTauLinear(nn.Module):
     """A linear layer that builds its weight from base and tau in every forward pass; the bias is frozen.
 
     Attributes:
-        base: The pre-trained weight, `(out, in)`; a copy, so that theta_0 stays as it is.
+        base: The pre-trained weight, `(out, in)`; a copy, so that theta_0 does not change.
         bias: The frozen bias, `(out,)`, or None.
-        scale: Factor of tau in the forward pass; at 0 tau is not even built.
+        scale: Factor of tau in the forward pass; at 0 tau is not built.
     """
 
     base: Tensor
@@ -103,7 +103,7 @@ class DenseTauLinear(nn.Module):
 
 
 def replace_tuned_layers(model: VisionTransformer, kind: type[DenseTauLinear]) -> dict[str, DenseTauLinear]:
-    """Freeze the model and put a layer of `kind` in place of each tuned one; returns weight name to layer."""
+    """Freeze the model and replace each tuned layer by one of `kind`; returns weight name to layer."""
     model.requires_grad_(False)
     replaced = {}
     for name, layer in tuned_layers(model).items():
@@ -114,13 +114,13 @@ def replace_tuned_layers(model: VisionTransformer, kind: type[DenseTauLinear]) -
 
 
 class DenseTaskVectors:
-    """What full and IA3 share: layers that add a dense tau to their weight.
+    """Base of full and IA3: layers that add a dense tau to their weight.
 
-    Each weight has one parameter and is a stack of its own. Subclasses give the first four attributes and `_pull_back`.
+    Each weight has one parameter and is a stack of its own. Subclasses define the first four attributes and `_vjp`.
     """
 
     parametrisation: Parametrisation
-    part: str  # what `parameters_of` calls the parameter
+    part: str  # the parameter's name in `parameters_of`
     kind: type[DenseTauLinear]
     initial: float  # value of every parameter at tau = 0
 
@@ -131,7 +131,7 @@ class DenseTaskVectors:
         self.model: nn.Module = model
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
-        """Start a new task vector at tau = 0, which is not random: `generator` is not read."""
+        """Start a new task vector at tau = 0; the start is not random, so `generator` is not read."""
         for name in self.layers:
             self.layers[name].scale = scale
             nn.init.constant_(self._parameter(name), self.initial)
@@ -162,13 +162,13 @@ class DenseTaskVectors:
         (name,) = self.stacks[k]
         return self.dense(name)[None]
 
-    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
-        """Turn d/d tau of `stacks[k]`, `(L, out, in)`, into its parameters' gradients."""
+    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+        """Return the parameters' gradients from d/d tau of `stacks[k]`, `(L, out, in)`."""
         (name,) = self.stacks[k]
-        return [(self._parameter(name), self._pull_back(name, gradient[0]))]
+        return [(self._parameter(name), self._vjp(name, gradient[0]))]
 
-    def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
-        """Turn d/d tau of one weight, `(out, in)`, into the gradient of its parameter."""
+    def _vjp(self, name: str, gradient: Tensor) -> Tensor:
+        """Return the gradient of one weight's parameter from d/d tau, `(out, in)`."""
         raise NotImplementedError
 
     def parameters_of(self, name: str) -> dict[str, Tensor]:

@@ -28,6 +28,6 @@ class FullTaskVectors(DenseTaskVectors):
     kind = FullLinear
     initial = 0.0
 
-    def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
+    def _vjp(self, name: str, gradient: Tensor) -> Tensor:
         """Return the gradient of delta, which is that of tau itself."""
         return gradient

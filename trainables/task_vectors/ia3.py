@@ -40,6 +40,6 @@ class IA3TaskVectors(DenseTaskVectors):
     kind = IA3Linear
     initial = 1.0
 
-    def _pull_back(self, name: str, gradient: Tensor) -> Tensor:
+    def _vjp(self, name: str, gradient: Tensor) -> Tensor:
         """Return the row sums of gradient * theta_0."""
         return (gradient * self.theta_0[name]).sum(dim=1)

@@ -3,8 +3,8 @@
 Source: Hu et al. 2021, https://arxiv.org/abs/2106.09685. The scale alpha / r of that paper is 1. Rank r for proj, fc1
 and fc2, 3 r for qkv, whose weight is three matrices in one.
 
-The factors of all layers of one shape lie in one tensor, because the products of a small layer take less time than
-starting them: a step of the embedded ViT has 24 instead of 96.
+The factors of all layers of one shape share one tensor, because starting the products of small layers takes longer than
+computing them: a step of the embedded ViT has 24 products instead of 96.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def lora_tau(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass
 class _Given:
-    """What the layers of a stack are given for one forward pass.
+    """Input of a stack's layers for one forward pass.
 
     Attributes:
         weights: The weights of the layers, `(out, in)` each; None outside a forward pass.
-        factors: A and scale * B of each; None where they are part of the weights, or tau is left out.
+        factors: A and scale * B of each layer; None if they are part of the weights, or tau is left out.
     """
 
     weights: tuple[Tensor, ...] | None = None
@@ -47,7 +47,7 @@ class _Given:
 
 
 class _LoRALinear(nn.Module):
-    """A linear layer that finds its weight in what its stack is given; frozen but for that."""
+    """A linear layer that reads its weight from its stack's `_Given`; its bias is frozen."""
 
     bias: Tensor | None
 
@@ -64,24 +64,24 @@ class _LoRALinear(nn.Module):
         y = F.linear(flat, self.given.weights[self.place], self.bias)
         if self.given.factors is not None:
             a, b = self.given.factors[self.place]
-            y.addmm_(F.linear(flat, a), b.mT.to(y.dtype))  # in place: one pass over the output less each way
+            y.addmm_(F.linear(flat, a), b.mT.to(y.dtype))  # in place saves a pass over the output each way
         return y.unflatten(0, x.shape[:-1])
 
 
 class _Stack(nn.Module):
-    """What L layers of one shape tune.
+    """The tuned weights of L layers of one shape.
 
     A weight base + scale * B A is built where that takes less time than adding B (A x) to the output. Per token,
     forward and backward, the factors cost 3 r (in + out) multiplications and several more passes over the output; a
-    weight that is built costs its own gradient instead, in * out. Narrow layers with a large r are cheaper built, at
-    about the factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
+    built weight costs its own gradient instead, in * out. Narrow layers with a large r are cheaper built, at about the
+    factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
 
     Attributes:
         base: The frozen weights of the layers, `(L, out, in)`.
         a: The factors A, `(L, r, in)`.
         b: The factors B, `(L, out, r)`.
-        scale: Factor of tau in the forward pass; at 0 tau is not even built.
-        given: The holder from which the layers read their weights and factors.
+        scale: Factor of tau in the forward pass; at 0 tau is not built.
+        given: The input of the layers' next forward pass.
     """
 
     base: Tensor
@@ -96,7 +96,7 @@ class _Stack(nn.Module):
         self.given = given
 
     def give(self) -> None:
-        """Give the layers what their next forward pass needs."""
+        """Set the layers' input for the next forward pass."""
         weights = self.base
         if self.scale and self.base.numel() < BUILT_BELOW * 3 * (self.a.numel() + self.b.numel()):
             with torch.autocast(self.base.device.type, enabled=False):  # a small tau is lost in a half-precision sum
@@ -106,7 +106,7 @@ class _Stack(nn.Module):
         self.given.weights = weights.unbind()
 
     def take_back(self) -> None:
-        """Let go of what the layers were given: the graph holds what it needs."""
+        """Drop the layers' input: the graph holds the tensors that it needs."""
         self.given.weights = self.given.factors = None
 
 
@@ -116,7 +116,7 @@ class LoRATaskVectors:
     Args:
         model: The backbone; its tuned layers are replaced.
         rank: The rank r of the factors.
-        init: How A starts. "gaussian": standard deviation 1/r, as the paper says and peft does; "uniform": within
+        init: The start of A. "gaussian": standard deviation 1/r, as the paper says and peft does; "uniform": within
             +-1/sqrt(r * in), as the authors' code does.
     """
 
@@ -180,7 +180,7 @@ class LoRATaskVectors:
         return [parameter for stack in self._stacks for parameter in (stack.a, stack.b)]
 
     def factors(self, name: str) -> tuple[Tensor, Tensor]:
-        """Return A `(r, in)` and B `(out, r)` of one tuned weight, which are parts of the parameters."""
+        """Return A `(r, in)` and B `(out, r)` of one tuned weight, views of the parameters."""
         k, i = self._places[name]
         return self._stacks[k].a[i], self._stacks[k].b[i]
 
@@ -192,8 +192,8 @@ class LoRATaskVectors:
         """Return the dense tau of the weights of `stacks[k]`, `(L, out, in)`."""
         return self._stacks[k].b @ self._stacks[k].a
 
-    def pull_back(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
-        """Turn d/d tau of `stacks[k]` into gA = B^T g and gB = g A^T."""
+    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+        """Return gA = B^T g and gB = g A^T from g = d/d tau of `stacks[k]`."""
         a, b = self._stacks[k].a, self._stacks[k].b
         return [(a, b.mT @ gradient), (b, gradient @ a.mT)]
 

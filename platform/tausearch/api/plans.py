@@ -31,7 +31,7 @@ from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
 from trainables.errors import InputError
-from trainables.methods import MethodEntry, Setting, get_method
+from trainables.methods import MethodEntry, Scenario, get_method
 
 DEFAULT_TRIALS = 12
 
@@ -61,14 +61,14 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     on_gpu = request.gpus_per_trial != 0
     constraints = constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
     backbone = _backbone(request, opened)
-    setting = entry.setting(opened.source.spec, backbone)
-    space = _space(request, entry, opened, setting)
-    require_runs(entry, space, setting)
+    scenario = entry.scenario(opened.source.spec, backbone)
+    space = _space(request, entry, opened, scenario)
+    require_runs(entry, space, scenario)
     known = known_points(
         request.warm_start or (),
         space,
         open_storage(request.storage, write=False),
-        lambda hyperparameters: entry.requires(entry.parse(hyperparameters), setting),
+        lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
     trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
     usual = usual_confirm(opened.embedded and backbone.name == EMBEDDED, trials)
@@ -107,7 +107,7 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
     if ref.path is None:
         return space_of(request.method, ref.name, file, request.set or {})
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)
-    return _space(request, entry, opened, entry.setting(opened.source.spec, _backbone(request, opened)))
+    return _space(request, entry, opened, entry.scenario(opened.source.spec, _backbone(request, opened)))
 
 
 def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
@@ -115,9 +115,9 @@ def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
     return Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
 
 
-def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, setting: Setting) -> ResolvedSpace:
+def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
     file = None if request.space is None else Path(request.space)
-    suited = entry.suited(setting, opened.steps_per_epoch) if opened.own else {}
+    suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.own else {}
     return space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
@@ -145,7 +145,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
-    entry.requires(config, entry.setting(opened.source.spec, backbone))
+    entry.validate(config, entry.scenario(opened.source.spec, backbone))
     protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
     for order in orders or ():

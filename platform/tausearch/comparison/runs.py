@@ -53,7 +53,7 @@ class FinalRun:
     @property
     def _usual(self) -> Mapping[str, Scalar]:
         entry = METHODS.get(self.spec.method)
-        return {} if entry is None else entry.usual
+        return {} if entry is None else entry.neutral_values
 
     @property
     def conditions(self) -> tuple[tuple[str, Any], ...]:

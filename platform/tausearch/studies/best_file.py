@@ -276,7 +276,7 @@ def _completed(best: BestFile) -> BestFile:
     """
     reference(best.benchmark)
     entry = get_method(best.method)
-    hyperparameters = {**entry.usual, **best.hyperparameters}
+    hyperparameters = {**entry.neutral_values, **best.hyperparameters}
     entry.parse(hyperparameters)
     missing = [each.name for each in fields(entry.config) if each.name not in hyperparameters]
     if missing:

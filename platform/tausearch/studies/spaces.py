@@ -10,7 +10,7 @@ from typing import Any
 from search_spaces import Range, ResolvedSpace, Scalar, load_space
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
-from trainables.methods import MethodEntry, Setting, get_method
+from trainables.methods import MethodEntry, Scenario, get_method
 
 
 def space_of(
@@ -61,14 +61,14 @@ def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
         entry.parse(hyperparameters)
 
 
-def require_runs(entry: MethodEntry, space: ResolvedSpace, setting: Setting) -> None:
+def require_runs(entry: MethodEntry, space: ResolvedSpace, scenario: Scenario) -> None:
     """Make sure that the method can run on the tasks and the backbone, at the start of a space and at both ends.
 
     Raises:
         InputError: If it cannot with one of these values.
     """
     for hyperparameters in _probes(space):
-        entry.requires(entry.parse(hyperparameters), setting)
+        entry.validate(entry.parse(hyperparameters), scenario)
 
 
 def _probes(space: ResolvedSpace) -> Iterator[dict[str, Scalar]]:

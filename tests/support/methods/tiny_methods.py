@@ -21,10 +21,10 @@ from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head
 from trainables.methods import Capabilities, Context, ExtraMetric, MethodEntry
 from trainables.methods.training import (
-    GUESSING_BINARY,
+    CHANCE_BINARY_CROSS_ENTROPY,
     Step,
+    chance_square_loss,
     fit,
-    guessing_square,
     local_loss,
     require_finite,
     shuffled_batches,
@@ -265,7 +265,7 @@ class Grown(Wide):
         self.head.grow(new_head(len(task.classes), self.model.num_features, generator))
 
     def fit(self, task: Task) -> float:
-        return fit(task, self.context, self.step(task), guessing=GUESSING_BINARY)
+        return fit(task, self.context, self.step(task), chance_loss=CHANCE_BINARY_CROSS_ENTROPY)
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
         logits = self.head.local_logits(self.context.features(self.model, batch.x), task.classes)
@@ -332,8 +332,8 @@ class Square(Wide):
     """A loss of its own scale: squares of the distance to 15 at the true class and to 0 at all others."""
 
     def fit(self, task: Task) -> float:
-        scale = guessing_square(self.context.num_classes, TARGET)
-        return fit(task, self.context, self.step(task), guessing=scale)
+        scale = chance_square_loss(self.context.num_classes, TARGET)
+        return fit(task, self.context, self.step(task), chance_loss=scale)
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
         logits = self.head.logits(self.context.features(self.model, batch.x))

@@ -18,28 +18,28 @@ from tausearch.studies.best_file import choose
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
-from trainables.methods import METHODS, Setting
+from trainables.methods import METHODS, Scenario
 from trainables.methods.sequential.finetune import FinetuneConfig
 from trainables.sequence import IncrementalSequence
 
 TASKS = (range(2), range(2, 4), range(4, 6), range(6, 8), range(8, 10))
-SETTINGS: list[Setting] = []
+SCENARIOS: list[Scenario] = []
 
 
-def is_picky(config: FinetuneConfig, setting: Setting) -> None:
-    SETTINGS.append(setting)
-    if config.lr * setting.num_tasks > 0.1 * setting.backbone.shape.width / 64:
-        raise InputError(f"picky: lr {config.lr:g} is too much for {setting.num_tasks} tasks")
+def is_picky(config: FinetuneConfig, scenario: Scenario) -> None:
+    SCENARIOS.append(scenario)
+    if config.lr * scenario.num_tasks > 0.1 * scenario.backbone.shape.width / 64:
+        raise InputError(f"picky: lr {config.lr:g} is too much for {scenario.num_tasks} tasks")
     if config.optimizer == "sgd":
         raise InputError("picky: sgd is out of fashion")
 
 
 @pytest.fixture
 def picky() -> Iterator[None]:
-    SETTINGS.clear()
+    SCENARIOS.clear()
     entry = dataclasses.replace(
         METHODS["finetune"],
-        requires=is_picky,
+        validate=is_picky,
         build=mock.Mock(wraps=METHODS["finetune"].build),
     )
     with mock.patch.dict(METHODS, finetune=entry):
@@ -67,7 +67,7 @@ def test_a_search_is_refused_where_a_value_of_its_space_cannot_run(
         with pytest.raises(InputError, match=refused):
             plan_search(request)
         assert not storage.exists()
-    assert {setting.task_classes for setting in SETTINGS} == {TASKS}
+    assert {scenario.task_classes for scenario in SCENARIOS} == {TASKS}
 
 
 @pytest.mark.usefixtures("picky")
@@ -88,8 +88,8 @@ def test_a_trial_is_refused_before_its_method_is_made() -> None:
 
 
 def test_a_method_of_all_tasks_at_once_has_one() -> None:
-    setting = METHODS["joint"].setting(get_source("digits").spec, Backbone())
-    assert setting.task_classes == (range(10),) and (setting.num_tasks, setting.num_classes) == (1, 10)
+    scenario = METHODS["joint"].scenario(get_source("digits").spec, Backbone())
+    assert scenario.task_classes == (range(10),) and (scenario.num_tasks, scenario.num_classes) == (1, 10)
 
 
 FIXED = {"lr": 0.01}

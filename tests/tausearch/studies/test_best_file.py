@@ -76,13 +76,15 @@ def test_what_is_wrong_is_named(change: dict[str, Any], message: str, content: d
         load_best(bad)
 
 
-@pytest.mark.parametrize("name", get_method("ita-lora").usual)
+@pytest.mark.parametrize("name", get_method("ita-lora").neutral_values)
 def test_one_from_before_a_hyperparameter_means_its_usual_value(
     name: str, content: dict[str, Any], tmp_path: Path
 ) -> None:
     usual = content["hyperparameters"].pop(name)
     (tmp_path / "older.yaml").write_text(yaml.safe_dump(content))
-    assert load_best(tmp_path / "older.yaml").hyperparameters[name] == usual == get_method("ita-lora").usual[name]
+    assert (
+        load_best(tmp_path / "older.yaml").hyperparameters[name] == usual == get_method("ita-lora").neutral_values[name]
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,15 @@ def test_probing_of_own_images_is_the_papers_at_the_papers_width_and_takes_large
     spec, vit = get_source("digits").spec, "vit_base_patch16_224.augreg_in21k"
     for name in ("ita-lora", "iel-fft"):
         entry = get_method(name)
-        large, small = (entry.setting(spec, Backbone(backbone)) for backbone in (vit, EMBEDDED))
-        assert entry.suited(large, 8) == {"lr_pre": 0.01, "epochs_pre": 38}  # of eight batches an epoch, 300 steps
-        assert entry.suited(small, 8) == {"lr_pre": 0.12, "epochs_pre": 38}
-        assert entry.suited(large, 1000)["epochs_pre"] == 3
+        large, small = (entry.scenario(spec, Backbone(backbone)) for backbone in (vit, EMBEDDED))
+        assert entry.own_data_defaults(large, 8) == {
+            "lr_pre": 0.01,
+            "epochs_pre": 38,
+        }  # of eight batches an epoch, 300 steps
+        assert entry.own_data_defaults(small, 8) == {"lr_pre": 0.12, "epochs_pre": 38}
+        assert entry.own_data_defaults(large, 1000)["epochs_pre"] == 3
     ewc = get_method("ewc")
-    assert ewc.suited(ewc.setting(spec, Backbone()), 8) == {}
+    assert ewc.own_data_defaults(ewc.scenario(spec, Backbone()), 8) == {}
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "iel-fft", "ita-ia3"])
@@ -74,7 +77,7 @@ def test_divergence_names_task_and_step(make: Run) -> None:
 
 @pytest.mark.parametrize(("method", "change"), [("ita-fft", {"alpha": 1e9, "lr": 3e-3}), ("ita-lora", {"alpha": 1e9})])
 def test_a_finite_penalty_that_blows_up_is_divergence(make: Run, method: str, change: dict[str, float]) -> None:
-    with pytest.raises(DivergedError, match=r"regularised loss of \d.* \(guessing has 0.69\) at task \d"):
+    with pytest.raises(DivergedError, match=r"regularised loss of \d.* \(chance loss 0.69\) at task \d"):
         run(make(method, {**COMPOSABLE[method], **change}))
 
 

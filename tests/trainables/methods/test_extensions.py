@@ -22,7 +22,13 @@ from trainables.config import Precision
 from trainables.data import Batch, Task, build_benchmark
 from trainables.errors import DivergedError
 from trainables.methods import METHODS, Context, register
-from trainables.methods.training import BLOWN_UP, GUESSING_BINARY, fit, guessing_cross_entropy, guessing_square
+from trainables.methods.training import (
+    BLOWN_UP,
+    CHANCE_BINARY_CROSS_ENTROPY,
+    chance_cross_entropy,
+    chance_square_loss,
+    fit,
+)
 from trainables.sequence import IncrementalSequence
 
 Trials = Callable[[str], Recorded]
@@ -190,15 +196,15 @@ def test_a_head_grows_with_the_classes_seen(trial: Trials) -> None:
 
 
 def test_a_binary_cross_entropy_has_its_own_scale() -> None:
-    threes = build_benchmark(dataclasses.replace(SOURCE, num_tasks=2), "final")  # guessing among three is ln 3
-    with pytest.raises(DivergedError, match=r"\(guessing has 0.69\)"):
+    threes = build_benchmark(dataclasses.replace(SOURCE, num_tasks=2), "final")  # chance among three is ln 3
+    with pytest.raises(DivergedError, match=r"\(chance loss 0.69\)"):
         run(IncrementalSequence(threes, "grown", {"lr": 1e4}, backbone=Backbone()))
     method: Any = IncrementalSequence(threes, "grown", {"lr": 0.1}, backbone=Backbone()).method
     task = threes.tasks[0]
     method.begin_task(task, None)
     method.head.weight.data.zero_()
     batch = next(task.train.batches(8, torch.Generator(), shuffle=False))
-    assert float(method.loss(task, batch).detach()) == pytest.approx(GUESSING_BINARY)
+    assert float(method.loss(task, batch).detach()) == pytest.approx(CHANCE_BINARY_CROSS_ENTROPY)
 
 
 def test_a_wide_head_trains_the_rows_of_the_current_task_alone(trial: Trials) -> None:
@@ -310,23 +316,26 @@ def test_the_scale_of_divergence_is_the_losss_own() -> None:
         return fit(task, context(1), lambda batch, factor: torch.tensor(loss), **options)
 
     assert attempt(BLOWN_UP * math.log(2) * 0.99) == pytest.approx(BLOWN_UP * math.log(2) * 0.99)
-    with pytest.raises(DivergedError, match=r"regularised loss of 70 \(guessing has 0.69\) at task 1, step 3"):
+    with pytest.raises(DivergedError, match=r"regularised loss of 70 \(chance loss 0.69\) at task 1, step 3"):
         attempt(70.0)
-    assert attempt(70.0, guessing=10.0) == 70.0
-    with pytest.raises(DivergedError, match=r"regularised loss of 1.01e\+03 \(guessing has 10\)"):
-        attempt(10.0, guessing=10.0, penalty=lambda: 1e3)
+    assert attempt(70.0, chance_loss=10.0) == 70.0
+    with pytest.raises(DivergedError, match=r"regularised loss of 1.01e\+03 \(chance loss 10\)"):
+        attempt(10.0, chance_loss=10.0, penalty=lambda: 1e3)
     method: Any = make("square").method
     untrained = method.head.logits(torch.zeros(1, 64))
-    assert untrained.square().mean() == 0 and guessing_square(6, TARGET) == pytest.approx(37.5)
-    with pytest.raises(DivergedError, match=r"\(guessing has 38\)"):
+    assert untrained.square().mean() == 0 and chance_square_loss(6, TARGET) == pytest.approx(37.5)
+    with pytest.raises(DivergedError, match=r"\(chance loss 38\)"):
         run(make("square", lr=0.5))
 
 
 @pytest.mark.parametrize("classes", [2, 7])
-def test_losses_of_guessing_are_those_of_logits_that_are_zero(classes: int) -> None:
+def test_chance_losses_are_those_of_zero_logits(classes: int) -> None:
     zero, y = torch.zeros(1, classes), torch.tensor([1])
     hot = torch.nn.functional.one_hot(y, classes).float()
-    assert guessing_cross_entropy(classes) == pytest.approx(float(torch.nn.functional.cross_entropy(zero, y)))
-    assert pytest.approx(float(torch.nn.functional.binary_cross_entropy_with_logits(zero, hot))) == GUESSING_BINARY
-    assert guessing_square(classes, 3.0) == pytest.approx(float(torch.nn.functional.mse_loss(zero, 3 * hot)))
-    assert guessing_cross_entropy(1) == guessing_cross_entropy(2)
+    assert chance_cross_entropy(classes) == pytest.approx(float(torch.nn.functional.cross_entropy(zero, y)))
+    assert (
+        pytest.approx(float(torch.nn.functional.binary_cross_entropy_with_logits(zero, hot)))
+        == CHANCE_BINARY_CROSS_ENTROPY
+    )
+    assert chance_square_loss(classes, 3.0) == pytest.approx(float(torch.nn.functional.mse_loss(zero, 3 * hot)))
+    assert chance_cross_entropy(1) == chance_cross_entropy(2)

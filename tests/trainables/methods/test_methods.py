@@ -239,7 +239,7 @@ def test_a_weight_that_the_last_step_leaves_infinite_is_divergence(
 def test_what_it_declares_fits_its_hyperparameters_and_rows(method: str, trial: Trials) -> None:
     entry = ENTRIES[method]
     defaults = {field.name: field.default for field in dataclasses.fields(entry.config)}
-    assert all(defaults[name] == value for name, value in entry.usual.items())
+    assert all(defaults[name] == value for name, value in entry.neutral_values.items())
     common = {"task", "train/loss"}
     for row in trial(method).rows:
         extra = {name for name in row if name not in common and not name.startswith("test/")}
@@ -295,7 +295,7 @@ def test_accuracies_are_those_on_the_evaluation_images_of_the_tasks_seen(make: R
 
 
 def test_a_finite_loss_that_blows_up_is_divergence(make: Run) -> None:
-    with pytest.raises(DivergedError, match=r"regularised loss of \d.* \(guessing has 0.69\) at task \d"):
+    with pytest.raises(DivergedError, match=r"regularised loss of \d.* \(chance loss 0.69\) at task \d"):
         run(make("finetune", {"lr": 100.0}))
 
 

@@ -125,14 +125,14 @@ def test_what_fit_returns_is_the_mean_per_example_of_the_last_epoch() -> None:
     assert sizes == [10, 10, 4] * 3
 
 
-@pytest.mark.parametrize(("guessing", "scale"), [(None, math.log(2)), (5.0, 5.0)])
+@pytest.mark.parametrize(("chance_loss", "scale"), [(None, math.log(2)), (5.0, 5.0)])
 @pytest.mark.parametrize("part", ["loss", "penalty"])
-def test_a_regularised_loss_has_diverged_above_a_hundred_times_guessing(
-    part: str, guessing: float | None, scale: float
+def test_a_regularised_loss_has_diverged_above_a_hundred_times_the_chance_loss(
+    part: str, chance_loss: float | None, scale: float
 ) -> None:
     def run(value: float) -> None:
         loss, penalty = (value, 0.0) if part == "loss" else (0.0, value)
-        fit(TASK, CONTEXT, lambda *_: torch.tensor(loss), guessing=guessing, penalty=lambda: penalty)
+        fit(TASK, CONTEXT, lambda *_: torch.tensor(loss), chance_loss=chance_loss, penalty=lambda: penalty)
 
     run(99.9 * scale)
     with pytest.raises(DivergedError, match=r"at task 2, step 3$"):

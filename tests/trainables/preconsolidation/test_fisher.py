@@ -14,7 +14,7 @@ from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
 from trainables.heads import Head
 from trainables.preconsolidation import fisher as fisher_module
-from trainables.preconsolidation.curvature import seeds
+from trainables.preconsolidation.curvature import hessian_square_root
 from trainables.preconsolidation.fisher import Fisher, head_fisher, layer_fisher
 
 
@@ -89,11 +89,11 @@ def test_enough_seeds_factor_the_curvature_and_fewer_do_so_on_average(
 ) -> None:
     p = (sharpness * torch.randn(3, 6, generator=generator, dtype=torch.float64)).softmax(1)
     curvature = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
-    every = seeds(p, None, generator)
+    every = hessian_square_root(p, None, generator)
     assert every.shape == (5, 3, 6)
     torch.testing.assert_close(torch.einsum("kbi,kbj->bij", every, every), curvature, rtol=1e-10, atol=1e-12)
     for passes in (1, 3):
-        draws = seeds(p.repeat(4000, 1), passes, generator).unflatten(1, (4000, 3))
+        draws = hessian_square_root(p.repeat(4000, 1), passes, generator).unflatten(1, (4000, 3))
         assert draws.shape == (passes, 4000, 3, 6)
         mean = torch.einsum("knbi,knbj->bij", draws, draws) / 4000
         torch.testing.assert_close(mean, curvature, rtol=0, atol=0.015)

@@ -86,11 +86,18 @@ def test_regulariser_gradients_equal_autograd(
 ) -> None:
     fisher = {n: torch.rand(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
     past = {n: (t - 1) * torch.randn(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
-    c = Coefficients(0.7) if form == "ita" else Coefficients(own=3 / t * (1 - 1 / t), others=3 / t / t)
+    c = (
+        Coefficients(0.7)
+        if form == "ita"
+        else Coefficients(current_strength=3 / t * (1 - 1 / t), past_strength=3 / t / t)
+    )
     vectors.begin(1.0, generator)
     shake(vectors, 2)
     loss = sum(
-        (0.5 * c.own * fisher[n] * vectors.dense(n) ** 2 - c.others * fisher[n] * vectors.dense(n) * past[n]).sum()
+        (
+            0.5 * c.current_strength * fisher[n] * vectors.dense(n) ** 2
+            - c.past_strength * fisher[n] * vectors.dense(n) * past[n]
+        ).sum()
         for n in vectors.theta_0
     )
     expected = torch.autograd.grad(loss, vectors.parameters())  # type: ignore[arg-type]

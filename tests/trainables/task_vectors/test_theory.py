@@ -122,7 +122,7 @@ def test_iel_gradient_is_that_of_the_full_omega(t: int) -> None:
     weights = torch.full((t,), 1 / t, dtype=torch.float64)
     omega = omega_fisher(torch.cat([taus[:-1], tau[None]]), weights, 2 * fisher)
     (expected,) = torch.autograd.grad(3.0 * omega, tau)
-    got = mean["w"] * (coefficients.own * taus[-1] - coefficients.others * taus[:-1].sum(0))
+    got = mean["w"] * (coefficients.current_strength * taus[-1] - coefficients.past_strength * taus[:-1].sum(0))
     torch.testing.assert_close(mean["w"], 2 * fisher)  # 80 / 40: the mean over the examples of all tasks so far
     torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-12)
 
@@ -134,8 +134,8 @@ def test_ita_gradient_is_alpha_fisher_tau(t: int) -> None:
     mean, coefficients = rule.layer_penalty(consolidation(t, fisher))
     tau = taus[-1].clone().requires_grad_()
     (expected,) = torch.autograd.grad(0.7 / 2 * (2 * fisher * tau**2).sum(), tau)  # 80 / 40: the mean over examples
-    assert coefficients.others == 0
-    torch.testing.assert_close(mean["w"] * coefficients.own * taus[-1], expected, rtol=1e-10, atol=1e-12)
+    assert coefficients.past_strength == 0
+    torch.testing.assert_close(mean["w"] * coefficients.current_strength * taus[-1], expected, rtol=1e-10, atol=1e-12)
 
 
 class TestOfficialFormulation:
@@ -148,7 +148,7 @@ class TestOfficialFormulation:
         later, coefficients = rule.layer_penalty(consolidation(3, fisher))
         torch.testing.assert_close(first["w"], torch.full((2,), 1e-5, dtype=torch.float64))
         torch.testing.assert_close(later["w"], (30 * fisher + 1e-5) / 10)
-        assert (coefficients.own, coefficients.others) == (2.0, 0.0)
+        assert (coefficients.current_strength, coefficients.past_strength) == (2.0, 0.0)
         assert (rule.alpha_cls, rule.alpha_cls_prior) == (0.2, 0.02)
 
     @pytest.mark.parametrize(("t", "share"), [(1, 1 / 2), (2, 1 / 2), (4, 1 / 4)])
@@ -157,8 +157,8 @@ class TestOfficialFormulation:
         rule = IELRule(IELConfig(beta=3.0, beta_cls=0.1, beta_cls_prior=0.01, lr=1, formulation="official"))
         mean, coefficients = rule.layer_penalty(consolidation(t, fisher))
         torch.testing.assert_close(mean["w"], 2 * fisher + 1e-5)
-        assert coefficients.own == pytest.approx(3 * (1 - share))
-        assert coefficients.others == pytest.approx(3 * share)
+        assert coefficients.current_strength == pytest.approx(3 * (1 - share))
+        assert coefficients.past_strength == pytest.approx(3 * share)
 
     @pytest.mark.parametrize("formulation", ["paper", "official"])
     def test_prior_without_fisher_term(self, formulation: str) -> None:

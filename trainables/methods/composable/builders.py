@@ -1,4 +1,4 @@
-"""Makers of the six composable systems: a rule over one parametrisation of the task vector."""
+"""Constructors of the six composable methods: a rule over one parametrisation of the task vector."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVec
 
 
 def full(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> Method:
-    """Make a learner whose tau is dense: full fine-tuning."""
+    """Return a learner whose tau is dense: full fine-tuning."""
     # The paper couples the regulariser with the optimiser for full fine-tuning alone; the authors' code never does.
     return ComposableLearner(context, rule(config), FullTaskVectors, coupled=config.formulation == "paper")
 
 
 def ia3(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> Method:
-    """Make a learner whose tau scales the rows of theta_0."""
+    """Return a learner whose tau scales the rows of theta_0."""
     return ComposableLearner(context, rule(config), IA3TaskVectors, coupled=False)
 
 
 def lora(context: Context, config: ITALoRAConfig | IELLoRAConfig, rule: Callable[[Any], Rule]) -> Method:
-    """Make a learner whose tau is a product of low rank."""
+    """Return a learner whose tau is a product of low rank."""
     vectors = partial(
         LoRATaskVectors, rank=config.rank, init="gaussian" if config.formulation == "paper" else "uniform"
     )

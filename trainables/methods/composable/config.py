@@ -1,4 +1,4 @@
-"""The hyperparameters that ITA and IEL share."""
+"""Hyperparameters that ITA and IEL share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from trainables.data.few import epochs_of
-from trainables.methods.contract import Setting
+from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Count, Positive, PositiveCount
 from trainables.preconsolidation import PreconsolidationConfig
 
 Formulation = Literal["paper", "official"]
 
-_LR_PRE, _WIDTH = 0.01, 768  # the paper's, at the width of its ViT
+_LR_PRE, _WIDTH = 0.01, 768  # of the paper's ViT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +26,10 @@ class ComposableConfig:
         lr_pre: Learning rate of linear probing.
         epochs_pre: Epochs of linear probing.
         fisher_passes: Backward passes per batch of the Fisher, or "all" for the exact one.
-        formulation: "paper" is the equations; "official" what the authors' code does where it departs from them.
-        regularise: "all"; "head" leaves tau unregularised; "none" leaves the head unregularised too (the ablations).
-        heads: "concatenated" composes the rows h_t as they were trained; "averaged" h0_t + (h_t - h0_t) / T, a strict
-            reading of theta_P.
+        formulation: "paper" is the equations; "official" the authors' code where it departs from them.
+        regularise: "all"; "head" leaves tau unregularised; "none" also leaves the head unregularised (the ablations).
+        heads: "concatenated" composes the rows h_t as trained; "averaged" h0_t + (h_t - h0_t) / T, a strict reading of
+            theta_P.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -44,23 +44,16 @@ class ComposableConfig:
 
     @property
     def preconsolidation(self) -> PreconsolidationConfig:
-        """The part that pre-consolidation depends on."""
+        """The hyperparameters of pre-consolidation."""
         passes = None if self.fisher_passes == "all" else self.fisher_passes
         return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes)
 
 
-def suited_probing(setting: Setting, steps: int) -> dict[str, float | int]:
-    """Return how to probe where neither the paper nor anybody else has said it.
+def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:
+    """Return `lr_pre` (two digits) and `epochs_pre` for images without tuned defaults, given the batches per epoch.
 
-    Features leave a layer norm, so that their squared norm is about the width d. The curvature of the cross-entropy
-    grows with it, and the step size is the paper's times 768 / d.
-
-    Args:
-        setting: The backbone, whose width is asked for.
-        steps: Batches of an epoch.
-
-    Returns:
-        `lr_pre` with two digits, and `epochs_pre`.
+    Features leave a layer norm, so their squared norm is about the width d. The curvature of the cross-entropy grows
+    with that norm, so the step size is the paper's times 768 / d.
     """
-    lr = float(f"{_LR_PRE * _WIDTH / setting.backbone.shape.width:.1e}")
+    lr = float(f"{_LR_PRE * _WIDTH / scenario.backbone.shape.width:.1e}")
     return {"lr_pre": lr, "epochs_pre": epochs_of(steps, least=ComposableConfig.epochs_pre)}

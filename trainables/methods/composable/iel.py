@@ -22,7 +22,7 @@ from trainables.preconsolidation.fisher import Fisher
 
 @dataclass(frozen=True, kw_only=True)
 class IELConfig(ComposableConfig):
-    """Hyperparameters of IEL; see `ComposableConfig` for the rest.
+    """Hyperparameters of IEL; see also `ComposableConfig`.
 
     Attributes:
         beta: Strength of the regulariser on tau; the paper uses 2 to 5e3, depending on the parametrisation.
@@ -37,17 +37,13 @@ class IELConfig(ComposableConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class IELLoRAConfig(IELConfig):
-    """Hyperparameters of IEL with LoRA; see `IELConfig` for the rest.
-
-    Attributes:
-        rank: The rank r of proj, fc1 and fc2; qkv has 3 r.
-    """
+    """Hyperparameters of IEL with LoRA: proj, fc1 and fc2 have the rank r, qkv has 3 r."""
 
     rank: PositiveCount = 16
 
 
 class IELRule:
-    """IEL's part of the engine; see `Rule`."""
+    """The rule of IEL; see `Rule`."""
 
     trains_composed_model = True
 
@@ -59,16 +55,16 @@ class IELRule:
         )
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the Fisher F and the two coefficients of the tuned layers' penalty."""
+        """Return the Fisher F and the two strengths of the tuned layers' penalty."""
         t, beta = consolidation.task, self.config.beta
         fisher = mean_fisher(consolidation)
         if not self.official:
-            return fisher, Coefficients(own=beta / t * (1 - 1 / t), others=beta / t / t)
+            return fisher, Coefficients(current_strength=beta / t * (1 - 1 / t), past_strength=beta / t / t)
         share = 1 / 2 if t == 1 else 1 / t
         return {name: value + FISHER_FLOOR for name, value in fisher.items()}, Coefficients(
-            own=beta * (1 - share), others=beta * share
+            current_strength=beta * (1 - share), past_strength=beta * share
         )
 
     def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
-        """Return how many classes have been seen: the Fisher of the head is taken over all of them."""
+        """Return the number of classes seen: the Fisher of the head covers all of them."""
         return task.classes.stop

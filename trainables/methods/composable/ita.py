@@ -24,7 +24,7 @@ from trainables.preconsolidation.fisher import Fisher
 
 @dataclass(frozen=True, kw_only=True)
 class ITAConfig(ComposableConfig):
-    """Hyperparameters of ITA; see `ComposableConfig` for the rest.
+    """Hyperparameters of ITA; see also `ComposableConfig`.
 
     Attributes:
         alpha: Strength of the regulariser on tau; the paper uses 0.02 to 1e4, depending on the parametrisation.
@@ -39,17 +39,13 @@ class ITAConfig(ComposableConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ITALoRAConfig(ITAConfig):
-    """Hyperparameters of ITA with LoRA; see `ITAConfig` for the rest.
-
-    Attributes:
-        rank: The rank r of proj, fc1 and fc2; qkv has 3 r.
-    """
+    """Hyperparameters of ITA with LoRA: proj, fc1 and fc2 have the rank r, qkv has 3 r."""
 
     rank: PositiveCount = 16
 
 
 class ITARule:
-    """ITA's part of the engine; see `Rule`."""
+    """The rule of ITA; see `Rule`."""
 
     trains_composed_model = False
 
@@ -61,8 +57,8 @@ class ITARule:
         )
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the Fisher F and the coefficient alpha of the tuned layers' penalty."""
-        coefficients = Coefficients(own=self.config.alpha)
+        """Return the Fisher F and the strength alpha of the tuned layers' penalty."""
+        coefficients = Coefficients(current_strength=self.config.alpha)
         if not self.official:
             return mean_fisher(consolidation), coefficients
         past = consolidation.previous
@@ -73,5 +69,5 @@ class ITARule:
         return {name: (value + FISHER_FLOOR) / past.examples for name, value in past.fisher.items()}, coefficients
 
     def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
-        """Return all classes seen, or in the official formulation the past ones."""
+        """Return the number of classes seen, or of past classes in the official formulation."""
         return task.classes.start if self.official else task.classes.stop

@@ -1,7 +1,7 @@
-"""What ITA and IEL share: a task vector and a head per task, regularised in closed form, composed by averaging.
+"""The learner of ITA and IEL: a task vector and a head per task, regularised in closed form, composed by averaging.
 
-Source: the paper, Algorithm 1. The two differ in which model the loss is taken of and in the coefficients of the
-regulariser; `Rule` is that difference. Nothing here asks which parametrisation tau has.
+Source: the paper, Algorithm 1. ITA and IEL differ in the model of the loss and in the strengths of the regulariser;
+`Rule` is that difference. The learner does not know the parametrisation of tau.
 """
 
 from __future__ import annotations
@@ -18,17 +18,11 @@ from trainables.composition import Composition, Origin, saved_vector, write_vect
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
-from trainables.methods.composable.penalty import (
-    EULER_FACTOR,
-    EULER_LIMIT,
-    HeadPenalty,
-    LayerPenalty,
-    coupled_step,
-    decoupled_step,
-)
+from trainables.methods.composable.penalty import HeadPenalty, LayerPenalty, coupled_step, decoupled_step
 from trainables.methods.composable.rule import FISHER_FLOOR, Rule
 from trainables.methods.contract import Context
-from trainables.methods.training import fit, local_loss, require_finite
+from trainables.methods.stability import EULER_FACTOR, EULER_LIMIT
+from trainables.methods.training import fit, gradient_steps, local_loss, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import head_fisher
@@ -44,8 +38,8 @@ class ComposableLearner:
     """ITA or IEL with one parametrisation of tau.
 
     Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        rule: The rule that tells ITA from IEL.
+        context: The method's context.
+        rule: The difference between ITA and IEL.
         parametrise: Function that makes the task vectors over a loaded backbone.
         coupled: Whether the regulariser's gradient goes through the optimiser (the paper, for full fine-tuning).
     """
@@ -62,12 +56,12 @@ class ComposableLearner:
         self.composition = Composition(self.vectors.theta_0)
         kind = AveragedHeads if rule.config.heads == "averaged" else Heads
         self.heads = kind(self.width, context.device)
-        self._anchor: tuple[Tensor, Tensor] | None = None
+        self._anchor: Head | None = None
         self._layer_penalty: LayerPenalty | None = None
         self._head_penalty: HeadPenalty | None = None
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Start tau_t at zero on its base, the head at its anchor, and set up both regularisers."""
+        """Start tau_t at zero on its base and the head at its anchor; set up both regularisers."""
         assert consolidation is not None
         t = task.index
         anchor = (consolidation.head[0][task.rows], consolidation.head[1][task.rows])
@@ -110,27 +104,24 @@ class ComposableLearner:
         parameters = [*self.vectors.parameters(), *self.heads.current]
         optimizer = torch.optim.AdamW(parameters, lr=self.rule.config.lr, weight_decay=0.0, fused=True)
 
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = local_loss(self.context, self.vectors.model, self.heads, batch.x, batch.y - task.classes.start)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.param_groups[0]["lr"] = self.rule.config.lr * factor
-            self._regularise(factor)
-            optimizer.step()
-            return loss.detach()
+        def loss(batch: Batch) -> Tensor:
+            return local_loss(self.context, self.vectors.model, self.heads, batch.x, batch.y - task.classes.start)
 
         metrics = self._check_stability(task)
+        step = gradient_steps(optimizer, loss, self._regularise)
         metrics[TRAIN_LOSS] = fit(task, self.context, step, penalty=self._penalty)
         require_finite(parameters, self.context, task)
         return metrics
 
     def _check_stability(self, task: Task) -> dict[str, float]:
-        """Report `train/euler_factor`, which must stay below 2 for decoupled steps to be stable, and warn if not."""
+        """Report `train/euler_factor` of decoupled steps; warn if they are unstable."""
         if self._layer_penalty is None or self.coupled:
             return {}
         factor = self._layer_penalty.largest()  # times c_0 = 1, the largest step size
         if factor >= EULER_LIMIT:
-            _log.warning("task %d: strength * max Fisher is %.3g, decoupled steps need < 2", task.index, factor)
+            _log.warning(
+                "task %d: strength * max Fisher is %.3g, decoupled steps need < %g", task.index, factor, EULER_LIMIT
+            )
         return {EULER_FACTOR: factor}
 
     def _penalty(self) -> float:
@@ -166,18 +157,18 @@ class ComposableLearner:
         return self.heads.logits(self.context.features(self.vectors.model, images))
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write tau_t with the rows of head and anchor, and the adapter in its library's form where there is one."""
+        """Write tau_t with the rows of head and anchor, and the adapter in its library's form if there is one."""
         rows = slice(origin.classes.start, origin.classes.stop)
         head = (self.heads.weight[rows], self.heads.bias[rows])
         assert self._anchor is not None, "artifacts are saved after a task"
         write_vector(folder, saved_vector(self.vectors, head, self._anchor, origin))
 
     def state(self) -> State:
-        """Return the sum of task vectors and the heads; everything else is theta_0 or belongs to one task."""
+        """Return the sum of task vectors and the heads; all else is theta_0 or belongs to one task."""
         return self.composition.state().within("composition") | self.heads.state().within("heads")
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         self.composition.load_state(state.part("composition"))
         self.heads.load_state(state.part("heads"))
         self._compose()

@@ -1,10 +1,10 @@
-"""Regularisers of ITA and IEL: closed-form gradients with respect to tau_t, and how a step applies them.
+"""Regularisers of ITA and IEL: closed-form gradients with respect to tau_t, and their part in a step.
 
-Both methods have the same shape. With the running mean Fisher F and the sum of past task vectors,
+With the running mean Fisher F and the sum of past task vectors, both methods have
 
-    d Omega / d tau_t = F * (own * tau_t - others * sum_{s<t} tau_s),
+    d Omega / d tau_t = F * (current_strength * tau_t - past_strength * sum_{s<t} tau_s)
 
-and each method says what F, own and others are at task t. The cost is constant in the number of tasks.
+and differ in F and the two strengths at task t. The cost is constant in the number of tasks.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from trainables.heads import Head
 from trainables.preconsolidation.fisher import Fisher
 from trainables.task_vectors import TaskVectors
 
-EULER_LIMIT = 2.0  # of the largest curvature times the step size of a decoupled step
-EULER_FACTOR = "train/euler_factor"  # the metric that must stay below it
 CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """How strongly the regulariser of a task holds its own vector, and how strongly past vectors pull it.
+    """Strengths of a task's regulariser.
 
     Attributes:
-        own: Factor of F * tau_t.
-        others: Factor of F * the sum of past task vectors, subtracted.
+        current_strength: Factor of F * tau_t.
+        past_strength: Factor of F * the sum of past task vectors, subtracted.
     """
 
-    own: float
-    others: float = 0.0
+    current_strength: float
+    past_strength: float = 0.0
 
 
 class LayerPenalty:
@@ -41,30 +39,32 @@ class LayerPenalty:
 
     Args:
         fisher: The Fisher F: tuned weight name to `(out, in)`.
-        coefficients: The factors `own` and `others`.
+        coefficients: The strengths.
         past: The sum of past task vectors, by weight name; read once, not kept.
-        stacks: The names of the tuned weights, grouped as the task vectors are.
+        stacks: The names of the tuned weights, grouped like the task vectors.
     """
 
     def __init__(
         self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor], stacks: list[tuple[str, ...]]
     ) -> None:
-        own, others = coefficients.own, coefficients.others
-        self.curvature = [torch.stack([own * fisher[name] for name in names]) for names in stacks]
+        current, past_strength = coefficients.current_strength, coefficients.past_strength
+        self.curvature = [torch.stack([current * fisher[name] for name in names]) for names in stacks]
         self.pull = (
-            [torch.stack([others * fisher[name] * past[name] for name in names]) for names in stacks] if others else []
+            [torch.stack([past_strength * fisher[name] * past[name] for name in names]) for names in stacks]
+            if past_strength
+            else []
         )
 
     def largest(self) -> float:
-        """Return the largest curvature, own * max F.
+        """Return the largest curvature, current_strength * max F.
 
-        One decoupled step multiplies a weight by 1 - c_e * curvature: explicit Euler, which blows up above 2 / c_e.
+        A decoupled step multiplies a weight by 1 - c_e * curvature: explicit Euler, unstable above 2 / c_e.
         """
         return max(float(value.max()) for value in self.curvature)
 
     @torch.no_grad()
     def value(self, vectors: TaskVectors) -> float:
-        """Return Omega at tau_t less Omega at tau_t = 0: 1/2 sum own F tau_t^2 - sum others F tau_t sum_{s<t} tau_s."""
+        """Return Omega(tau_t) - Omega(0) = sum F tau_t (current_strength tau_t / 2 - past_strength sum_{s<t} tau_s)."""
         taus = [vectors.dense_stack(k) for k in range(len(self.curvature))]
         parts = [(c * tau * tau).sum() / 2 for c, tau in zip(self.curvature, taus, strict=True)]
         parts += [-(pull * tau).sum() for pull, tau in zip(self.pull, taus if self.pull else [], strict=True)]
@@ -72,21 +72,21 @@ class LayerPenalty:
 
     @torch.no_grad()
     def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
-        """Return the gradient of every trainable parameter of tau_t, pulled back in closed form."""
+        """Return the gradient of every trainable parameter of tau_t, in closed form."""
         gradients = list(
             torch._foreach_mul([vectors.dense_stack(k) for k in range(len(self.curvature))], self.curvature)
         )
         if self.pull:
             torch._foreach_sub_(gradients, self.pull)
-        return [pair for k, gradient in enumerate(gradients) for pair in vectors.pull_back(k, gradient)]
+        return [pair for k, gradient in enumerate(gradients) for pair in vectors.vjp(k, gradient)]
 
 
 class HeadPenalty:
     """The regulariser of the current head: (alpha_cls F + alpha_cls_prior) * (h_t - h0_t), weight and bias.
 
     Args:
-        anchor: h0_t, the rows of the pre-training head as they were at task t.
-        fisher: The mean Fisher of the rows in `anchor`.
+        anchor: h0_t, the rows of the pre-training head at task t.
+        fisher: The mean Fisher of these rows.
         alpha_cls: Strength of the Fisher term.
         alpha_cls_prior: Strength of the identity term.
     """
@@ -103,9 +103,7 @@ class HeadPenalty:
 
 @torch.no_grad()
 def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float) -> None:
-    """Apply p <- p - c_e clip(g) before the optimiser's own step; the learning rate plays no part.
-
-    The gradients given are scaled in place.
+    """Apply p <- p - c_e clip(g) before the optimiser's own step, without the learning rate; g is scaled in place.
 
     Source: the paper, section Implementation details (Optimization); the step size c_e is the authors' code's.
     """
@@ -116,7 +114,7 @@ def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float) -> N
 
 @torch.no_grad()
 def coupled_step(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
-    """Add the regulariser's gradients to the loss's, and clip the sums; the optimiser takes the step."""
+    """Add the regulariser's gradients to the loss's and clip the sums; the optimiser takes the step."""
     parameters, gradients = _unzipped(pairs)
     sums = list(torch._foreach_add(_gradients_of(parameters), gradients))
     _clip(sums)
@@ -135,9 +133,9 @@ def _gradients_of(parameters: list[Tensor]) -> list[Tensor]:
 
 
 def _clip(gradients: list[Tensor]) -> None:
-    """Scale each matrix or vector whose norm is above `CLIP` down to it, in place; a GPU is not waited for."""
+    """Scale each matrix or vector with a norm above `CLIP` down to it, in place, without waiting for a GPU."""
     parts = [part for gradient in gradients for part in (gradient.unbind() if gradient.ndim == 3 else (gradient,))]
     norms = torch.stack(torch._foreach_norm(parts))
-    if norms.device.type == "cpu" and float(norms.max()) <= CLIP - 1e-6:  # every factor is 1: most steps
+    if norms.device.type == "cpu" and float(norms.max()) <= CLIP - 1e-6:  # nothing to clip: most steps
         return
     torch._foreach_mul_(parts, list((CLIP / (norms + 1e-6)).clamp(max=1.0).unbind()))

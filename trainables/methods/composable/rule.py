@@ -1,4 +1,4 @@
-"""What tells ITA from IEL, and what the two rules share."""
+"""The difference between ITA and IEL, and the parts that both rules share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FISHER_FLOOR = 1e-5  # epsilon of the official formulation
 
 
 class Rule(Protocol):
-    """The model that the loss is taken of, and the coefficients of the regulariser.
+    """The model of the loss, and the strengths of the regulariser.
 
     Attributes:
         trains_composed_model: Whether the loss is the composed model's (IEL) or the t-th learner's alone (ITA).
@@ -32,16 +32,16 @@ class Rule(Protocol):
         ...
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the running mean Fisher and the coefficients at the task of `consolidation`."""
+        """Return the running mean Fisher and the strengths at the task of `consolidation`."""
         ...
 
     def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
-        """Return how many classes, from the first, the Fisher of the head is taken over."""
+        """Return the number of classes, from the first, in the Fisher of the head."""
         ...
 
 
 def head_strengths(formulation: Formulation, fisher: float, prior: float) -> tuple[float, float]:
-    """Return the strengths of the head's Fisher and identity terms as their gradients have them.
+    """Return the strengths of the head's Fisher and identity terms in their gradients.
 
     Departures of "official": both count twice (its loss has no 1/2), and without a Fisher term there is no prior term.
     """

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 class KeyValueBranch(nn.Module):
     """The projection to queries, keys and values of one block, with a branch of rank r on keys and values.
 
-    Branches of finished tasks are added to the weight, so that evaluation costs what it costs without them.
+    Finished branches are added to the weight, so they cost nothing in evaluation.
 
     Args:
         layer: The projection `attn.qkv`, `(d,)` to `(3 d,)`: queries, keys, values. Its weight is copied.
@@ -61,7 +61,7 @@ class KeyValueBranch(nn.Module):
 
 
 def branch_keys_and_values(model: nn.Module) -> dict[str, KeyValueBranch]:
-    """Freeze a ViT and put a branch in place of every `attn.qkv`; returns name to branch, in block order."""
+    """Freeze a ViT and replace every `attn.qkv` by a branch; returns name to branch, in block order."""
     model.requires_grad_(False)
     found = {n: m for n, m in model.named_modules() if isinstance(m, nn.Linear) and n.endswith("attn.qkv")}
     branches = {name: KeyValueBranch(layer) for name, layer in found.items()}

@@ -1,18 +1,18 @@
-"""InfLoRA: each task adds a low-rank branch whose input directions are free of what past tasks use.
+"""InfLoRA: each task adds a low-rank branch whose input directions are free of past tasks' inputs.
 
 Task t, for every block: W_k <- W_k + B_t^k A_t and W_v <- W_v + B_t^v A_t. A_t is designed before training (see
-`dualgpm`): the r directions of most energy among those which are orthogonal to the protected space of past inputs, so
-that B_t A_t x = 0 for every protected x. B_t starts at 0 and is trained with the task's own head by Adam on the local
-cross-entropy; everything else is frozen. After training the protected space grows by what the new task uses.
-A class is predicted by one forward pass with all branches and the heads of all tasks side by side.
+`dualgpm`): the r directions of most energy among those orthogonal to the protected space of past inputs, so that
+B_t A_t x = 0 for every protected x. B_t starts at 0 and is trained with the task's own head by Adam on the local
+cross-entropy; everything else is frozen. After training the protected space grows by the new task's directions.
+One forward pass with all branches and the heads of all tasks side by side predicts a class.
 
 Source: Liang and Li, CVPR 2024, https://arxiv.org/abs/2404.00228; github.com/liangyanshuo/InfLoRA (methods/inflora.py,
-models/vit_inflora.py), whose names A (fixed) and B (trained) are taken: the paper calls them B and A.
+models/vit_inflora.py), with its names A (fixed) and B (trained): the paper calls them B and A.
 Follows the code: the same A for keys and values, scaled by 1/sqrt(3); H over training images under the training
 transform, in a pass before the training and one after it; Adam without weight decay.
-Departs from it: the schedule is not an epoch late (`schedule: late` is as there); heads start as everywhere here, a
+Departs from it: the schedule is not an epoch late (`schedule: late` is as there); heads start as in all methods here, a
 truncated normal of deviation 0.02 (there torch's default); tasks may differ in size (there all have the first one's);
-the cluster centres that it computes and never uses are left out.
+its unused cluster centres are left out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import Heads, new_head
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.inflora.branches import branch_keys_and_values
 from trainables.methods.inflora.dualgpm import ProtectedSpace, Regime, design_a, protect, threshold
-from trainables.methods.training import Schedule, fit, local_loss, require_finite
+from trainables.methods.training import Schedule, fit, gradient_steps, local_loss, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -47,9 +47,9 @@ class InfLoRAConfig:
 
     Attributes:
         lr: Learning rate of Adam at the start; the schedule scales it.
-        epsilon: Share of the inputs' energy that is protected after the first task; it grows linearly towards 1.
+        epsilon: Share of the inputs' energy protected after the first task; it grows linearly towards 1.
         r: Rank of a task's branch.
-        schedule: "cosine" as for the other methods, "late" as the authors' code computes it, or "constant".
+        schedule: "cosine" as for the other methods, "late" as in the authors' code, or "constant".
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -60,26 +60,21 @@ class InfLoRAConfig:
     schedule: Schedule = "cosine"
 
 
-def require_room(config: InfLoRAConfig, setting: Setting) -> None:
+def require_room(config: InfLoRAConfig, scenario: Scenario) -> None:
     """Refuse a rank beyond the backbone's width, and a backbone without plain keys and values.
 
     Raises:
-        InputError: If there is no room for the branch.
+        InputError: If the branch does not fit.
     """
-    shape = setting.backbone.shape
+    shape = scenario.backbone.shape
     if shape.closed is not None:
-        raise InputError(f"inflora: backbone {setting.backbone.name!r} has no plain keys and values: {shape.closed}")
+        raise InputError(f"inflora: backbone {scenario.backbone.name!r} has no plain keys and values: {shape.closed}")
     if config.r > shape.width:
         raise InputError(f"inflora: r must be at most the backbone's width, {shape.width}, got {config.r}")
 
 
 class InfLoRA:
-    """InfLoRA on one backbone.
-
-    Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        config: The method's hyperparameters.
-    """
+    """InfLoRA; see the module."""
 
     def __init__(self, context: Context, config: InfLoRAConfig) -> None:
         self.context = context
@@ -88,10 +83,10 @@ class InfLoRA:
         self.branches = branch_keys_and_values(self.model)
         self.spaces: dict[str, ProtectedSpace] = {}
         self.heads = Heads(self.model.num_features, context.device)
-        self._finished: list[dict[str, Tensor]] = []  # A and B of every block, task by task; they never change
+        self._finished: list[dict[str, Tensor]] = []  # A and B of every block, by task; constant
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Design A in the free directions of every block, and begin the head of the task at fresh rows."""
+        """Design A in the free directions of every block, and begin the task's head at fresh rows."""
         moments = self._moments(task, "before")
         for name, branch in self.branches.items():
             branch.begin(design_a(moments[name], self.spaces.get(name), self.config.r))
@@ -103,20 +98,15 @@ class InfLoRA:
         parameters = [*(b for each in self.branches.values() for b in each.parameters()), *self.heads.current]
         optimizer = torch.optim.Adam(parameters, lr=self.config.lr, fused=True)
 
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.param_groups[0]["lr"] = self.config.lr * factor
-            optimizer.step()
-            return loss.detach()
+        def loss(batch: Batch) -> Tensor:
+            return local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, schedule=self.config.schedule)}
+        mean = fit(task, self.context, gradient_steps(optimizer, loss), schedule=self.config.schedule)
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def end_task(self, task: Task) -> None:
-        """Freeze branch and head, and protect what the task uses as well."""
+        """Freeze branch and head, and protect the task's directions."""
         finished = {}
         for name, branch in self.branches.items():
             finished[f"{name}/A"], finished[f"{name}/B"] = branch.end()
@@ -128,7 +118,7 @@ class InfLoRA:
 
     @torch.no_grad()
     def _moments(self, task: Task, when: str) -> dict[str, Tensor]:
-        """Return H of what every branch reads of the task's images, `(d, d)` each, on the CPU: one pass."""
+        """Return H of every branch's inputs on the task's images, `(d, d)` each, on the CPU: one pass."""
         generator = make_generator(self.context.seed, f"moments-{when}", task.index)
         batches = task.train.batches(self.context.batch_size, generator, shuffle=False, device=self.context.device)
         sums = {name: torch.zeros_like(branch.weight[: branch.width]) for name, branch in self.branches.items()}
@@ -148,7 +138,7 @@ class InfLoRA:
         return self.heads.logits(self.context.features(self.model, images))
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: branches of one task mean little without those of the others, and the checkpoint holds all."""
+        """Write nothing: branches depend on those of the other tasks, and the checkpoint holds all."""
 
     def state(self) -> State:
         """Return the finished branches, written once, the protected spaces and the heads; the rest is theta_0."""
@@ -159,7 +149,7 @@ class InfLoRA:
         return finished.within("branches") | spaces.within("spaces") | self.heads.state().within("heads")
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         kept, spaces = state.part("branches"), state.part("spaces")
         for t in range(int(str(kept.values["tasks"]))):
             parts = State(constant=kept.constant).part(str(t)).constant

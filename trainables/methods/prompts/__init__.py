@@ -1,1 +1,1 @@
-"""Methods that leave the ViT as it is and train prompts: L2P, CODA-Prompt and APT."""
+"""Methods that keep the ViT frozen and train prompts: L2P, CODA-Prompt and APT."""

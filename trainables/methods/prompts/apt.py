@@ -1,21 +1,19 @@
-"""APT, a-la-carte prompt tuning (Bowman et al., CVPR 2023, arXiv 2302.07994): a prompt per task that no other sees.
+"""APT, a-la-carte prompt tuning (Bowman et al., CVPR 2023, arXiv 2302.07994): one isolated prompt per task.
 
-The prompt p_t is one token beside the image's; at every layer l it has memory tokens m_l^t of its own. Who attends to
-whom:
+The prompt p_t is one token beside the image's; at every layer l it has memory tokens m_l^t of its own. Attention:
 
     image tokens -> image tokens: the frozen ViT, as without prompts
     prompt t     -> image tokens, itself, m_l^t
-    memory tokens are attended to and ask nothing; every layer has its own
+    memory tokens are keys and values only; every layer has its own
 
     z_t(x) = prompt t after the last layer and the final norm;  loss = CE(W_t z_t(x) + b_t, y) over the task's classes
 
-Prompt, memory and head of a task are trained on its images alone; Adam with the cosine schedule. To predict, all
-prompts pass with one image, each task's logits are those of its own prompt, and the logits of all tasks are set side by
-side.
+Prompt, memory and head of a task are trained on its images alone, by Adam with the cosine schedule. In prediction all
+prompts pass with one image; each task's logits are those of its own prompt, set side by side.
 
 Image tokens need no prompt, so their keys and values are computed once, without gradients, and prompts are further
-queries to them: the same numbers as the masked sequence of all tokens (a test holds it) at the cost of a frozen forward
-pass and a few tokens. The authors published no code: start, memory size and optimiser are not known, and
+queries to them. The numbers are those of the masked sequence of all tokens (a test checks it), at the cost of a frozen
+forward pass and a few tokens. The authors published no code: start, memory size and optimiser are not known, and
 docs/methods/apt.md says what was chosen.
 """
 
@@ -31,7 +29,7 @@ from torch import Tensor, nn
 
 from trainables.data import Batch, Task
 from trainables.heads import Heads
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Count, Positive
 from trainables.methods.prompts.frozen import embedded_class_token, load_frozen, require_open
 from trainables.methods.prompts.learner import PromptLearner, Recipe
@@ -42,7 +40,7 @@ from trainables.state import State
 if TYPE_CHECKING:
     from trainables.backbones.token_vit import Prefix
 
-START_STD = 0.02  # of what is drawn; timm's for tokens
+START_STD = 0.02  # timm's for tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +51,7 @@ class APTConfig:
         lr: Learning rate at the start of a task.
         memory_tokens: Memory tokens of a prompt in every layer.
         schedule: "cosine" as for the other methods, or "constant".
-        start: Where a prompt starts: at the ViT's "class_token" with a little noise, or at "normal" draws alone.
+        start: Start of a prompt: the ViT's "class_token" with a little noise, or "normal" draws alone.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -64,23 +62,18 @@ class APTConfig:
     start: Literal["class_token", "normal"] = "class_token"
 
 
-def requires(config: APTConfig, setting: Setting) -> None:
-    """Raise if the backbone cannot be given prompts."""
-    require_open("apt", setting)
+def validate(config: APTConfig, scenario: Scenario) -> None:
+    """Refuse a backbone that cannot be given prompts."""
+    require_open("apt", scenario)
 
 
 def build(context: Context, config: APTConfig) -> PromptLearner:
-    """Make the learner."""
+    """Return the learner."""
     return PromptLearner(context, SeparatePrompts(context, config), Recipe(lr=config.lr, schedule=config.schedule))
 
 
 class SeparatePrompts:
-    """One prompt per task, `(d,)`, with its memory, `(depth, m, d)`; those of the current task are trained.
-
-    Args:
-        context: The method's context.
-        config: The method's hyperparameters.
-    """
+    """One prompt per task, `(d,)`, with its memory, `(depth, m, d)`; those of the current task are trained."""
 
     def __init__(self, context: Context, config: APTConfig) -> None:
         self.context = context
@@ -106,20 +99,14 @@ class SeparatePrompts:
         return self.current
 
     def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return what the current prompt reads; see `Prompts`."""
+        """Return the current prompt's features; see `Prompts`."""
         prompt, memory = self.current
         return self.tokens(batch.x, prompt[None], memory[None])[:, 0], batch.x.new_zeros(())
 
     def tokens(self, images: Tensor, prompts: Tensor, memory: Tensor) -> Tensor:
-        """Return prompts after the final norm.
+        """Return prompts after the final norm, z, `(b, t, d)`; each as if the others were not there.
 
-        Args:
-            images: The images, `(b, c, h, w)`.
-            prompts: The prompts, `(t, d)`.
-            memory: Their memory tokens, `(t, depth, m, d)`.
-
-        Returns:
-            z, `(b, t, d)`; each as if the others were not there.
+        `prompts` are `(t, d)`, their memory tokens `(t, depth, m, d)`.
         """
         return self.context.features(lambda x: self._pass(x, prompts, memory), images)
 
@@ -131,7 +118,7 @@ class SeparatePrompts:
         for k in range(self.vit.depth):
             with torch.no_grad():
                 projected = self.vit.project(k, image)
-                if k + 1 < self.vit.depth:  # of the last layer only keys and values are asked for
+                if k + 1 < self.vit.depth:  # the last layer needs only keys and values
                     image = self.vit.complete(k, image, *projected)
             own = self._layer(k, own, memory[:, k].flatten(0, 1), projected[1:], mask)
         return self.vit.finish(own)
@@ -144,7 +131,7 @@ class SeparatePrompts:
             own: The prompts before it.
             memory: Their memory tokens in it, `(t * m, d)`.
             image: Keys and values of the image tokens, `(b, n, d)` each.
-            mask: Who may attend to whom; see `_mask`.
+            mask: The attention mask of `_mask`.
         """
         queries, *mine = self.vit.project(k, own)
         kept = self.vit.keys_values(k, memory[None])
@@ -161,7 +148,7 @@ class SeparatePrompts:
         self.current = []
 
     def logits(self, images: Tensor, heads: Heads) -> Tensor:
-        """Return the logits of each task, of its own prompt, side by side; see `Prompts`."""
+        """Return each task's logits from its own prompt, side by side; see `Prompts`."""
         sizes = [len(classes) for classes in self.context.task_classes[: len(self.prompts)]]
         read = self.tokens(images, self.prompts, self.memory).unbind(1)
         rows = zip(read, heads.weight.split(sizes), heads.bias.split(sizes), strict=True)
@@ -175,7 +162,7 @@ class SeparatePrompts:
         return State(constant=constant, values={"tasks": len(self.prompts)})
 
     def load_state(self, state: State) -> None:
-        """Take over the prompts and memories of finished tasks."""
+        """Continue from a `state`."""
         for t in range(1, int(str(state.values["tasks"])) + 1):
             pair = (state.constant[f"task_{t}/{name}"] for name in ("prompt", "memory"))
             self.current = [nn.Parameter(each.to(self.context.device)) for each in pair]
@@ -183,6 +170,6 @@ class SeparatePrompts:
 
 
 def _mask(prompts: int, image: int, memory: int, device: torch.device) -> Tensor:
-    """Return who of the prompts may attend to image tokens, prompts and memories: bool `(t, n + t + t * m)`."""
+    """Return the attention mask of prompts over image tokens, prompts and memories: bool `(t, n + t + t * m)`."""
     itself = torch.eye(prompts, dtype=torch.bool, device=device)
     return torch.cat([itself.new_ones(prompts, image), itself, itself.repeat_interleave(memory, 1)], 1)

@@ -13,11 +13,11 @@ The penalty is the mean square of the entries of R R^T - 1, for R of all rows of
 them and over the layers; the authors' final code gives it the weight 0.
 
 A task's components start by Gram-Schmidt (`orthogonal.py`) on normal draws. As in the authors' code, the draws are
-projected onto earlier rows as they are: those were trained and are no longer orthogonal to each other, so new rows are
-not exactly orthogonal to them. `ortho_start: span` takes out the whole span of the earlier rows instead, which the
-paper describes, and needs a width of at least pool_size. Their head starts as torch's `nn.Linear`
-(`head_start: linear`), ours as those of all methods here. The authors prompt five layers of twelve; here it is the
-first five, or all of a shorter ViT. docs/methods/coda.md has the rest.
+projected onto the trained earlier rows, which are no longer orthogonal to each other. So new rows are not exactly
+orthogonal to them. `ortho_start: span` removes the whole span of the earlier rows instead, as the paper describes; it
+needs a width of at least pool_size. The authors' head starts as torch's `nn.Linear` (`head_start: linear`), ours like
+those of all methods here. The authors prompt five layers of twelve; here it is the first five, or all of a shorter
+ViT. See also docs/methods/coda.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import Heads, new_head
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import CLASS_TOKEN, Queries, load_frozen, require_open
 from trainables.methods.prompts.learner import PromptLearner, Recipe, linear_head
@@ -54,13 +54,13 @@ class CODAConfig:
 
     Attributes:
         lr: Learning rate at the start of a task.
-        pool_size: Components of a layer, of which every task gets an equal part, rounded down.
+        pool_size: Components of a layer; every task gets an equal part, rounded down.
         prompt_length: L_p, rows of a component: half of them for keys, half for values.
-        layers: How many of the first layers are prompted; "authors" for five, or all where there are fewer.
+        layers: Number of prompted layers, from the first; "authors" for five, or all where there are fewer.
         ortho_mu: Weight of the orthogonality penalty.
-        schedule: "cosine" as for the other methods, "late" as the authors' code computes it, or "constant".
-        head_start: Where a task's head starts: "normal" as for the other methods, or "linear" as torch's `nn.Linear`.
-        ortho_start: What a new row starts orthogonal to: to earlier "rows" one by one, or to their whole "span".
+        schedule: "cosine" as for the other methods, "late" as in the authors' code, or "constant".
+        head_start: Start of a task's head: "normal" as for the other methods, or "linear" as torch's `nn.Linear`.
+        ortho_start: A new row starts orthogonal to earlier "rows" one by one, or to their whole "span".
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -75,10 +75,10 @@ class CODAConfig:
     head_start: Literal["normal", "linear"] = "normal"
 
 
-def requires(config: CODAConfig, setting: Setting) -> None:
-    """Raise if a task has no component or more than can be orthogonal, or a layer or half a prompt is missing."""
-    require_open("coda", setting)
-    shape, tasks, pool = setting.backbone.shape, setting.num_tasks, config.pool_size
+def validate(config: CODAConfig, scenario: Scenario) -> None:
+    """Refuse a pool, prompt length or number of layers that does not fit the tasks and the backbone."""
+    require_open("coda", scenario)
+    shape, tasks, pool = scenario.backbone.shape, scenario.num_tasks, config.pool_size
     if pool < tasks:
         raise InputError(
             f"coda: hyperparameter 'pool_size': must be at least the number of tasks ({tasks}), got {pool}"
@@ -98,20 +98,16 @@ def requires(config: CODAConfig, setting: Setting) -> None:
 
 
 def build(context: Context, config: CODAConfig) -> PromptLearner:
-    """Make the learner."""
+    """Return the learner."""
     start = linear_head if config.head_start == "linear" else new_head
     recipe = Recipe(lr=config.lr, schedule=config.schedule, new_head=start)
     return PromptLearner(context, Components(context, config), recipe)
 
 
 class Components:
-    """The components of all tasks so far, of which those of the current one are trained.
+    """The components of all tasks so far; those of the current task are trained.
 
     Prompts are `(l, n, L_p, d)`, keys and attentions `(l, n, d)`, for l layers and n components.
-
-    Args:
-        context: The method's context.
-        config: The method's hyperparameters.
     """
 
     def __init__(self, context: Context, config: CODAConfig) -> None:
@@ -130,7 +126,7 @@ class Components:
         return (self.config.prompt_length, self.width) if name == "prompts" else (self.width,)
 
     def begin(self, task: Task) -> None:
-        """Begin the task's components at random rows that are orthogonal to those that are there."""
+        """Begin the task's components at random rows orthogonal to the earlier rows."""
         self.queries.begin(task)
         generator = make_generator(self.context.seed, "components", task.index)
         for name in PARTS:
@@ -151,14 +147,7 @@ class Components:
         return self._features(batch.x, prompts), self.config.ortho_mu * self._penalty()
 
     def prompts(self, queries: Tensor) -> Tensor:
-        """Return the weighted sums of components.
-
-        Args:
-            queries: q(x), `(b, d)`.
-
-        Returns:
-            The prefix rows of each layer, `(l, b, L_p, d)`; the first half is for keys.
-        """
+        """Return the prefix rows of each layer for queries `(b, d)`: `(l, b, L_p, d)`; the first half is for keys."""
         total = weighted_sum(queries, *(self.past[name] for name in PARTS))
         return total + weighted_sum(queries, *self.trained()) if self.current else total
 
@@ -168,7 +157,7 @@ class Components:
         return self.context.features(lambda x: self.vit(x, prefixes=prefixes, read=CLASS_TOKEN)[:, 0], images)
 
     def _penalty(self) -> Tensor:
-        """Return how far all rows are from orthonormal: of each part and layer the mean square, summed."""
+        """Return the distance of all rows from orthonormal: of each part and layer the mean square, summed."""
         if self.config.ortho_mu == 0:
             return self.past["keys"].new_zeros(())
         return sum(
@@ -196,23 +185,17 @@ class Components:
         return State(constant=constant, values={"tasks": count})
 
     def load_state(self, state: State) -> None:
-        """Take over the components of finished tasks."""
+        """Continue from a `state`."""
         for name in PARTS:
             tasks = [state.constant[f"task_{t + 1}/{name}"] for t in range(int(str(state.values["tasks"])))]
             self.past[name] = torch.cat([self.past[name], *(each.to(self.context.device) for each in tasks)], 1)
 
 
 def weighted_sum(queries: Tensor, prompts: Tensor, keys: Tensor, attentions: Tensor) -> Tensor:
-    """Return sum_m cos(q * A_m, K_m) p_m for every layer, without a product of every query with every component.
+    """Return sum_m cos(q * A_m, K_m) p_m for every layer, `(l, b, L_p, d)`.
 
-    Args:
-        queries: q, `(b, d)`.
-        prompts: p, `(l, n, L_p, d)`.
-        keys: K, `(l, n, d)`.
-        attentions: A, `(l, n, d)`.
-
-    Returns:
-        The sums, `(l, b, L_p, d)`.
+    Queries q are `(b, d)`, prompts p `(l, n, L_p, d)`, keys K and attentions A `(l, n, d)`. No tensor holds the product
+    of every query with every component.
     """
     dots = queries @ (attentions * keys).mT  # [l, b, n]: (q * A).K = q.(A * K)
     norms = (queries.square() @ attentions.square().mT).sqrt() * keys.norm(dim=2)[:, None]

@@ -1,4 +1,4 @@
-"""The pre-trained ViT of the prompt methods: open at its tokens, none of its weights trained."""
+"""The pre-trained ViT of the prompt methods: its tokens accessible, its weights frozen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trainables.data import Batch, Task
 from trainables.errors import InputError
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 
 if TYPE_CHECKING:
     from trainables.backbones.token_vit import TokenViT
@@ -18,22 +18,22 @@ CLASS_TOKEN = slice(0, 1)
 
 
 def load_frozen(context: Context) -> TokenViT:
-    """Return the backbone open at its tokens, without gradients for its weights."""
+    """Return the backbone with all its tokens, without gradients for its weights."""
     from trainables.backbones.token_vit import TokenViT  # imports timm, which takes two seconds
 
     return TokenViT(context.backbone.load(context.device, tokens="all").requires_grad_(False))
 
 
-def require_open(method: str, setting: Setting) -> None:
-    """Raise if the backbone cannot be opened at its tokens.
+def require_open(method: str, scenario: Scenario) -> None:
+    """Refuse a backbone that cannot be opened at its tokens.
 
     Raises:
-        InputError: If it cannot; says why.
+        InputError: If it cannot; gives the reason.
     """
-    closed = setting.backbone.shape.closed
+    closed = scenario.backbone.shape.closed
     if closed is not None:
         raise InputError(
-            f"{method}: backbone {setting.backbone.name!r} cannot be opened at its tokens: {closed};"
+            f"{method}: backbone {scenario.backbone.name!r} cannot be opened at its tokens: {closed};"
             " allowed: a timm VisionTransformer with a class token and plain attention"
         )
 
@@ -47,20 +47,16 @@ def class_position(vit: TokenViT) -> Tensor:
 
 
 def embedded_class_token(vit: TokenViT) -> Tensor:
-    """Return the class token as the first block is given it, the same for all images, `(d,)`."""
+    """Return the first block's class token, `(d,)`; the same for all images."""
     assert vit.vit.cls_token is not None
     return vit.vit.norm_pre(vit.vit.cls_token[0, 0] + class_position(vit))
 
 
 class Queries:
-    """q(x), the class token's feature of the frozen ViT, `(b, d)`: what prompts are chosen or weighted by.
+    """q(x), the class token's feature of the frozen ViT, `(b, d)`, by which prompts are chosen or weighted.
 
-    It does not change with training. Where the benchmark does not augment, that of every training image is computed
-    once per task and looked up afterwards.
-
-    Args:
-        context: The method's context.
-        vit: The frozen ViT.
+    q(x) does not change with training. Without augmentation, the queries of all training images are computed once per
+    task and looked up afterwards.
     """
 
     def __init__(self, context: Context, vit: TokenViT) -> None:
@@ -69,14 +65,14 @@ class Queries:
         self.known: Tensor | None = None  # (n, d), of the task's training images
 
     def begin(self, task: Task) -> None:
-        """Compute the queries of a task's images, if every epoch will see the same pixels."""
+        """Compute the queries of a task's images, if every epoch has the same pixels."""
         self.known = None
         if task.train.transform == task.unaugmented.transform:
             batches = task.unaugmented.batches(self.context.batch_size, None, shuffle=False, device=self.context.device)
             self.known = torch.cat([self.compute(batch.x) for batch in batches])
 
     def of(self, batch: Batch) -> Tensor:
-        """Return the queries of a batch of the task begun last."""
+        """Return the queries of a batch of the current task."""
         if self.known is None:
             return self.compute(batch.x)
         return self.known[batch.rows.to(self.known.device)]

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import Heads
-from trainables.methods.contract import Context, Setting
+from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import Queries, class_position, load_frozen, require_open
 from trainables.methods.prompts.learner import PromptLearner, Recipe
@@ -38,7 +38,7 @@ from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
 
-PORTED_BATCH = 256  # examples per step for which the public codes state their learning rate
+PORTED_BATCH = 256  # examples per step for the public codes' learning rate
 _STARTS = {"port": (-1.0, 1.0), "jax": (0.0, 0.01)}
 
 
@@ -50,12 +50,12 @@ class L2PConfig:
         lr: Learning rate, for 256 examples per step if `scale_lr`.
         pool_size: M, number of prompts.
         prompt_length: L_p, tokens of a prompt.
-        top_k: N, prompts that an image takes.
+        top_k: N, prompts per image.
         pull_constraint: lambda, weight of the term that draws chosen keys to the queries.
-        clip_norm: What the norm of all gradients together is clipped at.
+        clip_norm: Limit of the norm of all gradients together.
         scale_lr: Whether `lr` is multiplied by batch size / 256, as in all public codes.
         schedule: "constant", or "cosine" as for the other methods.
-        start: Where prompts and keys start: "port" uniform in (-1, 1), "jax" uniform in (0, 0.01).
+        start: Start of prompts and keys: "port" uniform in (-1, 1), "jax" uniform in (0, 0.01).
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -71,9 +71,9 @@ class L2PConfig:
     start: Literal["port", "jax"] = "port"
 
 
-def requires(config: L2PConfig, setting: Setting) -> None:
-    """Raise if an image would take more prompts than there are, or the backbone cannot be given any."""
-    require_open("l2p", setting)
+def validate(config: L2PConfig, scenario: Scenario) -> None:
+    """Refuse more prompts per image than the pool has, and a backbone that cannot be given prompts."""
+    require_open("l2p", scenario)
     if config.top_k > config.pool_size:
         raise InputError(
             f"l2p: hyperparameter 'top_k': must be at most pool_size ({config.pool_size}), got {config.top_k}"
@@ -81,19 +81,14 @@ def requires(config: L2PConfig, setting: Setting) -> None:
 
 
 def build(context: Context, config: L2PConfig) -> PromptLearner:
-    """Make the learner."""
+    """Return the learner."""
     scale = context.batch_size / PORTED_BATCH if config.scale_lr else 1.0
     recipe = Recipe(lr=config.lr * scale, schedule=config.schedule, clip_norm=config.clip_norm)
     return PromptLearner(context, PromptPool(context, config), recipe)
 
 
 class PromptPool:
-    """Prompts and their keys, shared by all tasks.
-
-    Args:
-        context: The method's context.
-        config: The method's hyperparameters.
-    """
+    """Prompts and their keys, shared by all tasks."""
 
     def __init__(self, context: Context, config: L2PConfig) -> None:
         self.context = context
@@ -111,7 +106,7 @@ class PromptPool:
         )
 
     def begin(self, task: Task) -> None:
-        """Make nothing new: the pool is shared."""
+        """Add no prompts: the pool is shared."""
         self.queries.begin(task)
 
     def trained(self) -> list[nn.Parameter]:
@@ -119,28 +114,13 @@ class PromptPool:
         return [self.prompts, self.keys]
 
     def choose(self, queries: Tensor) -> tuple[Tensor, Tensor]:
-        """Choose prompts for each image by itself.
-
-        Args:
-            queries: q(x), `(b, d)`.
-
-        Returns:
-            The numbers of the N prompts whose keys are nearest, int64 `(b, N)`, and their cosines, `(b, N)`.
-        """
+        """Return the N prompts with keys nearest to queries `(b, d)`, int64 `(b, N)`, and their cosines `(b, N)`."""
         cosines = F.normalize(queries, dim=1) @ F.normalize(self.keys, dim=1).T
         nearest = cosines.topk(self.config.top_k, dim=1)
         return nearest.indices, nearest.values
 
     def features(self, images: Tensor, chosen: Tensor) -> Tensor:
-        """Return the mean of the prompt tokens that the ViT returns.
-
-        Args:
-            images: The images, `(b, c, h, w)`.
-            chosen: The numbers of each image's prompts, `(b, N)`.
-
-        Returns:
-            z(x), `(b, d)`.
-        """
+        """Return z(x), `(b, d)`, the mean of the ViT's output prompt tokens, for each image's prompts `(b, N)`."""
         tokens = self.prompts[chosen].flatten(1, 2) + self.position  # [b, N * L_p, d]
         read = slice(1, 1 + tokens.shape[1])
         return self.context.features(lambda x: self.vit(x, insert=tokens, read=read).mean(1), images)
@@ -163,6 +143,6 @@ class PromptPool:
         return State({"prompts": self.prompts.detach(), "keys": self.keys.detach()})
 
     def load_state(self, state: State) -> None:
-        """Take over prompts and keys."""
+        """Continue from a `state`."""
         self.prompts.data.copy_(state.tensors["prompts"])
         self.keys.data.copy_(state.tensors["keys"])

@@ -1,10 +1,10 @@
-"""What the prompt methods share: a head per task, one loop of optimiser steps, and the state of both.
+"""The learner of the prompt methods: a head per task, one loop of optimiser steps, and the state of both.
 
-A `Prompts` knows everything that sets them apart: what is trained beside the head, and how it is read through the ViT.
+A `Prompts` holds everything else: the trained tensors beside the head, and their forward pass through the ViT.
 
-One linear head over all classes, with the logits of past classes at -inf in training, is what the public code of L2P
-and CODA-Prompt has. Past and future rows then have no gradient, and an optimiser without weight decay that is made anew
-for every task leaves them where they are: so heads of one task each, of which past ones are fixed, are the same.
+The public code of L2P and CODA-Prompt has one linear head over all classes, with the logits of past classes at -inf in
+training. Past and future rows then have no gradient, and an optimiser without weight decay that is made anew for every
+task leaves them as they are. So heads of one task each, with past heads fixed, are the same.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from trainables.state import State
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How prompts and head are trained: with Adam without weight decay, made anew for every task.
+    """Hyperparameters of training: Adam without weight decay, made anew for every task.
 
     Attributes:
         lr: Learning rate at the start of a task.
-        schedule: How it is scaled in every epoch: "cosine" as for the other methods; see `SCHEDULES`.
-        clip_norm: The norm that the gradients of all that is trained are clipped at, together; None for no clipping.
-        new_head: Function of classes, width and a generator that returns where a task's head starts.
+        schedule: The factor of `lr` in every epoch; see `SCHEDULES`.
+        clip_norm: Limit of the norm of all gradients together; None for no clipping.
+        new_head: Function of classes, width and a generator that returns the start of a task's head.
     """
 
     lr: float
@@ -47,14 +47,14 @@ class Recipe:
 
 
 def linear_head(classes: int, width: int, generator: torch.Generator) -> Head:
-    """Return head rows as torch's `nn.Linear` starts: weight and bias uniform within 1 / sqrt(width)."""
+    """Return head rows that start as torch's `nn.Linear`: weight and bias uniform within 1 / sqrt(width)."""
     bound = width**-0.5
     weight, bias = torch.empty(classes, width), torch.empty(classes)
     return weight.uniform_(-bound, bound, generator=generator), bias.uniform_(-bound, bound, generator=generator)
 
 
 class Prompts(Protocol):
-    """What is trained beside the head, and how it is read through the frozen ViT.
+    """The trained tensors beside the head, and their forward pass through the frozen ViT.
 
     Attributes:
         width: d, of the features.
@@ -63,19 +63,19 @@ class Prompts(Protocol):
     width: int
 
     def begin(self, task: Task) -> None:
-        """Make what the task will train."""
+        """Create the tensors that the task trains."""
         ...
 
     def trained(self) -> list[nn.Parameter]:
-        """Return what the task begun last trains."""
+        """Return the tensors that the current task trains."""
         ...
 
     def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return a training batch's features for the current head, `(b, d)`, and what is added to the cross-entropy."""
+        """Return a training batch's features for the current head, `(b, d)`, and a term to add to the cross-entropy."""
         ...
 
     def end(self) -> None:
-        """Do what follows the training of a task."""
+        """Freeze the task's tensors."""
         ...
 
     def logits(self, images: Tensor, heads: Heads) -> Tensor:
@@ -83,22 +83,16 @@ class Prompts(Protocol):
         ...
 
     def state(self) -> State:
-        """Return what later tasks depend on; see `Method.state`."""
+        """Return all state that later tasks depend on; see `Method.state`."""
         ...
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         ...
 
 
 class PromptLearner:
-    """An incremental learner that trains prompts and heads around a frozen ViT.
-
-    Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        prompts: What is trained beside the heads.
-        recipe: How it is trained.
-    """
+    """An incremental learner that trains prompts and heads around a frozen ViT."""
 
     def __init__(self, context: Context, prompts: Prompts, recipe: Recipe) -> None:
         self.context = context
@@ -107,7 +101,7 @@ class PromptLearner:
         self.heads = Heads(prompts.width, context.device)
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Begin the head of a new task at fresh rows, and what its prompts need."""
+        """Begin the task's head at fresh rows, and its prompts."""
         generator = make_generator(self.context.seed, "head", task.index)
         self.heads.begin(self.recipe.new_head(len(task.classes), self.prompts.width, generator))
         self.prompts.begin(task)
@@ -128,12 +122,12 @@ class PromptLearner:
             optimizer.step()
             return loss.detach()
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step, schedule=self.recipe.schedule)}
+        mean = fit(task, self.context, step, schedule=self.recipe.schedule)
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def end_task(self, task: Task) -> None:
-        """Freeze the task's head and, where they are the task's own, its prompts."""
+        """Freeze the task's head and, if they are the task's own, its prompts."""
         self.heads.end()
         self.prompts.end()
 
@@ -146,10 +140,10 @@ class PromptLearner:
         """Write nothing: the checkpoint holds prompts and heads."""
 
     def state(self) -> State:
-        """Return the state of the prompts and of the finished heads; the frozen ViT is none."""
+        """Return the state of the prompts and of the finished heads; the frozen ViT has none."""
         return self.prompts.state().within("prompts") | self.heads.state().within("heads")
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         self.prompts.load_state(state.part("prompts"))
         self.heads.load_state(state.part("heads"))

@@ -1,26 +1,23 @@
-"""Gram-Schmidt as CODA-Prompt begins a task with it: new rows, orthogonal to the rows that are there."""
+"""Gram-Schmidt at the start of a CODA-Prompt task: new rows, orthogonal to the earlier rows."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-NOTHING_LEFT = 1e-3  # of a draw's norm, below which what is left of it is rounding
+NOTHING_LEFT = 1e-3  # share of a draw's norm; a smaller remainder is rounding
 
 
 def orthogonal_rows(past: Tensor, draws: Tensor) -> Tensor:
-    """Return unit rows made of random draws, one after the other: u = v - sum_j (v.u_j / |u_j|^2) u_j, then u / |u|.
+    """Return unit rows `(l, n, d)` from random draws, in turn: u = v - sum_j (v.u_j / |u_j|^2) u_j, then u / |u|.
 
-    The sum is over all earlier rows as they are. Where those are orthogonal to each other, this is Gram-Schmidt. Rows
-    that were trained are not; then a new row is not exactly orthogonal to them either. Once the rows of `past` leave
-    nothing of a draw, they are left out of the sum, so that there is room for the rest.
+    The sum is over all earlier rows as they are. If those are orthogonal to each other, this is Gram-Schmidt. Trained
+    rows are not; then a new row is not exactly orthogonal to them either. Once the rows of `past` leave nothing of a
+    draw, they are left out of the sum, so that there is room for the rest.
 
     Args:
         past: Earlier rows of each layer, `(l, s, d)`; s may be 0.
         draws: Random rows, `(l, n, d)` with n <= d.
-
-    Returns:
-        The new rows, `(l, n, d)`.
     """
     new = past[:, :0]
     for draw in draws.unbind(1):

@@ -1,4 +1,4 @@
-"""SEED's hyperparameters, and what they must fit."""
+"""Hyperparameters of SEED, and their limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from trainables.errors import InputError
-from trainables.methods.contract import Setting
+from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 
-COPIES_IN_TRAINING = 4  # gradients, two moments, and the frozen copy that features are held to
+COPIES_IN_TRAINING = 4  # gradients, two moments, and the frozen copy for the feature distance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class SEEDConfig:
 
     Attributes:
         lr: Learning rate at the start; the schedule scales it.
-        experts: K, how many experts there are at most.
+        experts: K, the largest number of experts.
         features: S, the width of the bottleneck.
         alpha: Weight of the distance to the features before the task, against the cross-entropy.
         tau: Temperature of the softmax over log densities.
@@ -42,18 +42,18 @@ class SEEDConfig:
     optimizer: Literal["adamw", "sgd"] = "adamw"
 
 
-def require_memory(config: SEEDConfig, setting: Setting) -> None:
-    """Refuse a bottleneck wider than the backbone, and more experts than this machine has memory for.
+def require_memory(config: SEEDConfig, scenario: Scenario) -> None:
+    """Refuse a bottleneck wider than the backbone, and more experts than fit this machine's memory.
 
     Raises:
-        InputError: If the experts cannot be held.
+        InputError: If the bottleneck or the experts do not fit.
     """
-    shape = setting.backbone.shape
+    shape = scenario.backbone.shape
     if config.features > shape.width:
         raise InputError(f"seed: features must be at most the backbone's width, {shape.width}, got {config.features}")
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     allowed = there // (4 * shape.parameters) - COPIES_IN_TRAINING
-    if min(config.experts, setting.num_tasks) > allowed:
+    if min(config.experts, scenario.num_tasks) > allowed:
         raise InputError(
             f"seed: experts must be at most {max(allowed, 0)}, which fill this machine's {there / 2**30:.1f} GiB of"
             f" memory, got {config.experts}"

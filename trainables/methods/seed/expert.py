@@ -1,4 +1,4 @@
-"""An expert: a ViT with a linear bottleneck, whose narrow features have covariances that can be estimated."""
+"""An expert: a ViT with a linear bottleneck, whose narrow features allow covariances to be estimated."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 class Expert(nn.Module):
-    """A ViT and a bottleneck.
-
-    Args:
-        vit: The ViT, from images to class features `(b, d)`; it is not copied.
-        width: S, the width of the features after the bottleneck.
-        generator: Draws the bottleneck, see `uniform_head`.
-    """
+    """A ViT, which is not copied, and a bottleneck of width S that starts as `uniform_head`."""
 
     def __init__(self, vit: VisionTransformer, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -33,7 +27,7 @@ class Expert(nn.Module):
         self.weight, self.bias = (nn.Parameter(part.to(vit.cls_token.device)) for part in start)
 
     def features(self, context: Context, images: Tensor) -> Tensor:
-        """Return the features `(b, S)` of images `(b, c, h, w)`; like heads, the bottleneck stays out of autocast."""
+        """Return the features `(b, S)` of images `(b, c, h, w)`; the bottleneck never runs under autocast."""
         return F.linear(context.features(self.vit, images), self.weight, self.bias)
 
 
@@ -41,17 +35,10 @@ class Expert(nn.Module):
 def class_features(
     experts: Sequence[Expert], context: Context, images: ImageSet, classes: range, *, flip: bool
 ) -> list[list[Tensor]]:
-    """Return the features of every class from every expert, in one pass over the images.
+    """Return features `(n, S)` for each expert and class, in one pass over the images.
 
-    Args:
-        experts: The experts to ask.
-        context: The method's context.
-        images: The images; their transform draws nothing.
-        classes: The classes of the images.
-        flip: Whether each image counts a second time, mirrored left to right.
-
-    Returns:
-        For each expert, for each class, features `(n, S)`, or `(2 n, S)` with mirrored images.
+    With `flip` they are `(2 n, S)`: each image counts a second time, mirrored left to right. The images' transform must
+    be deterministic.
     """
     found: list[list[Tensor]] = [[] for _ in experts]
     for batch in images.batches(context.batch_size, None, shuffle=False, device=context.device):

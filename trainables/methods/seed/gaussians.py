@@ -4,9 +4,9 @@ Notation: n features of width S, mu mean, Sigma covariance, P = Sigma^-1 = L L^T
 
 Source: Rypesc et al. 2024 (SEED), https://arxiv.org/abs/2401.10191, section 3; github.com/grypesc/SEED.
 Follows the code: Sigma = (1/n) sum (x - mu)(x - mu)^T + e I with e = 1e-8, ten times larger until Sigma can be inverted
-and its inverse factorised in the precision of the features; what one class needed is where the next one starts.
-Departs from it: sums and factors are computed in float64, which alters no e: there they lose half their digits in
-float32 where Sigma is all but singular.
+and its inverse factorised in the precision of the features; the next class starts at the e of the last one.
+Departs from it: sums and factors are computed in float64, which alters no e: in float32 they lose half their digits
+where Sigma is nearly singular.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-SMALLEST = 1e-8  # the first e that is tried
+SMALLEST = 1e-8  # first e
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Gaussians:
         return 0.5 * (traces + distances - self.means.shape[1]) + half_logs[:, None] - half_logs
 
     def overlap(self) -> Tensor:
-        """Return the mean divergence over all ordered pairs, those of a class with itself among them: a scalar."""
+        """Return the mean divergence over all ordered pairs, each class with itself included: a scalar."""
         return self.divergences().mean()
 
     def packed(self) -> tuple[Tensor, Tensor]:
-        """Return the means and of each factor the lower triangle alone, row by row, `(c, S (S + 1) / 2)`."""
+        """Return the means and the lower triangle of each factor, row by row, `(c, S (S + 1) / 2)`."""
         rows, columns = torch.tril_indices(*self.factors.shape[1:])
         return self.means, self.factors[:, rows, columns]
 
@@ -69,7 +69,7 @@ class Gaussians:
 
 
 def unpacked(means: Tensor, triangles: Tensor) -> Gaussians:
-    """Return the Gaussians that `Gaussians.packed` was asked of, in memory of their own."""
+    """Return the Gaussians of a `Gaussians.packed`, in memory of their own."""
     width = means.shape[1]
     rows, columns = torch.tril_indices(width, width)
     factors = means.new_zeros(len(means), width, width)
@@ -78,18 +78,12 @@ def unpacked(means: Tensor, triangles: Tensor) -> Gaussians:
 
 
 def joined(parts: Sequence[Gaussians]) -> Gaussians:
-    """Return the Gaussians of several sets of classes as those of one, in order."""
+    """Return the Gaussians of several sets of classes as one, in order."""
     return Gaussians(torch.cat([part.means for part in parts]), torch.cat([part.factors for part in parts]))
 
 
 def fit_gaussians(features: Iterable[Tensor]) -> Gaussians:
-    """Fit one Gaussian per class.
-
-    Args:
-        features: For each class its features, `(n, S)`, at least one row.
-
-    Returns:
-        The Gaussians, in the precision of the features.
+    """Return one Gaussian per class, in the precision of the features `(n, S)` of each class.
 
     Raises:
         ArithmeticError: If features are not finite.
@@ -105,15 +99,10 @@ def fit_gaussians(features: Iterable[Tensor]) -> Gaussians:
 
 
 def precision_factor(covariance: Tensor, floor: float, precision: torch.dtype) -> tuple[Tensor, float]:
-    """Return L of (Sigma + e I)^-1 = L L^T and the e that was needed.
+    """Return L of (Sigma + e I)^-1 = L L^T, float64 `(S, S)`, and the e that was needed.
 
-    Args:
-        covariance: Sigma, float64 `(S, S)`.
-        floor: The e to begin with.
-        precision: In which Sigma + e I must have an inverse, and this a factor.
-
-    Returns:
-        L, lower triangular, float64 `(S, S)`, and e: `floor` times a power of ten.
+    e is `floor` times the smallest power of ten for which Sigma + e I has an inverse, and the inverse a factor, in
+    `precision`. `covariance` is float64.
 
     Raises:
         ArithmeticError: If the covariance is not finite.
@@ -129,7 +118,7 @@ def precision_factor(covariance: Tensor, floor: float, precision: torch.dtype) -
 
 
 def _factor(covariance: Tensor) -> Tensor | None:
-    """Return L of the inverse of a covariance; None if it cannot be computed in its precision."""
+    """Return L of the inverse of a covariance; None if its precision does not suffice."""
     inverse, singular = torch.linalg.inv_ex(covariance)
     factor, indefinite = torch.linalg.cholesky_ex(inverse)
     return None if int(singular) or int(indefinite) or not factor.isfinite().all() else factor

@@ -1,9 +1,9 @@
-"""SEED: at most K experts; each task is learned by one of them, and all of them remember its classes as Gaussians.
+"""SEED: at most K experts; one expert learns each task, and all experts remember its classes as Gaussians.
 
 Task t <= K: expert t starts as a copy of expert 1 and is trained with a fresh head on the local cross-entropy CE.
-Task t > K: the new classes are fitted in every expert, and the one in which they are furthest apart,
-argmax_k mean_ij KL(N_i^k || N_j^k), is trained on (1 - alpha) CE + alpha MSE(features, those before it).
-The head is thrown away. Then every expert gets a Gaussian for each class of the task; those of past tasks stay as they
+Task t > K: the new classes are fitted in every expert. The expert in which they are furthest apart,
+argmax_k mean_ij KL(N_i^k || N_j^k), is trained on (1 - alpha) CE + alpha MSE(features, those before the task).
+The head is discarded. Then every expert gets a Gaussian for each class of the task; those of past tasks stay as they
 are. With K_c the experts that know class c (expert k knows the tasks from k on), an image x belongs to the largest
 
     (1 / |K_c|) sum_{k in K_c} softmax_c(log N(x_k; mu_c^k, Sigma_c^k) / tau),  the softmax over all that k knows.
@@ -34,7 +34,7 @@ from trainables.methods.contract import Context
 from trainables.methods.seed.config import SEEDConfig
 from trainables.methods.seed.expert import Expert, class_features
 from trainables.methods.seed.gaussians import Gaussians, fit_gaussians, joined, unpacked
-from trainables.methods.training import fit, require_finite
+from trainables.methods.training import fit, gradient_steps, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -44,26 +44,21 @@ MOMENTUM = 0.9  # of SGD, in the authors' code
 
 
 class SEED:
-    """SEED on one backbone.
-
-    Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        config: The method's hyperparameters.
-    """
+    """SEED; see the module."""
 
     def __init__(self, context: Context, config: SEEDConfig) -> None:
         self.context = context
         self.config = config
         self.experts: list[Expert] = []
         self.trained_at: list[int] = []  # the last task that each expert was trained on
-        self.known: list[list[Gaussians]] = []  # of each expert, those of each task from the expert's own on
+        self.known: list[list[Gaussians]] = []  # by expert, then by task from the expert's first
         self.head = Heads(config.features, context.device)
-        self._current = 0  # the expert that learns the present task
-        self._before: Expert | None = None  # that expert before the task, where there is a past to hold it to
-        self._fits: list[Gaussians | None] = []  # of the task's classes, from each expert that the task leaves alone
+        self._current = 0  # expert of the current task
+        self._before: Expert | None = None  # frozen copy from before the task, if t > K
+        self._fits: list[Gaussians | None] = []  # by expert, of the task's classes; None for the trained one
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Make an expert or choose one, and begin a head that lasts as long as the task."""
+        """Add an expert or choose one, and begin the task's temporary head."""
         if len(self.experts) < self.config.experts:
             self._add_expert()
             self.trained_at.append(task.index)
@@ -94,18 +89,15 @@ class SEED:
         parameters = [*self.experts[self._current].parameters(), *self.head.current]
         optimizer = self._optimizer(parameters)
 
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = self._loss(batch.x, batch.y - task.classes.start)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
-            optimizer.param_groups[0]["lr"] = self.config.lr * factor
-            optimizer.step()
-            return loss.detach()
+        def loss(batch: Batch) -> Tensor:
+            return self._loss(batch.x, batch.y - task.classes.start)
 
-        metrics = {TRAIN_LOSS: fit(task, self.context, step)}
+        def clip(factor: float) -> None:
+            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
+
+        mean = fit(task, self.context, gradient_steps(optimizer, loss, clip))
         require_finite(parameters, self.context, task)
-        return metrics
+        return {TRAIN_LOSS: mean}
 
     def _optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         if self.config.optimizer == "adamw":
@@ -113,7 +105,7 @@ class SEED:
         return torch.optim.SGD(parameters, lr=self.config.lr, momentum=MOMENTUM, fused=True)
 
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the local cross-entropy, and from task K + 1 on its mean with the distance to the old features."""
+        """Return the local cross-entropy; from task K + 1 on, its mean with the distance to the old features."""
         features = self.experts[self._current].features(self.context, x)
         loss = F.cross_entropy(self.head.local_logits(features), y)
         if self._before is None:
@@ -123,7 +115,7 @@ class SEED:
         return (1 - self.config.alpha) * loss + self.config.alpha * F.mse_loss(features, old)
 
     def end_task(self, task: Task) -> None:
-        """Throw the head away and give every expert a Gaussian for each class of the task."""
+        """Discard the head and give every expert a Gaussian for each class of the task."""
         self.experts[self._current].requires_grad_(False)
         self.head.current, self._before = [], None
         missing = [expert for expert, each in zip(self.experts, self._fits, strict=True) if each is None]
@@ -154,10 +146,10 @@ class SEED:
         return total / experts
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: an expert is of no use without its Gaussians, and the checkpoint holds both."""
+        """Write nothing: an expert needs its Gaussians, and the checkpoint holds both."""
 
     def state(self) -> State:
-        """Return experts and Gaussians, each written once; an expert that learns again is written under a new name."""
+        """Return experts and Gaussians, each written once; an expert that learns again gets a new name."""
         constant: dict[str, Tensor] = {}
         for k, (expert, t) in enumerate(zip(self.experts, self.trained_at, strict=True)):
             constant |= {f"experts/{k}/{t}/{name}": value for name, value in expert.state_dict().items()}
@@ -169,7 +161,7 @@ class SEED:
         return State(constant=constant, values={"trained_at": trained_at, "tasks_known": counts})
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         trained_at, counts = (state.values[name] for name in ("trained_at", "tasks_known"))
         assert isinstance(trained_at, list) and isinstance(counts, list)
         self.trained_at = [int(str(t)) for t in trained_at]

@@ -1,7 +1,7 @@
-"""A rehearsal buffer that keeps a uniform sample of a stream of examples, each with its label and logits.
+"""A rehearsal buffer: a uniform sample of a stream of examples, each with its label and logits.
 
-Reservoir sampling: example n (from 0) goes to slot n while there is room; after that it draws r uniformly from
-0, ..., n and takes slot r if there is one. So after n examples each of them is in the buffer with probability M / n.
+Reservoir sampling: example n (from 0) goes to slot n while there is room. After that it draws r uniformly from
+0, ..., n and takes slot r if that slot exists. So after n examples each is in the buffer with probability M / n.
 
 Source: Vitter 1985, https://doi.org/10.1145/3147.3165, algorithm R; in this use Buzzega et al. 2020,
 https://arxiv.org/abs/2004.07211, and the authors' code (mammoth, `utils/buffer.py`).
@@ -25,9 +25,9 @@ class Rehearsed(NamedTuple):
     """Some examples of the buffer.
 
     Attributes:
-        images: Raw images as they were stored, uint8 on the CPU.
+        images: Raw images as stored, uint8 on the CPU.
         labels: Labels, int64 `(b,)`.
-        logits: Logits of the step in which each was seen, `(b, C)`.
+        logits: Logits of the step in which each example was seen, `(b, C)`.
     """
 
     images: Images
@@ -41,11 +41,11 @@ class ReservoirBuffer:
     Args:
         size: M, the number of slots.
         classes: C, the number of logits.
-        device: Where labels and logits lie; images stay on the CPU.
+        device: The device of labels and logits; images stay on the CPU.
 
     Attributes:
         offered: Number of examples that the stream has had.
-        numbers: Place in the stream of the example in each slot, int64 `(M,)` on the CPU; -1 where a slot is empty.
+        numbers: Place in the stream of the example in each slot, int64 `(M,)` on the CPU; -1 for an empty slot.
     """
 
     def __init__(self, size: int, classes: int, device: torch.device) -> None:
@@ -61,10 +61,10 @@ class ReservoirBuffer:
     def offer(
         self, read: Callable[[Tensor], Images], labels: Tensor, logits: Tensor, generator: torch.Generator
     ) -> None:
-        """Offer the next examples of the stream, of which some stay.
+        """Offer the next examples of the stream; some of them stay.
 
         Args:
-            read: Function that reads raw images of some of them, given their places among these examples `(k,)`.
+            read: Function that reads raw images, given their places `(k,)` among these examples.
             labels: Labels, `(b,)`.
             logits: Logits, `(b, C)`; without gradient.
             generator: Source of the choice.
@@ -72,7 +72,7 @@ class ReservoirBuffer:
         numbers = torch.arange(self.offered, self.offered + len(labels))
         self.offered += len(labels)
         taken = enumerate(self._slots(numbers, generator).tolist())
-        last = {slot: place for place, slot in taken if slot != EMPTY}  # a later example takes an earlier one's slot
+        last = {slot: place for place, slot in taken if slot != EMPTY}  # a later example replaces an earlier one
         if not last:
             return
         slots, places = torch.tensor(list(last)), torch.tensor(list(last.values()))
@@ -88,28 +88,20 @@ class ReservoirBuffer:
         return torch.where(slots < size, slots, EMPTY)
 
     def draw(self, count: int, generator: torch.Generator) -> Rehearsed:
-        """Draw examples without replacement; as many as there are if there are fewer.
-
-        Args:
-            count: How many to draw.
-            generator: Source of the choice.
-
-        Returns:
-            The examples, in the order in which they were drawn.
-        """
+        """Return up to `count` examples drawn without replacement, in the order of the draw."""
         slots = torch.randperm(len(self), generator=generator)[:count]
         images = stacked([self.images[slot] for slot in slots.tolist()])
         slots = slots.to(self.labels.device)
         return Rehearsed(images, self.labels[slots], self.logits[slots])
 
     def state(self) -> State:
-        """Return what the buffer holds; an image is written once, under its place in the stream."""
+        """Return the buffer's content; an image is written once, under its place in the stream."""
         images = {f"images/{int(self.numbers[slot])}": image for slot, image in self.images.items()}
         tensors = {"numbers": self.numbers, "labels": self.labels, "logits": self.logits}
         return State(tensors, images, {"offered": self.offered})
 
     def load_state(self, state: State) -> None:
-        """Take over what another buffer of the same size held."""
+        """Continue from the `state` of a buffer of the same size."""
         for own, name in ((self.numbers, "numbers"), (self.labels, "labels"), (self.logits, "logits")):
             own.copy_(state.tensors[name])
         kept = ((slot, number) for slot, number in enumerate(self.numbers.tolist()) if number != EMPTY)

@@ -1,4 +1,4 @@
-"""Sequential learners whose loss is a cross-entropy: over the task's classes, or over all."""
+"""Sequential learners whose loss is a cross-entropy, over the task's classes or over all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor
 
 from trainables.data import Batch, Task
 from trainables.methods.sequential.learner import SequentialConfig, SequentialLearner
-from trainables.methods.training import guessing_cross_entropy
+from trainables.methods.training import chance_cross_entropy
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropyConfig(SequentialConfig):
-    """Hyperparameters of those that train on the cross-entropy of the task's images.
+    """Hyperparameters of sequential learners with a cross-entropy.
 
     Attributes:
         cross_entropy: "local" takes the softmax over the task's classes, as the paper does for all methods; "global"
@@ -26,12 +26,12 @@ class CrossEntropyConfig(SequentialConfig):
 
 
 class CrossEntropyLearner(SequentialLearner):
-    """One that trains on the cross-entropy of the task's images."""
+    """A sequential learner that trains on the cross-entropy of the task's images."""
 
     config: CrossEntropyConfig
 
     def softmax(self, task: Task) -> range:
-        """Return the classes over which the cross-entropy of a task's images is taken."""
+        """Return the classes in the softmax of a task's images."""
         return task.classes if self.config.cross_entropy == "local" else range(self.context.num_classes)
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
@@ -39,16 +39,10 @@ class CrossEntropyLearner(SequentialLearner):
         return self.cross_entropy(task, self.context.features(self.model, batch.x), batch.y)
 
     def cross_entropy(self, task: Task, features: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean cross-entropy of the task's images.
-
-        Args:
-            task: The task, which has a part in the choice of the classes.
-            features: The backbone's features, `(b, d)`.
-            labels: Labels of the whole classifier, `(b,)`.
-        """
+        """Return the mean cross-entropy for features `(b, d)` and labels `(b,)` of the whole classifier."""
         classes = self.softmax(task)
         return F.cross_entropy(self.head.local_logits(features, classes), labels - classes.start)
 
-    def guessing(self, task: Task) -> float:
-        """Return the cross-entropy of guessing."""
-        return guessing_cross_entropy(len(self.softmax(task)))
+    def chance_loss(self, task: Task) -> float:
+        """Return the chance cross-entropy."""
+        return chance_cross_entropy(len(self.softmax(task)))

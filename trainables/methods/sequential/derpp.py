@@ -1,17 +1,17 @@
-"""DER++: rehearse stored images with the logits that the network gave them when they were seen, and with their labels.
+"""DER++: rehearse stored images with their labels and with the logits that the network gave them when they were seen.
 
 Notation: (x, y) a batch of b examples of the task, (x', z') and (x'', y'') two independent draws from the buffer,
-augmented anew; z the logits of an example's augmented image in the step in which it was seen, before that step's
-update; C the number of classes of the whole sequence, M that of the buffer's slots.
+augmented anew. z are the logits of an example's augmented image in the step in which it was seen, before that step's
+update. C is the number of classes of the whole sequence, M the number of the buffer's slots.
 
     loss = CE(f(x), y) + alpha 1/(b C) sum |f(x') - z'|^2 + beta CE(f(x''), y'')
 
-After the step each example of the batch is offered to the buffer, a reservoir of M (see `buffer.py`), with its image as
-it is before any augmentation. So rehearsal begins with the second step of the first task.
+After the step each example of the batch is offered to the buffer, a reservoir of M (see `buffer.py`), with its image
+before any augmentation. So rehearsal begins with the second step of the first task.
 
 Source: Buzzega et al. 2020, https://arxiv.org/abs/2004.07211, algorithm 2 and eq. (6), and the authors' code (mammoth,
-`models/derpp.py`): mean over all logits, draws as large as a batch, plain SGD. The paper's local cross-entropy is that
-of the task's own images; rehearsed ones are of all tasks and take the softmax over all classes. Where we do otherwise:
+`models/derpp.py`): mean over all logits, draws as large as a batch, plain SGD. The paper's local cross-entropy is taken
+of the task's own images; rehearsed images are of all tasks, with the softmax over all classes. Departures:
 `docs/methods/derpp.md`.
 """
 
@@ -29,7 +29,7 @@ from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.methods.sequential.buffer import Rehearsed, ReservoirBuffer
 from trainables.methods.sequential.cross_entropy import CrossEntropyConfig, CrossEntropyLearner
-from trainables.methods.training import guessing_cross_entropy
+from trainables.methods.training import chance_cross_entropy
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -43,9 +43,8 @@ class DERppConfig(CrossEntropyConfig):
         alpha: Weight of the square distance to the stored logits.
         beta: Weight of the cross-entropy of the stored labels; 0 is DER.
         buffer_size: Number of examples in the buffer, M.
-        minibatch_size: Number of examples in each of the two draws; "batch" as many as a batch of the
-            task has.
-        rehearsal_classes: The classes of the softmax of the stored labels: "all" of the sequence, as the authors' code,
+        minibatch_size: Number of examples in each of the two draws; "batch" for the batch size.
+        rehearsal_classes: Classes in the softmax of the stored labels: "all" of the sequence, as in the authors' code,
             or those "seen" so far.
     """
 
@@ -67,13 +66,13 @@ class DERpp(CrossEntropyLearner):
         self.draws = self.choice = make_generator(context.seed, "rehearsal", 0)
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Begin the task's draws from the buffer, and its choice of what enters it."""
+        """Begin the task's generators: draws from the buffer, and examples that enter it."""
         super().begin_task(task, consolidation)
         self.draws = make_generator(self.context.seed, "rehearsal", task.index)
         self.choice = make_generator(self.context.seed, "reservoir", task.index)
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
-        """Return the loss of a batch, in one pass with what is rehearsed; then offer the batch to the buffer."""
+        """Return the loss of a batch and the rehearsed images, in one pass; then offer the batch to the buffer."""
         drawn = [self._draw(task) for _ in range(2)] if len(self.buffer) else []
         x = torch.cat([batch.x, *(images for images, _ in drawn)])
         features = self.context.features(self.model, x).split([len(batch.x), *(len(images) for images, _ in drawn)])
@@ -86,7 +85,7 @@ class DERpp(CrossEntropyLearner):
         return loss
 
     def _draw(self, task: Task) -> tuple[Tensor, Rehearsed]:
-        """Draw from the buffer and augment what was drawn as the task's own images are."""
+        """Draw from the buffer, and augment the images like the task's own."""
         size = self.config.minibatch_size
         found = self.buffer.draw(self.context.batch_size if size == "batch" else size, self.draws)
         return task.train.prepare(found.images, self.draws, self.context.device), found
@@ -101,15 +100,15 @@ class DERpp(CrossEntropyLearner):
         """Return the number of classes in the softmax of the stored labels."""
         return self.context.num_classes if self.config.rehearsal_classes == "all" else self.seen
 
-    def guessing(self, task: Task) -> float:
-        """Return the cross-entropies of guessing."""
-        return super().guessing(task) + self.config.beta * guessing_cross_entropy(self._rehearsed())
+    def chance_loss(self, task: Task) -> float:
+        """Return the chance cross-entropy of both terms."""
+        return super().chance_loss(task) + self.config.beta * chance_cross_entropy(self._rehearsed())
 
     def state(self) -> State:
         """Return the weights and the buffer."""
         return super().state() | self.buffer.state().within("buffer")
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         super().load_state(state)
         self.buffer.load_state(state.part("buffer"))

@@ -7,11 +7,11 @@ Notation: theta are all weights of ViT and classifier, theta* their values after
     F_t    = 1/n_t sum_{(x, y) in D_t} p(y|x) (d/dtheta log p(y|x))^2          (`fisher: weighted`)
 
 Source: Schwarz et al. 2018, https://arxiv.org/abs/1805.06370, section 3.2 (one decayed running Fisher, the anchor moves
-with every task), after Kirkpatrick et al. 2017, https://arxiv.org/abs/1612.00796; the paper names the strength epsilon
-and lists its values, which are those of the authors' code (mammoth, `models/ewc_on.py`), where it is `e_lambda`. What
-we take from there: no 1/2 before epsilon; plain SGD, the penalty's gradient added to that of the cross-entropy; the
-ground truth weighed with its own probability, which is its term of the true Fisher sum_c p_c (d log p_c)^2; freshly
-augmented images; the softmax over all classes of the sequence. Where we do otherwise: `docs/methods/ewc.md`.
+with every task), after Kirkpatrick et al. 2017, https://arxiv.org/abs/1612.00796. The paper names the strength epsilon
+and lists the values of the authors' code (mammoth, `models/ewc_on.py`, `e_lambda`). Taken from that code: no 1/2 before
+epsilon; plain SGD, the penalty's gradient added to that of the cross-entropy; freshly augmented images; the softmax
+over all classes of the sequence. The ground truth is weighted with its own probability, as in the true Fisher
+sum_c p_c (d log p_c)^2. Departures: `docs/methods/ewc.md`.
 """
 
 from __future__ import annotations
@@ -28,22 +28,15 @@ from torch.func import functional_call
 
 from trainables.backbones.attention import written_out
 from trainables.data import Task
-from trainables.methods.contract import Context, ExtraMetric
+from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Share
 from trainables.methods.sequential.cross_entropy import CrossEntropyConfig, CrossEntropyLearner
 from trainables.methods.sequential.learner import add_to_gradients
 from trainables.methods.sequential.squared_gradients import Weights, add_squared_gradients
+from trainables.methods.stability import EULER_FACTOR
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
-
-EULER_FACTOR = ExtraMetric(
-    name="train/euler_factor",
-    unit="1",
-    limit=2.0,
-    warning="trial {trial}: 2 lr epsilon max Fisher reaches {worst:.3g} (from task {task}); steps of SGD are stable"
-    " below {limit:g}",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +45,12 @@ class EWCConfig(CrossEntropyConfig):
 
     Attributes:
         epsilon: Strength of the penalty.
-        gamma: Share of the old Fisher that is kept at the end of a task; 1 sums.
-        fisher: "weighted" squares the gradient of the ground truth's log-probability and weighs it with that
-            probability, as the authors' code; "empirical" does not weigh it; "true" sums the weighted squares of all
-            classes, the Fisher of Kirkpatrick et al., in as many backward passes.
-        fisher_classes: The classes of the Fisher's softmax: "all" of the sequence as in the authors' code, those "seen"
-            so far, or the "task"'s own, which is the softmax of the local cross-entropy.
+        gamma: Share of the old Fisher kept at the end of a task; 1 sums.
+        fisher: "weighted" squares the gradient of the ground truth's log-probability and weights it with that
+            probability, as the authors' code does; "empirical" does not weight it. "true" sums the weighted squares of
+            all classes, the Fisher of Kirkpatrick et al., in as many backward passes.
+        fisher_classes: Classes in the Fisher's softmax: "all" of the sequence as in the authors' code, those "seen"
+            so far, or the "task"'s own, the softmax of the local cross-entropy.
     """
 
     epsilon: NonNegative
@@ -71,7 +64,7 @@ class EWC(CrossEntropyLearner):
 
     Attributes:
         fisher: Fbar, by the names of `weights`; empty before the first task has ended.
-        anchor: theta*, likewise; empty between tasks and in the first.
+        anchor: theta*, by the same names; empty between tasks and in the first task.
     """
 
     config: EWCConfig
@@ -82,17 +75,17 @@ class EWC(CrossEntropyLearner):
         self.anchor: dict[str, Tensor] = {}
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Anchor every weight where the last task has left it."""
+        """Set the anchor to the weights after the last task."""
         super().begin_task(task, consolidation)
         if self.fisher:
             self.anchor = {name: weight.detach().clone() for name, weight in self.weights.items()}
 
     def train_task(self, task: Task) -> dict[str, float]:
-        """Train, and say how far from the limit of stability the penalty's steps are; nothing without a penalty."""
+        """Train; reports `train/euler_factor` if there is a penalty and the optimiser is SGD."""
         metrics = super().train_task(task)
         if self.anchor and self.config.optimizer == "sgd":
             largest = max(float(value.max()) for value in self.fisher.values())
-            metrics[EULER_FACTOR.name] = 2 * self.config.lr * self.config.epsilon * largest
+            metrics[EULER_FACTOR] = 2 * self.config.lr * self.config.epsilon * largest
         return metrics
 
     def penalty(self) -> float:
@@ -125,7 +118,7 @@ class EWC(CrossEntropyLearner):
         generator = make_generator(self.context.seed, "fisher", task.index)
         batches = task.train.batches(self.context.batch_size, generator, shuffle=False, device=self.context.device)
         value = partial(self._value, self._classes(task))
-        with written_out(self.model):  # not all fused kernels can be mapped over examples
+        with written_out(self.model):  # vmap does not support all fused kernels
             for batch in batches:
                 for labels in self._labels(batch.y, self._classes(task)):
                     add_squared_gradients(total, value, weights, batch.x, labels)
@@ -133,17 +126,17 @@ class EWC(CrossEntropyLearner):
         return total
 
     def _classes(self, task: Task) -> range:
-        """Return the classes of the Fisher's softmax."""
+        """Return the classes in the Fisher's softmax."""
         whole = {"all": self.context.num_classes, "seen": self.seen}
         wanted = self.config.fisher_classes
         return task.classes if wanted == "task" else range(whole[wanted])
 
     def _labels(self, labels: Tensor, classes: range) -> Iterator[Tensor]:
-        """Yield the labels whose squares are summed: the ground truth, or for the true Fisher every class."""
+        """Yield the labels whose squared gradients are summed: the ground truth, or every class for the true Fisher."""
         yield from (torch.full_like(labels, c) for c in classes) if self.config.fisher == "true" else (labels,)
 
     def _value(self, classes: range, weights: Weights, image: Tensor, label: Tensor) -> Tensor:
-        """Return the scalar whose squared gradient is an example's share: log p(y|x), or sqrt(p) of it held still."""
+        """Return log p(y|x) of one example, times a constant sqrt(p(y|x)) unless the Fisher is empirical."""
         model = {name.removeprefix("model/"): value for name, value in weights.items() if name.startswith("model/")}
         features = functional_call(self.model, model, image[None])[0]
         logits = F.linear(features, weights["heads/weight"], weights["heads/bias"])[classes.start : classes.stop]
@@ -151,11 +144,11 @@ class EWC(CrossEntropyLearner):
         return value if self.config.fisher == "empirical" else value * (value.detach() / 2).exp()
 
     def state(self) -> State:
-        """Return the weights and the running Fisher; theta* is the weights themselves."""
+        """Return the weights and the running Fisher; theta* equals the weights."""
         return super().state() | State(self.fisher).within("fisher")
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         super().load_state(state)
         kept = state.part("fisher").tensors
         device = self.context.device

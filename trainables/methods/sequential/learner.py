@@ -1,11 +1,11 @@
-"""The whole ViT and one classifier, trained on one task after the other: what Finetune, EWC, LwF-MC and DER++ share.
+"""Base of Finetune, EWC, LwF-MC and DER++: the whole ViT and one classifier, trained on one task after the other.
 
-A method of this kind says what the loss of a batch is, and perhaps what else pulls at the weights:
+A method gives the loss of a batch, and perhaps a penalty on the weights:
 
     theta <- optimiser step of lr c_e along  d loss / d theta + d penalty / d theta
 
 The classifier has rows for all classes of the sequence from the start, as in the authors' code (mammoth), so that
-logits of different tasks can be compared. Rows of classes that a loss leaves out get no gradient.
+logits of different tasks can be compared. Rows of classes outside a loss get no gradient.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
-from trainables.methods.training import fit, guessing_cross_entropy, require_finite
+from trainables.methods.training import chance_cross_entropy, fit, gradient_steps, require_finite
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -33,11 +33,11 @@ from trainables.state import State
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialConfig:
-    """Hyperparameters that all methods of this kind have.
+    """Hyperparameters of all sequential methods.
 
     Attributes:
         lr: Learning rate at the start; the schedule scales it.
-        optimizer: Plain "sgd", or "adamw"; neither has momentum of its own or weight decay.
+        optimizer: Plain "sgd" without momentum, or "adamw"; no weight decay in either.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -49,12 +49,8 @@ class SequentialConfig:
 class SequentialLearner:
     """A ViT and a classifier that are trained on one task after the other.
 
-    Args:
-        context: The backbone, the protocol's numbers, seed and device.
-        config: The method's hyperparameters.
-
     Attributes:
-        weights: Every weight, all of which are trained, by the name that it has in the state.
+        weights: Every weight, by its name in the state; all of them are trained.
         seen: Number of classes seen so far, those of the present task included.
     """
 
@@ -66,7 +62,8 @@ class SequentialLearner:
         self.head = WideHead(width, context.device)
         for index, classes in enumerate(context.task_classes, start=1):
             self.head.grow(new_head(len(classes), width, make_generator(context.seed, "head", index)))
-        self.weights = self._weights()
+        model = {f"model/{name}": parameter for name, parameter in self.model.named_parameters()}
+        self.weights = model | {"heads/weight": self.head.weight, "heads/bias": self.head.bias}
         self.seen = 0
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
@@ -79,45 +76,30 @@ class SequentialLearner:
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
 
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = self.loss(task, batch)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            self.add_penalty_gradients()
-            optimizer.param_groups[0]["lr"] = self.config.lr * factor
-            optimizer.step()
-            return loss.detach()
-
-        loss = fit(task, self.context, step, guessing=self.guessing(task), penalty=self.penalty)
+        step = gradient_steps(
+            optimizer, lambda batch: self.loss(task, batch), lambda factor: self.add_penalty_gradients()
+        )
+        loss = fit(task, self.context, step, chance_loss=self.chance_loss(task), penalty=self.penalty)
         require_finite(parameters, self.context, task)
         return {TRAIN_LOSS: loss}
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
-        """Return the loss of a batch, without the penalty.
-
-        Args:
-            task: The task that is trained on.
-            batch: Some of its examples.
-        """
+        """Return the loss of a batch, without the penalty."""
         raise NotImplementedError
 
-    def guessing(self, task: Task) -> float:
-        """Return the loss of guessing, the scale of divergence."""
-        return guessing_cross_entropy(len(task.classes))
+    def chance_loss(self, task: Task) -> float:
+        """Return the loss of an untrained model, the scale of divergence."""
+        return chance_cross_entropy(len(task.classes))
 
     def penalty(self) -> float:
-        """Return what is added to the loss in training, beyond its value at the start of the task."""
+        """Return the penalty minus its value at the start of the task."""
         return 0.0
 
     def add_penalty_gradients(self) -> None:
         """Add the gradient of the penalty to the gradients of the loss."""
 
     def end_task(self, task: Task) -> None:
-        """Do nothing more."""
-
-    def _weights(self) -> dict[str, nn.Parameter]:
-        model = {f"model/{name}": parameter for name, parameter in self.model.named_parameters()}
-        return model | {"heads/weight": self.head.weight, "heads/bias": self.head.bias}
+        """Do nothing."""
 
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
@@ -125,7 +107,7 @@ class SequentialLearner:
         return self.head.local_logits(self.context.features(self.model, images), range(self.seen))
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: there is one model, and the checkpoint holds it."""
+        """Write nothing: the checkpoint holds the one model."""
 
     def state(self) -> State:
         """Return the state of the model and of the classifier."""
@@ -133,25 +115,16 @@ class SequentialLearner:
         return State(self.model.state_dict()).within("model") | heads.within("heads")
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned.
-
-        A checkpoint from before the classifier had rows for all classes holds those of the classes seen.
-        """
+        """Continue from a `state`."""
         self.model.load_state_dict(state.part("model").tensors)
         heads = state.part("heads")
         for own, name in zip(self.head.parameters(), ("weight", "bias"), strict=True):
-            own.data[: len(heads.tensors[name])].copy_(heads.tensors[name])
-        self.seen = int(str(heads.values.get("seen", len(heads.tensors["bias"]))))
+            own.data.copy_(heads.tensors[name])
+        self.seen = int(str(heads.values["seen"]))
 
 
 def add_to_gradients(weights: Mapping[str, nn.Parameter], direction: Mapping[str, Tensor], factor: float) -> None:
-    """Add a multiple of a direction to the gradients of weights, in place; weights without a gradient stay without.
-
-    Args:
-        weights: The weights, by name.
-        direction: The direction, by the same names and of the same shapes.
-        factor: What it is multiplied by.
-    """
+    """Add `factor` times a direction, by weight name, to the gradients in place; skip weights without a gradient."""
     gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
     with torch.no_grad():
         torch._foreach_add_(list(gradients.values()), [direction[name] for name in gradients], alpha=factor)

@@ -1,6 +1,6 @@
-"""LwF-MC: binary cross-entropy to the one-hot label on the task's classes, and to the old network on past ones.
+"""LwF-MC: binary cross-entropy to the one-hot label on the task's classes, and to the old network on past classes.
 
-Notation: g_k is the logit of class k, g* that of the network as task t - 1 has left it, sigma the logistic function,
+Notation: g_k is the logit of class k, g* that of the network after task t - 1, sigma the logistic function,
 C_t the number of classes of tasks 1 to t.
 
     loss_t(x, y) = 1/C_t [ sum_{k of past tasks} BCE(g_k(x), sigma(g*_k(x))) + sum_{k of task t} BCE(g_k(x), [y = k]) ]
@@ -8,10 +8,10 @@ C_t the number of classes of tasks 1 to t.
 
 g and g* see the same augmented image; images of past tasks are not kept. The class of the largest logit is predicted.
 
-Source: Rebuffi et al. 2017, https://arxiv.org/abs/1611.07725, algorithm 3 and section 4, where it is iCaRL's network
-without exemplars and without nearest means; it sums over classes. The mean over classes, the L2 term on every weight
-(no 1/2, hence a gradient of 2 wd theta) and plain SGD are the authors' code (mammoth, `models/lwf_mc.py`, `wd_reg`).
-Where we do otherwise: `docs/methods/lwf-mc.md`.
+Source: Rebuffi et al. 2017, https://arxiv.org/abs/1611.07725, algorithm 3 and section 4, iCaRL's network without
+exemplars and without nearest means; it sums over classes. The mean over classes, the L2 term on every weight (no 1/2,
+hence a gradient of 2 wd theta) and plain SGD are the authors' code (mammoth, `models/lwf_mc.py`, `wd_reg`).
+Departures: `docs/methods/lwf-mc.md`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainables.heads import Head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative
 from trainables.methods.sequential.learner import SequentialConfig, SequentialLearner, add_to_gradients
-from trainables.methods.training import GUESSING_BINARY
+from trainables.methods.training import CHANCE_BINARY_CROSS_ENTROPY
 from trainables.preconsolidation import Consolidation
 
 
@@ -39,8 +39,8 @@ class LwFMCConfig(SequentialConfig):
 
     Attributes:
         wd: Strength of the L2 term on all weights; 0 leaves it out.
-        reduction: Whether the loss is the "mean" over the classes seen so far, as in the authors' code, or their "sum",
-            as in iCaRL. Under the mean a step of SGD moves each output less with every task.
+        reduction: "mean" over the classes seen so far, as in the authors' code, or their "sum", as in iCaRL. Under the
+            mean a step of SGD moves each output less with every task.
     """
 
     wd: NonNegative = 0.0
@@ -54,11 +54,11 @@ class LwFMC(SequentialLearner):
 
     def __init__(self, context: Context, config: LwFMCConfig) -> None:
         super().__init__(context, config)
-        self.old: tuple[nn.Module, Head] | None = None  # the network after task t - 1, while task t is trained
-        self.squares_before = 0.0  # of the weights, at the start of the task
+        self.old: tuple[nn.Module, Head] | None = None  # after task t - 1; None between tasks
+        self.squares_before = 0.0  # sum theta^2 at the start of the task
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Keep a copy of the network as the last task has left it."""
+        """Copy the network after the last task."""
         super().begin_task(task, consolidation)
         self.squares_before = self._squares()
         if task.classes.start:
@@ -66,18 +66,13 @@ class LwFMC(SequentialLearner):
             self.old = (deepcopy(self.model).requires_grad_(False), (weight, bias))
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
-        """Return the binary cross-entropy: the mean over the batch, and over the classes seen so far or their sum."""
+        """Return the binary cross-entropy: the mean over the batch, and the mean or sum over the classes seen."""
         logits = self.head.local_logits(self.context.features(self.model, batch.x), range(self.seen))
         return self._outputs() * F.binary_cross_entropy_with_logits(logits, self.targets(task, batch))
 
     @torch.no_grad()
     def targets(self, task: Task, batch: Batch) -> Tensor:
-        """Return what each output shall be: `(b, C_t)`, the old network's outputs and then the one-hot label.
-
-        Args:
-            task: The task that is trained on.
-            batch: Some of its examples.
-        """
+        """Return the targets of all outputs, `(b, C_t)`: the old network's probabilities, then the one-hot labels."""
         own = F.one_hot(batch.y - task.classes.start, len(task.classes)).to(self.head.weight)
         if self.old is None:
             return own
@@ -85,12 +80,12 @@ class LwFMC(SequentialLearner):
         past = F.linear(self.context.features(model, batch.x), weight, bias).sigmoid()
         return torch.cat([past, own], dim=1)
 
-    def guessing(self, task: Task) -> float:
-        """Return the loss of logits that are all zero."""
-        return self._outputs() * GUESSING_BINARY
+    def chance_loss(self, task: Task) -> float:
+        """Return the loss of zero logits."""
+        return self._outputs() * CHANCE_BINARY_CROSS_ENTROPY
 
     def penalty(self) -> float:
-        """Return wd sum theta^2, less what it was at the start of the task."""
+        """Return wd sum theta^2 minus its value at the start of the task."""
         return self.config.wd * (self._squares() - self.squares_before)
 
     def add_penalty_gradients(self) -> None:
@@ -99,11 +94,11 @@ class LwFMC(SequentialLearner):
             add_to_gradients(self.weights, self.weights, 2 * self.config.wd)
 
     def end_task(self, task: Task) -> None:
-        """Let go of the old network: from here on the present one is it."""
+        """Drop the old network."""
         self.old = None
 
     def _outputs(self) -> int:
-        """Return what the mean over classes is multiplied by."""
+        """Return the factor that turns the mean over classes into the configured reduction."""
         return self.seen if self.config.reduction == "sum" else 1
 
     def _squares(self) -> float:

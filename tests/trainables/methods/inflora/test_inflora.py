@@ -18,7 +18,7 @@ from tests.support.tiny_vit import float64, make_tiny_vit
 from trainables.backbones import Backbone
 from trainables.data import Task
 from trainables.errors import InputError
-from trainables.methods import Context, Setting, get_method
+from trainables.methods import Context, Scenario, get_method
 from trainables.methods.inflora.branches import KeyValueBranch, branch_keys_and_values
 from trainables.methods.inflora.learner import InfLoRA, InfLoRAConfig
 from trainables.methods.training import shuffled_batches
@@ -249,10 +249,10 @@ def test_the_state_holds_branches_spaces_and_heads_alone() -> None:
 )
 def test_what_has_no_room_is_refused(backbone: Backbone, r: int, message: str) -> None:
     entry = get_method("inflora")
-    setting = Setting(backbone, (range(2), range(2, 4)))
+    scenario = Scenario(backbone, (range(2), range(2, 4)))
     with pytest.raises(InputError, match=message):
-        entry.requires(entry.parse({"lr": 0.1, "r": r}), setting)
-    entry.requires(entry.parse({"lr": 0.1, "r": 8}), Setting(TinyBackbone(), setting.task_classes))
+        entry.validate(entry.parse({"lr": 0.1, "r": r}), scenario)
+    entry.validate(entry.parse({"lr": 0.1, "r": 8}), Scenario(TinyBackbone(), scenario.task_classes))
 
 
 @pytest.mark.parametrize("epsilon", [0, 1, 1.5])

@@ -218,6 +218,6 @@ def test_three_tasks_are_those_of_the_authors_module(oracle: dict[str, Tensor]) 
 )
 def test_what_cannot_run_is_refused(changes: dict[str, Any], message: str) -> None:
     entry = get_method("coda")
-    entry.requires(entry.parse({"lr": 1.0, "pool_size": 16, "layers": 2}), tiny_context())
+    entry.validate(entry.parse({"lr": 1.0, "pool_size": 16, "layers": 2}), tiny_context())
     with pytest.raises(InputError, match=f"^coda: hyperparameter {message}"):
-        entry.requires(entry.parse({"lr": 1.0, "pool_size": 16, **changes}), tiny_context())
+        entry.validate(entry.parse({"lr": 1.0, "pool_size": 16, **changes}), tiny_context())

@@ -76,8 +76,8 @@ def test_queries_that_are_looked_up_change_nothing(method: str, images: torch.Te
 def test_a_backbone_that_no_prompt_can_be_given_to_is_refused(method: str) -> None:
     entry = get_method(method)
     config = entry.parse({"lr": 0.1, **({"pool_size": 16} if method == "coda" else {})})
-    entry.requires(config, tiny_context())
+    entry.validate(config, tiny_context())
     closed = TinyBackbone("some_vit", closed="it has no class token")
     wanted = f"^{method}: backbone 'some_vit' cannot be opened at its tokens: it has no class token; allowed: a timm"
     with pytest.raises(InputError, match=wanted):
-        entry.requires(config, tiny_context(backbone=closed))
+        entry.validate(config, tiny_context(backbone=closed))

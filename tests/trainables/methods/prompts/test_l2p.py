@@ -197,6 +197,6 @@ def test_six_steps_are_mammoths(oracle: dict[str, Any], mammoth: PromptLearner, 
 
 def test_more_prompts_than_there_are_is_refused() -> None:
     entry = get_method("l2p")
-    entry.requires(entry.parse({"lr": 1.0, "pool_size": 5}), tiny_context())
+    entry.validate(entry.parse({"lr": 1.0, "pool_size": 5}), tiny_context())
     with pytest.raises(InputError, match=r"^l2p: hyperparameter 'top_k': must be at most pool_size \(4\), got 5$"):
-        entry.requires(entry.parse({"lr": 1.0, "pool_size": 4}), tiny_context())
+        entry.validate(entry.parse({"lr": 1.0, "pool_size": 4}), tiny_context())

@@ -20,7 +20,7 @@ from tests.support.tiny_vit import float64, make_tiny_vit
 from trainables.backbones import Backbone
 from trainables.data import Task
 from trainables.errors import InputError
-from trainables.methods import Context, Setting, get_method
+from trainables.methods import Context, Scenario, get_method
 from trainables.methods.seed.config import SEEDConfig
 from trainables.methods.seed.gaussians import fit_gaussians
 from trainables.methods.seed.learner import SEED
@@ -280,10 +280,10 @@ def test_sgd_has_momentum() -> None:
 
 
 def test_a_bottleneck_wider_than_the_backbone_is_refused() -> None:
-    entry, setting = get_method("seed"), Setting(TinyBackbone(), (range(2), range(2, 4)))
+    entry, scenario = get_method("seed"), Scenario(TinyBackbone(), (range(2), range(2, 4)))
     with pytest.raises(InputError, match="seed: features must be at most the backbone's width, 8, got 9"):
-        entry.requires(entry.parse({"lr": 0.1, "features": 9}), setting)
-    entry.requires(entry.parse({"lr": 0.1, "features": 8}), setting)
+        entry.validate(entry.parse({"lr": 0.1, "features": 9}), scenario)
+    entry.validate(entry.parse({"lr": 0.1, "features": 8}), scenario)
 
 
 def test_more_experts_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,12 +292,12 @@ def test_more_experts_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "sysconf", lambda name: 1 if name == "SC_PAGE_SIZE" else 7 * one)
     config = {"lr": 0.1, "features": 4}
     with pytest.raises(InputError, match=r"seed: experts must be at most 3, which fill .* memory, got 4"):
-        entry.requires(entry.parse({**config, "experts": 4}), Setting(TinyBackbone(), tasks))
-    entry.requires(entry.parse({**config, "experts": 3}), Setting(TinyBackbone(), tasks))
-    entry.requires(entry.parse({**config, "experts": 99}), Setting(TinyBackbone(), tasks[:3]))  # only three are made
+        entry.validate(entry.parse({**config, "experts": 4}), Scenario(TinyBackbone(), tasks))
+    entry.validate(entry.parse({**config, "experts": 3}), Scenario(TinyBackbone(), tasks))
+    entry.validate(entry.parse({**config, "experts": 99}), Scenario(TinyBackbone(), tasks[:3]))  # only three are made
     monkeypatch.setattr(os, "sysconf", lambda name: 1)
     with pytest.raises(InputError, match="at most 0"):
-        entry.requires(entry.parse({**config, "experts": 1}), Setting(TinyBackbone(), tasks))
+        entry.validate(entry.parse({**config, "experts": 1}), Scenario(TinyBackbone(), tasks))
 
 
 @pytest.mark.parametrize(("name", "value"), [("experts", 0), ("alpha", 1.1), ("tau", 0), ("features", 0), ("clip", 0)])

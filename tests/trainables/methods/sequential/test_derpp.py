@@ -240,8 +240,8 @@ def test_the_scale_of_divergence_is_that_of_both_cross_entropies() -> None:
     derpp, seen = make_derpp(), make_derpp(rehearsal_classes="seen")
     for each in (derpp, seen):
         each.begin_task(TASKS[0], None)
-    assert derpp.guessing(TASKS[0]) == pytest.approx(math.log(3) + BETA * math.log(6))
-    assert seen.guessing(TASKS[0]) == pytest.approx((1 + BETA) * math.log(3))
+    assert derpp.chance_loss(TASKS[0]) == pytest.approx(math.log(3) + BETA * math.log(6))
+    assert seen.chance_loss(TASKS[0]) == pytest.approx((1 + BETA) * math.log(3))
 
 
 @pytest.mark.parametrize(

@@ -114,8 +114,8 @@ def test_rows_of_future_classes_wait() -> None:
 
 def test_the_scale_of_divergence_is_that_of_logits_that_are_zero() -> None:
     mean, total = begun(make_lwf(), 2), begun(make_lwf(reduction="sum"), 2)
-    assert mean.guessing(TASKS[1]) == pytest.approx(math.log(2))
-    assert total.guessing(TASKS[1]) == pytest.approx(5 * math.log(2))
+    assert mean.chance_loss(TASKS[1]) == pytest.approx(math.log(2))
+    assert total.chance_loss(TASKS[1]) == pytest.approx(5 * math.log(2))
 
 
 def test_the_old_network_is_let_go() -> None:
