@@ -23,7 +23,7 @@ from tausearch.campaigns import CampaignRequest, plan_campaign, run_campaign
 from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
 from tests.support.drivers.searches import train_workers
 from tests.support.drivers.services import wait_until
-from tests.support.drivers.trials import SlowTrial
+from tests.support.drivers.trials import HOLD, HeldTrial
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -154,9 +154,13 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     (tmp_path / "nodes.yaml").write_text(TABLE)
     request = CampaignRequest(tmp_path / "nodes.yaml", storage=root, address=cluster.address)
     lost = [cluster.add_node(**NODE) for _ in range(2)][1]
+    (tmp_path / HOLD).touch()
     with ThreadPoolExecutor(1) as pool:
-        driver = pool.submit(run_campaign, plan_campaign(request), SlowTrial)
-        before = lose_a_node_and_let_one_join(cluster, lost, root, driver)
+        driver = pool.submit(run_campaign, plan_campaign(request), HeldTrial)
+        try:
+            before = lose_a_node_and_let_one_join(cluster, lost, root, driver)
+        finally:
+            (tmp_path / HOLD).unlink()
         driver.result()
     after = tables(root, "nodes")
     assert {trial.status for table in after.values() for trial in table} == {"complete"}

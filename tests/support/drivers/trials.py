@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from benchmarks.analytic import AnalyticTrial
@@ -24,10 +25,15 @@ class Diverging(FiveTasks):
         return super().step()
 
 
-class SlowTrial(FiveTasks):
-    """Together its tasks take longer than the start of a process; a task run again takes another time."""
+HOLD = "hold"  # a file beside the storage root
+
+
+class HeldTrial(FiveTasks):
+    """Stops after two tasks while the file `hold` lies beside the storage root; each task takes another time."""
 
     def step(self) -> dict[str, Any]:
         start = time.perf_counter()
-        time.sleep(4)
+        time.sleep(0.5)
+        while self.task == 2 and Path(self.config["blobs"]).parents[3].joinpath(HOLD).exists():
+            time.sleep(0.2)
         return {**super().step(), seconds("training"): time.perf_counter() - start}
