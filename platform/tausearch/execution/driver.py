@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TextIO, TypeVar
@@ -22,7 +22,7 @@ from tausearch.cluster import (
     require_fit_nodes,
     slots_of,
 )
-from tausearch.execution.dispatcher import Dispatcher, Queue
+from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview
 from tausearch.execution.queue import Cell, RunQueue, SingleRun
@@ -85,7 +85,7 @@ class Driver:
             OSError: If something else could not be read or written.
         """
         try:
-            drive_together(queue, self, session)
+            _run_on_ray(queue, self, session)
         except InputError:
             queue.release()
             raise
@@ -171,20 +171,6 @@ def drive(
         return replace(queue.results[-1], tracking_error=errors[0] if errors else None)
 
 
-def drive_together(queue: Queue, driver: Driver, session: Session[Any]) -> None:
-    """Start or join Ray and run all trials of a queue on it, until they end or something stops them."""
-    interrupt, display = session.interrupt, session.display
-    dispatcher = Dispatcher(queue, capacity_here, driver.concurrent)
-    display.heed(partial(_why_stopping, interrupt))
-    with (
-        head_watched(driver.address, display.say, driver.go_on) if driver.address else nullcontext(),
-        interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, driver.go_on, 128 + signal.SIGTERM)),
-    ):
-        _run_on_ray(dispatcher, driver, session)
-    display.heed(lambda: None)
-    interrupt.protected = True
-
-
 def _show(display: ProgressDisplay, cell: Cell, run: Run) -> list[Listener]:
     display.turn_to(run.spec, run.trials, Epochs(run.directory))
     return [display]
@@ -217,39 +203,50 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
     return f"stopping {why}: trials under way can be continued after their last finished task"
 
 
-def _run_on_ray(dispatcher: Dispatcher, driver: Driver, session: Session[Any]) -> None:
+def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
+    """Start or join Ray and run all trials of a queue on it, until they end or something stops them."""
     interrupt, watch, display = session.interrupt, session.watch, session.display
+    address, go_on = driver.address, driver.go_on
 
     def on_step() -> None:
         if watch.look():
             interrupt.stop()
         interrupt.stop_tune()
 
-    try:
-        interrupt.check()
-        display.enter(_entrance(driver.address))
-        left = partial(_leave_without_raylet, interrupt, display.say, driver.go_on)
-        with ExitStack() as stack:
-            with interrupt.at_once(partial(_leave_at_start, display.say, driver.go_on)):
-                stack.enter_context(ray_session(driver.resources, driver.address))
-            if driver.address is None:
-                stack.enter_context(raylet_watched(left))
-            interrupt.listen()
+    display.heed(partial(_why_stopping, interrupt))
+    with ExitStack() as outer:
+        if address is not None:
+            outer.enter_context(head_watched(address, display.say, go_on))
+        outer.enter_context(
+            interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, go_on, 128 + signal.SIGTERM))
+        )
+        try:
             interrupt.check()
-            if driver.address is not None:
-                display.enter(f"{joined()}; looking at each of them")
-                require_fit_nodes(driver.resources, driver.home.path, driver.read)
+            display.enter(_entrance(address))
+            with ExitStack() as stack:
+                with interrupt.at_once(partial(_leave_at_start, display.say, go_on)):
+                    stack.enter_context(ray_session(driver.resources, address))
+                if address is None:
+                    left = partial(_leave_without_raylet, interrupt, display.say, go_on)
+                    stack.enter_context(raylet_watched(left))
+                interrupt.listen()
                 interrupt.check()
-            display.enter("Ray runs; starting the processes of trials, each of which imports torch")
-            run_on_tune(dispatcher, driver.home, driver.trainable, on_step, watch)
-    except KeyboardInterrupt:
-        if not interrupt.must_stop:
-            interrupt.note(signal.SIGINT)
-    except SystemExit:  # how Ray, as it starts, takes SIGTERM
-        interrupt.note(signal.SIGTERM)
-    except OSError as error:
-        if not watch.failed(error):
-            raise
+                if address is not None:
+                    display.enter(f"{joined()}; looking at each of them")
+                    require_fit_nodes(driver.resources, driver.home.path, driver.read)
+                    interrupt.check()
+                display.enter("Ray runs; starting the processes of trials, each of which imports torch")
+                dispatcher = Dispatcher(queue, capacity_here, driver.concurrent)
+                run_on_tune(dispatcher, driver.home, driver.trainable, on_step, watch)
+        except KeyboardInterrupt:
+            if not interrupt.must_stop:
+                interrupt.note(signal.SIGINT)
+        except SystemExit:  # how Ray, as it starts, takes SIGTERM
+            interrupt.note(signal.SIGTERM)
+        except OSError as error:
+            if not watch.failed(error):
+                raise
+    display.heed(lambda: None)
 
 
 def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], go_on: str) -> None:
