@@ -174,7 +174,8 @@ class SearchRun(Run):
         trials = TrialTable(history)
         searcher = OptunaSearcher(spec, history, trials)
         self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
-        callbacks = (BestListener(spec, directory, trials), self._mirror, *callbacks)
+        again = TrialTable(Record(directory.confirmation.record).trials())
+        callbacks = (BestListener(spec, directory, trials, again), self._mirror, *callbacks)
         super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks, trainable=trainable)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
@@ -207,7 +208,7 @@ class ConfirmationRun(Run):
             directory,
             ConfirmationSearcher(spec, search.trials, trials),
             trials,
-            callbacks=(BestListener(search.spec, search.directory, search.trials),),
+            callbacks=(BestListener(search.spec, search.directory, search.trials, trials),),
             trainable=search.trainable,
         )
         self._search = search

@@ -4,54 +4,85 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tausearch.runs import RunDirectory, RunSpec, TrialSummary, TrialTable, chosen_trial, read_confirmation
+from tausearch.runs import (
+    Confirmation,
+    ConfirmationSpec,
+    RunDirectory,
+    RunSpec,
+    TrialSummary,
+    TrialTable,
+    Verdict,
+    chosen_trial,
+    confirmation_of,
+    read_confirmation,
+)
 from tausearch.studies.best_file import BestFile, choose
 
 
 def write_best(
     spec: RunSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
 ) -> BestFile | None:
-    """Choose the best trial that keeps all constraints, if there is one, and write the best file.
-
-    Confirmations that there are have a say.
+    """Choose the best trial that keeps all constraints, re-evaluations considered, and write the best file.
 
     Args:
         spec: The search.
-        directory: Its run directory.
-        trials: All of its trials.
-        run_ids: Number of a trial to the id of its run in MLflow, where it is known.
+        directory: The run directory of the search.
+        trials: All trials of the search.
+        run_ids: Trial number to the id of the trial's run in MLflow, where it is known.
 
     Returns:
-        What was written; None if no trial can be chosen.
+        The content of the file; None if no trial can be chosen.
     """
     trials = list(trials)
-    confirmation = read_confirmation(spec, directory.confirmation, trials)
+    return _write(spec, directory, trials, read_confirmation(spec, directory.confirmation, trials), run_ids or {})
+
+
+class BestListener:
+    """Writes the best file whenever the choice changes, so that a kill at any moment leaves it behind; a `Listener`.
+
+    Is told of the trials of a search, or of its re-evaluations.
+
+    Args:
+        spec: The search.
+        directory: The run directory of the search.
+        trials: All trials of the search, as they are now.
+        confirmations: All re-evaluations, as they are now.
+    """
+
+    def __init__(self, spec: RunSpec, directory: RunDirectory, trials: TrialTable, confirmations: TrialTable) -> None:
+        self.spec = spec
+        self.directory = directory
+        self.trials = trials
+        self.confirmations = confirmations
+        self._choice: tuple[int, Verdict | None] | None = None
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Choose again if the trial has ended, and write the best file if the choice is another."""
+        if trial.status == "running":
+            return
+        trials, confirmation = list(self.trials), None
+        if self.spec.confirm is not None:
+            confirmation = confirmation_of(ConfirmationSpec.of(self.spec), trials, list(self.confirmations))
+        chosen = chosen_trial(self.spec, trials, confirmation)
+        if chosen is None:
+            return
+        choice = chosen.number, None if confirmation is None else confirmation.verdict
+        if choice != self._choice:
+            _write(self.spec, self.directory, trials, confirmation, {})
+            self._choice = choice
+
+
+def _write(
+    spec: RunSpec,
+    directory: RunDirectory,
+    trials: list[TrialSummary],
+    confirmation: Confirmation | None,
+    run_ids: Mapping[int, str],
+) -> BestFile | None:
     chosen = chosen_trial(spec, trials, confirmation)
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)
-    best = choose(spec, chosen, competitors, (run_ids or {}).get(chosen.number), confirmation)
+    best = choose(spec, chosen, competitors, run_ids.get(chosen.number), confirmation)
     best.save(directory.best_file)
     return best
-
-
-class BestListener:
-    """Keeps the best file up to date while a search runs, so that a kill at any moment leaves it behind; a `Listener`.
-
-    Is told of the trials of a search, or of its confirmations.
-
-    Args:
-        spec: The search.
-        directory: Its run directory.
-        trials: All of its trials, as they are now.
-    """
-
-    def __init__(self, spec: RunSpec, directory: RunDirectory, trials: TrialTable) -> None:
-        self.spec = spec
-        self.directory = directory
-        self.trials = trials
-
-    def trial_changed(self, trial: TrialSummary) -> None:
-        """Write the best file anew if the trial has ended: of a confirmation, any end may decide."""
-        if trial.status != "running":
-            write_best(self.spec, self.directory, self.trials)

@@ -137,12 +137,15 @@ def test_one_damaged_run_does_not_hide_the_others(storage: Storage, spec: RunSpe
 def test_the_best_file_follows_a_search(storage: Storage, spec: RunSpec) -> None:
     directory = storage.run(spec.name)
     directory.path.mkdir(parents=True)
-    listener = BestListener(spec, directory, TrialTable([make_trial(0, value=60.0)]))
+    listener = BestListener(spec, directory, TrialTable([make_trial(0, value=60.0)]), TrialTable())
     tell(listener, make_trial(1, tasks=2))
     assert not directory.best_file.exists()
     for number, value, expected in ((1, 65.0, 1), (2, 62.0, 1), (3, 80.0, 3)):
         tell(listener, make_trial(number, value=value))
         assert load_best(directory.best_file).selection.trial == expected
+    written = directory.best_file.stat().st_ino
+    tell(listener, make_trial(0, value=70.0))
+    assert directory.best_file.stat().st_ino == written  # the choice is the same
 
 
 def test_who_did_not_finish_did_not_compete(storage: Storage, spec: RunSpec) -> None:

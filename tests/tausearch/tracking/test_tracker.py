@@ -265,7 +265,7 @@ def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
     storage = open_storage(tmp_path, write=True)
     storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
-    tracker = Tracker(spec, TrialTable(), storage)
+    tracker = Tracker(spec, TrialTable(), storage, draw=draw_trial)
     tell(tracker, make_trial(0, value=1.0))
     tell(tracker, make_trial(1, tasks=2))
     tracker.close("FINISHED", Conclusion())  # comes back though one write fails for good
