@@ -12,7 +12,7 @@ def local_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def fit_at_once(resources: Resources, cpus: float, gpus: float) -> int:
+def trials_that_fit(resources: Resources, cpus: float, gpus: float) -> int:
     """Return how many trials so many CPUs and GPUs can run at a time, at least one."""
     fits = int(cpus // resources.cpus_per_trial)
     if resources.gpus_per_trial:
@@ -20,7 +20,7 @@ def fit_at_once(resources: Resources, cpus: float, gpus: float) -> int:
     return max(1, fits)
 
 
-def at_once(spec: RunSpec, cpus: float, gpus: float) -> int:
+def max_concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
     """Return how many trials of a run to have at a time: what was asked for, else what so many CPUs and GPUs fit.
 
     An algorithm that learns from trials that have ended is asked for a quarter of them at a time at most, unless more
@@ -28,7 +28,7 @@ def at_once(spec: RunSpec, cpus: float, gpus: float) -> int:
     """
     if spec.resources.concurrent is not None:
         return spec.resources.concurrent
-    fits = min(fit_at_once(spec.resources, cpus, gpus), spec.trials)
+    fits = min(trials_that_fit(spec.resources, cpus, gpus), spec.trials)
     return min(fits, max(2, spec.trials // 4)) if spec.learns else fits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from search_spaces.text_files import shown
-from tausearch.cluster.capacity import at_once, fit_at_once, local_cpus
+from tausearch.cluster.capacity import local_cpus, max_concurrent_trials, trials_that_fit
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources, RunSpec
 from trainables.errors import InputError
@@ -46,7 +46,7 @@ def plan_resources(
             raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
     resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
     if address is None and concurrent is not None:
-        fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
+        fits = trials_that_fit(resources, local_cpus(), torch.cuda.device_count())
         resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
     return resources
 
@@ -55,4 +55,4 @@ def slots_of(spec: RunSpec, *, on_cluster: bool) -> int | None:
     """Return how many trials of a run there will be at a time; None where the cluster says so once it is joined."""
     if on_cluster and spec.resources.concurrent is None:
         return None
-    return min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials)
+    return min(max_concurrent_trials(spec, local_cpus(), torch.cuda.device_count()), spec.trials)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.cluster import at_once
+from tausearch.cluster import max_concurrent_trials
 from tausearch.execution.job import Job, Listener
 from tausearch.runs import RunSpec, Status, TrialSummary
 from trainables.metrics import MetricNames
@@ -107,8 +107,8 @@ class Alone:
 class Fleet:
     """Hands out the trials of all runs: those of the first run that has one to give, as far as there is room.
 
-    A run has no more trials at a time than `tausearch.cluster.at_once` allows it, so that an algorithm that learns is
-    not asked for everything at once; what room that leaves goes to the runs behind it.
+    `tausearch.cluster.max_concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
+    for all of them at once. The room that this leaves goes to the runs behind it.
 
     Args:
         line: Opens runs as they are needed.
@@ -185,7 +185,7 @@ class Fleet:
 
     def _takes(self, run: OpenRun) -> bool:
         """Whether there is room for another trial of a run."""
-        if len(run.out) >= max(1, at_once(run.spec, *self._has)):
+        if len(run.out) >= max(1, max_concurrent_trials(run.spec, *self._has)):
             return False
         if self.concurrent is not None or self.out == 0:
             return True

@@ -1,4 +1,4 @@
-"""The race of a few candidates over fresh runs: which run is wanted next, who can be spared, who is chosen, how sure.
+"""The race of a few candidates over fresh runs: which run is wanted next, who can be eliminated, who is chosen, how sure.
 
 All candidates run on the same rounds, each a fresh seed and validation split. What a round does to all of them alike,
 such as an easy split, falls out of their differences, so candidates are compared in pairs within rounds. The spread of
@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-LEVEL = 0.05  # at most so often is the best candidate spared, over the whole race
+LEVEL = 0.05  # at most so often is the best candidate eliminated, over the whole race
 FIRST_LOOK = 2  # rounds before the first test: one round has no spread
 
 Known = Mapping[tuple[int, int], float | None]
@@ -33,18 +33,18 @@ class Race:
     Attributes:
         candidates: The candidates, in the order in which ties are broken.
         rounds: Number of rounds.
-        in_play: Candidates that can still win.
-        spared: Candidates that cannot, to the number of rounds after which that was clear.
+        alive: Candidates that can still win.
+        eliminated: Candidates that cannot, to the number of rounds after which that was clear.
         out: Candidates of which a run ended without a value: a configuration that may diverge is not chosen.
         wanted: Candidate and round of the runs that are to be run now; none once the race is over.
         values: What each candidate that is not out has reached in its first rounds, as far as they count: those that it
-            ran before it was spared.
+            ran before it was eliminated.
     """
 
     candidates: tuple[int, ...]
     rounds: int
-    in_play: tuple[int, ...]
-    spared: Mapping[int, int] = field(default_factory=dict)
+    alive: tuple[int, ...]
+    eliminated: Mapping[int, int] = field(default_factory=dict)
     out: tuple[int, ...] = ()
     wanted: tuple[tuple[int, int], ...] = ()
     values: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
@@ -97,20 +97,20 @@ def race(candidates: Sequence[int], rounds: int, known: Known, resolution: float
         Where it stands.
     """
     out = tuple(each for each in candidates if any(known.get((each, k), 0.0) is None for k in range(rounds)))
-    in_play = tuple(each for each in candidates if each not in out)
-    spared: dict[int, int] = {}
+    alive = tuple(each for each in candidates if each not in out)
+    eliminated: dict[int, int] = {}
     wanted: tuple[tuple[int, int], ...] = ()
     level = LEVEL / (max(1, len(candidates) - 1) * max(1, rounds - FIRST_LOOK))
     for done in range(min(FIRST_LOOK, rounds), rounds + 1):
-        wanted = tuple((each, k) for k in range(done) for each in in_play if (each, k) not in known)
+        wanted = tuple((each, k) for k in range(done) for each in alive if (each, k) not in known)
         if wanted:
             break
         if done < rounds:
-            losers = _beaten({each: _first(known, each, done) for each in in_play}, level, resolution)
-            spared |= dict.fromkeys(losers, done)
-            in_play = tuple(each for each in in_play if each not in losers)
-    values = {each: _first(known, each, spared.get(each, rounds)) for each in (*in_play, *spared)}
-    return Race(tuple(candidates), rounds, in_play, spared, out, wanted, values)
+            losers = _beaten({each: _first(known, each, done) for each in alive}, level, resolution)
+            eliminated |= dict.fromkeys(losers, done)
+            alive = tuple(each for each in alive if each not in losers)
+    values = {each: _first(known, each, eliminated.get(each, rounds)) for each in (*alive, *eliminated)}
+    return Race(tuple(candidates), rounds, alive, eliminated, out, wanted, values)
 
 
 def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
@@ -123,10 +123,10 @@ def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
     Returns:
         The verdict; None while runs are wanted, or if no candidate is left.
     """
-    if not race.over or not race.in_play:
+    if not race.over or not race.alive:
         return None
-    means = {each: race.mean(each) for each in race.in_play}
-    chosen = max(race.in_play, key=lambda each: (means[each], -race.candidates.index(each)))
+    means = {each: race.mean(each) for each in race.alive}
+    chosen = max(race.alive, key=lambda each: (means[each], -race.candidates.index(each)))
     own = race.values[chosen]
     error = math.sqrt(_at_least(statistics.variance(own), resolution) / len(own)) if len(own) > 1 else None
     won = Verdict(chosen, statistics.fmean(own), error)

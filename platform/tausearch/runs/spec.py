@@ -28,7 +28,7 @@ Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
-    """What one trial gets, and how many were asked to run at a time: None for what `tausearch.cluster.at_once` says."""
+    """What one trial gets, and how many run at a time; None leaves that to `tausearch.cluster.max_concurrent_trials`."""
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
