@@ -136,7 +136,7 @@ def test_few_packages_have_folders_inside() -> None:
         ("runs/directories.py", "from tausearch.studies import load_best", "not downwards"),
         ("runs/directories.py", "def f():\n    from tausearch import api", "not downwards"),
         ("studies/best_file.py", "from tausearch.presentation import console", "not downwards"),
-        ("execution/driver.py", "from tausearch.runs.directories import Storage", "past the door of runs"),
+        ("execution/driver.py", "from tausearch.runs.directories import RunDirectory", "past the door of runs"),
         ("execution/driver.py", "from tausearch.runs import T", "not public"),
         ("runs/spec.py", "from tausearch.runs import Storage", "through its own door"),
         ("runs/directories.py", "from tausearch.runs.spec import RunSpec", "runs: "),

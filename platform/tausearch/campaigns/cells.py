@@ -21,7 +21,7 @@ class CellRuns(Strict):
         search: Name of its search; None if it is not searched.
         final: Name of its final run.
         trials: Number of trials of its search.
-        confirmations: Number of confirmations of its search, if nobody is spared.
+        confirmations: Number of confirmations of its search, if none is eliminated.
         seeds: Number of seeds of its final run.
         steps: Number of tasks of a trial.
     """

@@ -50,8 +50,8 @@ class _Shown:
         """Number of tasks done, and in all."""
         runs, steps = self.cell.runs, self.cell.runs.steps
         done = sum(_tasks(trial, steps) for table in self.tables for trial in table)
-        spared = runs.confirmations - len(list(self.confirmation)) if list(self.final) else 0
-        return done, runs.tasks - max(0, spared) * steps
+        eliminated = runs.confirmations - len(list(self.confirmation)) if list(self.final) else 0
+        return done, runs.tasks - max(0, eliminated) * steps
 
     @property
     def columns(self) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Ray itself: starting or joining it, what its nodes have, whether they answer.
+"""Ray: start or join it, plan resources, check the nodes.
 
 Not here: trials on Ray Tune (`execution`).
 """

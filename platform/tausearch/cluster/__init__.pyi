@@ -1,4 +1,4 @@
-from .capacity import at_once, capacity_here, fit_at_once, local_cpus
+from .capacity import capacity_here, local_cpus, max_concurrent_trials, trials_that_fit
 from .head_watch import head_watched
 from .pilot import with_measured_share
 from .preflight import require_fit_nodes
@@ -7,12 +7,11 @@ from .resources import plan_resources, require_gpu, slots_of
 from .session import joined, ray_session, require_reachable
 
 __all__ = [
-    "at_once",
     "capacity_here",
-    "fit_at_once",
     "head_watched",
     "joined",
     "local_cpus",
+    "max_concurrent_trials",
     "plan_resources",
     "ray_session",
     "raylet_watched",
@@ -20,5 +19,6 @@ __all__ = [
     "require_gpu",
     "require_reachable",
     "slots_of",
+    "trials_that_fit",
     "with_measured_share",
 ]

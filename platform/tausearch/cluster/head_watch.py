@@ -1,4 +1,4 @@
-"""Say so when the head of a cluster is gone, before Ray ends this process without a word."""
+"""Report that the head of a cluster is gone, before Ray ends this process without a message."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from functools import partial
 
 from tausearch.cluster.watchdog import beside
 
-SILENT_SECONDS = 20.0  # after which it is said; Ray gives up after 60
+SILENT_SECONDS = 20.0  # until the message; Ray ends the process after 60
 _EVERY = 2.0  # seconds
 
 
 def head_watched(address: str, say: Callable[[str], None], resume: str) -> AbstractContextManager[None]:
-    """Look whether the head of the cluster that is joined answers, for as long as the block runs.
+    """Check while the block runs whether the head of the joined cluster answers.
 
-    Without its head a cluster forgets its trials. Ray waits a minute for it and then ends the process from C++, where
-    nothing of ours runs any more.
+    A cluster without its head loses its trials. Ray waits a minute for the head and then ends the process from C++,
+    where no Python code can print a message.
 
     Args:
         address: Address of the cluster, as given by `--address`.
-        say: Function that shows a line to the person who waits.
+        say: Function that shows a line to the user.
         resume: The command that continues the run.
 
     Returns:
@@ -49,7 +49,7 @@ def _watch(address: str | None, say: Callable[[str], None], resume: str, ended: 
 
 
 def _joined() -> str | None:
-    """Return the address of the head, once this process has joined a cluster."""
+    """Return the address of the head; None before this process has joined a cluster."""
     import ray  # takes seconds to import
 
     return ray.get_runtime_context().gcs_address if ray.is_initialized() else None

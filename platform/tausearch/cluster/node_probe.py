@@ -1,33 +1,33 @@
-"""What runs on every node before the first trial. Standard library only: the node may have nothing else of ours.
+"""The check that runs on every node before the first trial.
 
-`preflight` sends this module's code itself to the nodes, not its name.
+It uses the standard library only, as a node may lack our package: `preflight` sends the code of this module.
 """
 
 from __future__ import annotations
 
 import time
 
-SETTLE_SECONDS = 10.0  # network file systems may show a new file late
+SETTLE_SECONDS = 10.0  # network file systems can show a new file late
 
 
 def probe_node(
     folder: str, token: str, mine: str, packages: list[str], modules: list[str], needed: list[str]
 ) -> dict[str, str]:
-    """Report versions, import what trials need, read the driver's file and write one back.
+    """Report versions, import modules, read the driver's file and write an answer file.
 
     Args:
         folder: The run directory.
         token: Name of the driver's file in the run directory, and its content.
-        mine: Name of the file to write to the run directory, and its content.
-        packages: Names of the packages whose versions to report, "" where one is not installed.
-        modules: Names of the modules that trials must be able to import.
-        needed: Files and folders that must be there because trials read them.
+        mine: Name of the answer file in the run directory, and its content.
+        packages: Packages whose versions to report.
+        modules: Modules that trials import.
+        needed: Files and folders that trials read.
 
     Returns:
-        Package to version, "python" among them; "import" and "storage": what went wrong, "" if nothing; "missing": the
-        first of `needed` that is not there, "" if all are.
+        Package to version, "python" among them, "" where a package is not installed. "import" and "storage" are error
+        texts, "" without an error. "missing" is the first of `needed` that does not exist, "" if all exist.
     """
-    import importlib  # here, so that the function carries all it needs
+    import importlib  # here, so that the function is self-contained
     import importlib.metadata
     import platform
     from pathlib import Path
@@ -42,7 +42,7 @@ def probe_node(
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # whatever an import can raise
+        except Exception as error:  # an import can raise any error
             report["import"] = f"{module} ({type(error).__name__}: {error}".splitlines()[0] + ")"
             break
     deadline = time.monotonic() + SETTLE_SECONDS

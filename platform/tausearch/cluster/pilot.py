@@ -1,4 +1,4 @@
-"""How many trials share a GPU: measured by a pilot trial, proposed as 1/k."""
+"""Measure with a pilot trial how many trials can share a GPU."""
 
 from __future__ import annotations
 
@@ -13,36 +13,33 @@ from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
 from trainables.trial import build_sequence
 
-HEADROOM = 1.15  # later tasks hold a few more head rows, and allocators fragment
-MOST = 64
+HEADROOM = 1.15  # later tasks have more head rows, and allocators fragment
+MAX_TRIALS_PER_GPU = 64
 
 
 def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -> int:
-    """Return k, how many trials to run on one GPU.
+    """Return k, the number of trials that fit the memory of a GPU and its share of the CPUs, at least 1.
 
     Args:
-        peak_bytes: The most GPU memory that one trial has reserved, bytes.
-        total_bytes: Memory of the GPU, bytes.
-        cpus: Number of CPUs that the trials of one GPU can have.
+        peak_bytes: Peak of the GPU memory that one trial has reserved.
+        total_bytes: Memory of the GPU.
+        cpus: Number of CPUs for the trials of one GPU.
         cpus_per_trial: Number of CPUs that each trial needs.
-
-    Returns:
-        The number of trials, at least 1, as far as memory and CPUs suffice.
     """
     by_memory = int(total_bytes / (HEADROOM * peak_bytes + CONTEXT_BYTES))
-    return max(1, min(by_memory, cpus // cpus_per_trial, MOST))
+    return max(1, min(by_memory, cpus // cpus_per_trial, MAX_TRIALS_PER_GPU))
 
 
 def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None) -> tuple[RunSpec, str]:
-    """Run the first tasks of a trial on a whole GPU and give the spec the share that it needs.
+    """Run the first tasks of a trial on a whole GPU, and set the GPU share of the spec.
 
     Args:
         spec: The specification of the search, with one GPU per trial.
-        config: The config of the pilot trial: the first configuration of the search.
-        address: Address of a running Ray cluster; None to start a Ray on this machine.
+        config: The pilot trial: the first configuration of the search.
+        address: Address of a Ray cluster; None to start Ray on this machine.
 
     Returns:
-        The spec with 1/k, and a line that says what was measured.
+        The spec with the share 1/k, and a line with the measurement.
 
     Raises:
         InputError: If the cluster has no GPU, or the pilot fails.
@@ -57,9 +54,9 @@ def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None)
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
             raise InputError(f"--gpus-per-trial auto: the pilot trial failed ({reason})") from error
-        have = ray.cluster_resources()
-        gpus = int(have.get("GPU", 1))
-        cpus = int(have.get("CPU", local_cpus())) // gpus
+        total_resources = ray.cluster_resources()
+        gpus = int(total_resources.get("GPU", 1))
+        cpus = int(total_resources.get("CPU", local_cpus())) // gpus
     if peak == 0:
         raise InputError("--gpus-per-trial auto: the pilot trial used no GPU memory, so there is nothing to measure")
     k = propose(peak, total, cpus, spec.resources.cpus_per_trial)
@@ -69,19 +66,15 @@ def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None)
 
 
 def run_to_peak(sequence: IncrementalSequence) -> None:
-    """Run as many tasks as the method declares that its memory takes to peak, or all if there are fewer."""
+    """Run the number of tasks after which the memory of the method peaks, or all tasks if there are fewer."""
     for _ in range(sequence.entry.capabilities.tasks_to_peak):
         if not sequence.finished:
             sequence.run_next_task()
 
 
 def _measure(config: dict[str, Any]) -> tuple[int, int]:
-    """Run as many tasks as the method's memory takes to peak on this worker's GPU.
-
-    Returns:
-        The peak and the GPU's memory, bytes.
-    """
-    import torch  # in the worker, which sees its own GPU alone
+    """Return the peak memory of a trial on this worker's GPU, and the GPU's total memory, bytes."""
+    import torch  # in the worker, which sees its own GPU only
 
     from trainables.device import peak_bytes, release
 

@@ -1,4 +1,4 @@
-"""Look at every node of a cluster before the first trial: a search of days must not stumble over one of them later."""
+"""Check every node of a cluster before the first trial, so that a long search does not fail later."""
 
 from __future__ import annotations
 
@@ -18,24 +18,22 @@ from tausearch.runs import Resources
 from trainables.errors import InputError
 
 PACKAGES = ["ray", "torch", "tausearch"]
-_IMPORTED = ["trainables.trial", "trainables.backbones.loading", "sklearn.mixture"]  # by a trial, sooner or later
-_ANSWER_SECONDS = 180.0  # torch and timm from a cold network disk
+_IMPORTED = ["trainables.trial", "trainables.backbones.loading", "sklearn.mixture"]  # by trials
+_ANSWER_SECONDS = 180.0  # importing torch and timm from a cold network disk takes minutes
 
-ray.cloudpickle.register_pickle_by_value(node_probe)  # a node without our package shall say so itself
+ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without our package
 
 
 def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] = ()) -> None:
-    """Make sure that every node can run trials: versions, storage, package, data, resources.
-
-    A node that was started with no CPUs gets no trials, so nothing is asked of it.
+    """Check versions, storage, package, data and resources of every node that has CPUs.
 
     Args:
-        resources: What one trial needs.
+        resources: The resources of one trial.
         folder: The run directory.
         needed: Other files and folders that trials read.
 
     Raises:
-        InputError: If a node cannot run trials; the message names every such node, and why.
+        InputError: If a node cannot run trials; one line per such node says why.
     """
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if not nodes:
@@ -53,7 +51,7 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
 
 
 def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str]) -> dict[str, Any]:
-    """Run the probe on all nodes at once; returns node id to report, or to the error, or nothing without an answer."""
+    """Run the probe on all nodes at once; return node id to report or error, without nodes that do not answer."""
     probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
     for node in nodes:
@@ -73,7 +71,7 @@ def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str
 def _problem(
     node: dict[str, Any], reports: dict[str, Any], resources: Resources, folder: Path, token: str
 ) -> str | None:
-    """Return the line that says why a node cannot run trials; None if it can."""
+    """Return why a node cannot run trials; None if it can."""
     name = f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, Ray's {node['NodeID'][:8]})"
     report = reports.get(node["NodeID"])
     if report is None:

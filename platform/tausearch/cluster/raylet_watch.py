@@ -1,4 +1,4 @@
-"""Notice that the raylet of a Ray of our own has died, which Ray tells the driver of not in every case."""
+"""Notice the death of the raylet of our own Ray, which Ray does not always report to the driver."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import psutil
 
 from tausearch.cluster.watchdog import beside
 
-GRACE_SECONDS = 6.0  # in which Ray mostly ends this process by itself
+GRACE_SECONDS = 6.0  # Ray mostly ends this process within this time
 _EVERY = 2.0  # seconds
 
 
 def raylet_watched(gone: Callable[[], None]) -> AbstractContextManager[None]:
-    """Look whether the raylet that this process has started runs, for as long as the block does.
+    """Check while the block runs whether the raylet that this process has started is alive.
 
-    Without it there is no node. Where the driver waits for nothing of it when it dies, Ray does not end the driver, and
-    Tune waits for resources for good.
+    If the driver is not waiting for the raylet when it dies, Ray does not end the driver. Tune then waits forever for
+    resources.
 
     Args:
-        gone: Function that is called, from another thread, once it has been gone for some seconds.
+        gone: Called from another thread after the raylet has been dead for `GRACE_SECONDS`.
 
     Returns:
         The context of the block.

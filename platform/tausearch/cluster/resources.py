@@ -1,22 +1,18 @@
-"""What each trial is to get, checked against what there is to compute with."""
+"""Check the resources of a trial against those of the machine."""
 
 from __future__ import annotations
 
 import torch
 
 from search_spaces.text_files import shown
-from tausearch.cluster.capacity import at_once, fit_at_once, local_cpus
+from tausearch.cluster.capacity import local_cpus, max_concurrent_trials, trials_that_fit
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources, RunSpec
 from trainables.errors import InputError
 
 
 def require_gpu(wish: str) -> None:
-    """Make sure that this machine has a GPU.
-
-    Raises:
-        InputError: If not; begins with `wish`.
-    """
+    """Raise an `InputError` that begins with `wish` if this machine has no GPU."""
     if not torch.cuda.is_available():
         raise InputError(f"{wish}: this machine has no GPU")
 
@@ -24,10 +20,7 @@ def require_gpu(wish: str) -> None:
 def plan_resources(
     cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
 ) -> Resources:
-    """Check what a trial is to get and work out how many fit.
-
-    Returns:
-        What each trial gets and how many run at a time.
+    """Return the resources of a trial; without a cluster, `concurrent` is at most the number that fits.
 
     Raises:
         InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
@@ -39,20 +32,20 @@ def plan_resources(
         )
     if address is not None:
         require_reachable(address)
-    else:  # of a cluster, Ray knows once it is joined
+    else:  # the resources of a cluster are known once it is joined
         if gpus_per_trial:
             require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
         if cpus_per_trial > local_cpus():
             raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
     resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
     if address is None and concurrent is not None:
-        fits = fit_at_once(resources, local_cpus(), torch.cuda.device_count())
+        fits = trials_that_fit(resources, local_cpus(), torch.cuda.device_count())
         resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
     return resources
 
 
 def slots_of(spec: RunSpec, *, on_cluster: bool) -> int | None:
-    """Return how many trials of a run there will be at a time; None where the cluster says so once it is joined."""
+    """Return the number of concurrent trials of a run; None if it depends on a cluster that is not joined yet."""
     if on_cluster and spec.resources.concurrent is None:
         return None
-    return min(at_once(spec, local_cpus(), torch.cuda.device_count()), spec.trials)
+    return min(max_concurrent_trials(spec, local_cpus(), torch.cuda.device_count()), spec.trials)

@@ -1,4 +1,4 @@
-"""A thread that looks at something for as long as a block runs."""
+"""A thread that watches while a block runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def beside(name: str, look: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Run a function in a thread of its own while the block runs.
-
-    Args:
-        name: Name of the thread.
-        look: The function; it is handed the event that says that the block has ended, and is not waited for.
-    """
+    """Run `look` in a daemon thread named `name` while the block runs; the event is set at the block's end."""
     ended = threading.Event()
     threading.Thread(target=look, args=(ended,), name=name, daemon=True).start()
     try:

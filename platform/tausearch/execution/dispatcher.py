@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.cluster import at_once
+from tausearch.cluster import max_concurrent_trials
 from tausearch.execution.run import Run
 
 HOLDS_SECONDS = 1.0  # for which an answer to "what is there to compute with" holds
@@ -32,8 +32,8 @@ class Queue(Protocol):
 class Dispatcher:
     """Hands out the trials of all runs: those of the first run that has one to give, as far as there is room.
 
-    A run has no more trials at a time than `tausearch.cluster.at_once` allows it, so that an algorithm that learns is
-    not asked for everything at once; what room that leaves goes to the runs behind it.
+    `tausearch.cluster.max_concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
+    for all of them at once. The room that this leaves goes to the runs behind it.
 
     Args:
         queue: Opens runs as they are needed.
@@ -110,7 +110,7 @@ class Dispatcher:
 
     def _takes(self, run: Run) -> bool:
         """Whether there is room for another trial of a run."""
-        if len(run.active) >= max(1, at_once(run.spec, *self._has)):
+        if len(run.active) >= max(1, max_concurrent_trials(run.spec, *self._has)):
             return False
         if self.concurrent is not None or self.active == 0:
             return True

@@ -10,17 +10,10 @@ from .confirmations import (
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
 from .directories import (
-    DEFAULT_STORAGE,
-    DEFAULT_STORE_GIGABYTES,
     CampaignDirectory,
     ConfirmationDirectory,
     DrivenDirectory,
     RunDirectory,
-    Storage,
-    StorageError,
-    nearest_folder,
-    open_storage,
-    replace_text,
     trial_name,
 )
 from .guards import (
@@ -71,6 +64,15 @@ from .spec import (
     read_spec,
 )
 from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
+from .storage import (
+    DEFAULT_STORAGE,
+    DEFAULT_STORE_GIGABYTES,
+    Storage,
+    StorageError,
+    nearest_folder,
+    open_storage,
+    replace_text,
+)
 from .trials import STATUSES, Status, TrialSummary, TrialTable, all_ended, at_rest, final_value, metrics_of, ranked
 
 __all__ = [

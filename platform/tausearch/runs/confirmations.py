@@ -87,7 +87,7 @@ class ConfirmationSpec(RunSpec):
 
 
 def confirmations_of(search: RunSpec) -> int:
-    """Return how many confirmations a search has if nobody is spared."""
+    """Return how many confirmations a search has if none is eliminated."""
     return 0 if search.confirm is None else min(search.confirm.best, search.trials) * search.confirm.runs
 
 
@@ -125,10 +125,10 @@ class Confirmation:
         """Say in a word or two what has become of a candidate."""
         if candidate in self.race.out:
             return "out"
-        if candidate in self.race.spared:
-            return f"spared after {self.race.spared[candidate]}"
+        if candidate in self.race.eliminated:
+            return f"eliminated after {self.race.eliminated[candidate]}"
         if self.verdict is None:
-            return "in play"
+            return "alive"
         if self.verdict.chosen == candidate:
             return "chosen"
         return "equal" if self.race.mean(candidate) == self.race.mean(self.verdict.chosen) else "behind"

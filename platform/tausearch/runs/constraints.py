@@ -1,4 +1,4 @@
-"""Bounds that a configuration must keep to be chosen (`--constraint`), and what can be chosen that keeps them."""
+"""Bounds on metrics that a trial must keep to be chosen (`--constraint`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tausearch.runs.trials import TrialSummary, ranked
 from trainables.errors import InputError
 from trainables.metrics import VALIDATION
 
-SECONDS = "seconds"  # the time of all stages of all tasks, which no row has
+SECONDS = "seconds"  # the time of all stages of all tasks, summed over the rows
 _LONGEST = 200  # characters
 _FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
 
 
 def _range(metric: str) -> tuple[float, float]:
-    """Return the smallest and the largest value that a metric can have, in its unit."""
+    """Return the range of a metric, in its unit."""
     if "accuracy" in metric:
         return 0.0, 100.0
     if "forgetting" in metric:
@@ -34,8 +34,8 @@ class Constraint(Strict):
 
     Attributes:
         metric: The metric's name in the rows of a trial, or "seconds" for the time of the whole trial.
-        relation: On which side of the bound its values must lie.
-        bound: The bound, in the metric's unit; it is allowed itself.
+        relation: The side of the bound that is allowed; the bound itself is allowed, too.
+        bound: In the metric's unit.
     """
 
     metric: str
@@ -44,17 +44,14 @@ class Constraint(Strict):
 
     @classmethod
     def parse(cls, text: str, metrics: Collection[str]) -> Constraint:
-        """Read a constraint.
+        """Return the constraint that a text says, the metric under its full name.
 
         Args:
-            text: What was given; the metric's `val/` can be left out.
-            metrics: Names of the metrics that there are.
-
-        Returns:
-            The constraint, on the metric under its full name.
+            text: Such as `forgetting <= 5`; the metric's `val/` can be left out.
+            metrics: Names of the metrics of a trial.
 
         Raises:
-            InputError: If it is no constraint, or there is no such metric.
+            InputError: If the text is not a constraint, the metric is unknown, or no trial can keep the bound.
         """
         found = _FORM.fullmatch(str(text)[:_LONGEST])
         if found is None or len(str(text)) > _LONGEST:
@@ -74,7 +71,7 @@ class Constraint(Strict):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, value: Any) -> Any:
-        """Read the text that stands in files; the metric was looked at when it was given."""
+        """Read the text in a file; `parse` has checked the metric before."""
         if not isinstance(value, str):
             return value
         found = _FORM.fullmatch(value)
@@ -88,9 +85,9 @@ class Constraint(Strict):
         return f"{self.metric} {self.relation} {self.bound:.12g}"
 
     def worst(self, trial: TrialSummary) -> float | None:
-        """Return the value that lies deepest on the wrong side, or nearest to it, of all rows that have the metric.
+        """Return the least favourable value of the metric over the rows of a trial.
 
-        None if none has it: it is measured after the last task alone, and the trial has not come so far.
+        None if no row has the metric: some metrics are measured after the last task only.
         """
         if self.metric == SECONDS:
             return trial.own_seconds
@@ -98,7 +95,7 @@ class Constraint(Strict):
         return None if not values else max(values) if self.relation == "<=" else min(values)
 
     def excess(self, trial: TrialSummary) -> float | None:
-        """Return by how much a trial goes beyond the bound, 0 or less if it keeps it; None if that is not known."""
+        """Return how far a trial exceeds the bound, 0 or less if it keeps the bound; None if the metric is missing."""
         worst = self.worst(trial)
         if worst is None:
             return None
@@ -106,34 +103,29 @@ class Constraint(Strict):
 
 
 def keeps(trial: TrialSummary, constraints: Iterable[Constraint]) -> bool:
-    """Whether a trial is known to keep all constraints."""
+    """Whether a trial has the metrics of all constraints and keeps the bounds."""
     return all((excess := each.excess(trial)) is not None and excess <= 0 for each in constraints)
 
 
 def eligible(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> list[TrialSummary]:
-    """Return the trials that can be chosen, the best first: they finished the last task and keep all constraints."""
+    """Return the trials that finished the last task and keep all constraints, the best first."""
     return [trial for trial in ranked(trials) if keeps(trial, constraints)]
 
 
 def best_trial(trials: Iterable[TrialSummary], constraints: Sequence[Constraint] = ()) -> TrialSummary | None:
-    """Return the trial with the highest final accuracy of those that finished the last task and keep all constraints.
-
-    Of equal ones it is the one that forgets less, then the earlier.
-    """
+    """Return the first of `eligible`; None if no trial is eligible."""
     return next(iter(eligible(trials, constraints)), None)
 
 
 def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:
-    """Return by how much a trial goes beyond each constraint, as Optuna wants it: 0 where that is not known."""
+    """Return how far a trial exceeds each constraint, as Optuna wants it: 0 where the metric is missing."""
     return {str(each): each.excess(trial) or 0.0 for each in constraints}
 
 
 def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> str:
-    """Say why a search has chosen nothing: no trial has finished, or those that have go beyond a constraint.
+    """Return why a search has chosen no trial: none has finished, or each breaks a constraint.
 
-    Returns:
-        A line that names the nearest trial, too: of those that break the fewest constraints the one that goes beyond
-        them the least, as a share of the bounds.
+    The line names the nearest trial: it breaks the fewest constraints, and exceeds them least as a share of the bounds.
     """
     finished = ranked(trials)
     if not finished:

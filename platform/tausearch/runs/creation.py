@@ -1,4 +1,4 @@
-"""Make run directories: named, whole or not at all, and held by one driver."""
+"""Make run directories: complete or not at all, and locked by one driver."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tausearch.runs.directories import RunDirectory, Storage, nearest_folder, open_storage
+from tausearch.runs.directories import RunDirectory
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.spec import RunSpec, differences, read_spec
+from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
 
 
 def new_run(storage: str | Path, name: str | None, stem: str, *, go_on: bool = False) -> tuple[Storage, str]:
-    """Return the storage and the name of a new run: the one asked for, or the first of `stem-1`, `stem-2`, ... free.
+    """Return the storage and the name of a new run.
 
-    Args:
-        storage: The storage root.
-        name: The name that was asked for, if any.
-        stem: What a name is made of where none was.
-        go_on: Whether a run of that name may exist.
+    Without a name, it is the first of `stem-1`, `stem-2`, ... that is free. With `go_on`, a run of the name may exist.
 
     Raises:
-        InputError: If the storage cannot be written or is full, or the name is taken or no name for a folder.
+        InputError: If the storage cannot be written or is full, or the name is taken or not allowed.
     """
     root = open_storage(storage, write=True)
     require_space(root.root)
@@ -37,20 +34,15 @@ def new_run(storage: str | Path, name: str | None, stem: str, *, go_on: bool = F
 
 @contextmanager
 def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterator[tuple[RunSpec, RunDirectory]]:
-    """Make the run directory and hold it while the run is driven.
+    """Make the run directory as `create` does, and lock it while the block runs.
 
-    A run that the cluster cannot take leaves nothing behind: no trial was started.
-
-    Args:
-        spec: The specification of the run.
-        storage: The storage root in which to make the run directory.
-        rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
+    If the block raises an `InputError` before the first trial, the directory is removed.
 
     Yields:
-        The specification, under the name that it got, and the run directory.
+        The specification, under its final name, and the run directory.
 
     Raises:
-        InputError: If the name has been taken, or the folder cannot be made; or whatever the block raises.
+        InputError: If the name is taken, or the folder cannot be made; or the error of the block.
     """
     before = nearest_folder(storage.root)
     spec, directory = create(spec, storage, rename=rename)
@@ -65,18 +57,13 @@ def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterato
 
 
 def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[RunSpec, RunDirectory]:
-    """Make the run directory, with what was asked for in it: both or, if the process is killed, neither.
+    """Return the specification under its final name, and the run directory with `run.yaml` in it.
 
-    Args:
-        spec: The specification of the run.
-        storage: The storage root in which to make the run directory.
-        rename: Whether to take the next free name if another process has just taken this one, because nobody chose it.
-
-    Returns:
-        The specification, under the name that it got, and the run directory.
+    A killed process leaves both or neither. With `rename`, the run takes the next free name if another process took
+    the name just now: the user did not choose it.
 
     Raises:
-        InputError: If the name has been taken, or the folder cannot be made.
+        InputError: If the name is taken, or the folder cannot be made.
     """
     while True:
         directory = storage.run(spec.name)
@@ -92,13 +79,13 @@ def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[Ru
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done.
+    """A run that is to be made, or continued.
 
     Attributes:
-        spec: The run, in full.
+        spec: The specification of the run.
         storage: The storage root.
-        named: Whether somebody chose its name.
-        go_on: Whether to go on with the run of its name, if there is one.
+        named: Whether the user chose the name.
+        go_on: Whether to continue an existing run of this name.
     """
 
     spec: RunSpec
@@ -108,19 +95,19 @@ class Plan:
 
     @property
     def directory(self) -> RunDirectory:
-        """Its run directory, unless another process takes the name first."""
+        """The run directory, unless another process takes the name first."""
         return self.storage.run(self.spec.name)
 
     @property
     def exists(self) -> bool:
-        """Whether it has been started already."""
+        """Whether the run exists and is to be continued."""
         return self.go_on and self.directory.spec_file.is_file()
 
     def continued(self) -> RunSpec:
-        """Return the specification of the run that exists, with what it is given to run with from now on.
+        """Return the specification of the existing run with the new resources, data root, cache size and tracking URI.
 
         Raises:
-            InputError: If it is not what is asked for.
+            InputError: If the two specifications differ otherwise.
         """
         then = read_spec(self.directory)
         if found := differences(then, self.spec):
@@ -130,13 +117,13 @@ class Plan:
 
     @contextmanager
     def entered(self) -> Iterator[tuple[RunSpec, RunDirectory]]:
-        """Make the run, or go on with it, and hold it while it is driven.
+        """Make the run, or continue it, and lock it while the block runs.
 
         Yields:
-            The specification, under the name that it got, and the run directory.
+            The specification, under its final name, and the run directory.
 
         Raises:
-            InputError: If it cannot be made, is not what is asked for, or is driven; or whatever the block raises.
+            InputError: If the run cannot be made, differs, or has a driver; or the error of the block.
         """
         if not self.exists:
             with created(self.spec, self.storage, rename=not self.named) as made:

@@ -1,6 +1,6 @@
-"""What guards a run while it is driven: one driver at a time, and room on the disk for what it writes.
+"""Guards of a run: one driver at a time, free disk space, and no command that overwrites its files.
 
-The lock on a run directory falls with the process that holds it.
+The lock on a run directory is released when the process that holds it exits.
 """
 
 from __future__ import annotations
@@ -14,43 +14,40 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tausearch.runs.directories import DrivenDirectory, Storage, nearest_folder
+from tausearch.runs.directories import DrivenDirectory
+from tausearch.runs.storage import Storage, nearest_folder
 from trainables.errors import InputError
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
-LEAST_FREE = 64 * 2**20  # bytes that the last checkpoints, the record and the best file surely fit in
+LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record and the best file
 
 
 def shortage(path: Path) -> str | None:
-    """Return in a few words that the disk of a folder is too full for a run; None if it is not.
+    """Return how much disk space a run lacks, in words; None if there is enough.
 
     Raises:
-        OSError: If the folder does not exist any more.
+        OSError: If the folder no longer exists.
     """
     free = shutil.disk_usage(path).free
     return f"has {free / 1e6:.0f} MB free, needs {LEAST_FREE / 1e6:.0f}" if free < LEAST_FREE else None
 
 
 def require_space(path: Path) -> None:
-    """Make sure that a storage root has room for a run.
-
-    Raises:
-        InputError: If the disk of the storage root is too full for a run.
-    """
+    """Raise an `InputError` if the disk of a storage root is too full for a run."""
     if problem := shortage(nearest_folder(path)):
         raise InputError(f"--storage {path}: {problem}")
 
 
 def require_output(storage: Storage, target: Path | None, option: str) -> None:
-    """Make sure that what a user wants written is no file of a run, nor one that a storage root keeps for all runs.
+    """Refuse an output path among the files of a run or the shared files of a storage root.
 
     Args:
-        storage: The storage root of the command; of others only run directories are known by their look.
-        target: File or folder to write; None where it is left to the command.
-        option: What named it, for the error.
+        storage: The storage root of the command. In other storage roots, run directories alone are recognised.
+        target: File or folder to write; None passes.
+        option: The option that named the target, for the error.
 
     Raises:
-        InputError: If something of tausearch's own could be lost.
+        InputError: If the command could overwrite a file of tausearch.
     """
     if target is None:
         return
@@ -64,10 +61,10 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_picture(storage: Storage, target: Path | None, option: str) -> None:
-    """Make sure that a picture can be drawn to a file; see `require_output`.
+    """Refuse a file that `require_output` refuses, or whose ending is no picture format.
 
     Raises:
-        InputError: If its ending names no kind of picture, or something of tausearch's own could be lost.
+        InputError: If the file is refused.
     """
     if target is not None and target.suffix not in PICTURES:
         raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
@@ -75,10 +72,10 @@ def require_picture(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
-    """Make sure that an export writes into a folder of its own: a new or empty one outside of what a storage keeps.
+    """Refuse a folder that `require_output` refuses, or that has content.
 
     Raises:
-        InputError: If it would overwrite something, or lie among the files of a run or a storage root.
+        InputError: If the folder is refused.
     """
     require_output(storage, folder, option)
     if folder.exists() and not folder.is_dir():
@@ -89,10 +86,10 @@ def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
 
 @contextmanager
 def nothing_left(*targets: Path | None) -> Iterator[None]:
-    """Take away what a command has made if it does not end well, with the folders that it made on the way.
+    """Remove the targets, and the folders made for them, if the block raises.
 
     Args:
-        targets: Files and folders that the block may make; what exists when it begins stays, an empty folder empty.
+        targets: Files and folders that the block may make. Targets that exist before stay; an empty folder is emptied.
 
     Yields:
         Nothing.
@@ -108,7 +105,7 @@ def nothing_left(*targets: Path | None) -> Iterator[None]:
 
 
 def _remove(path: Path, before: Path) -> None:
-    """Remove a file or folder, and the folders above it that are empty and were not there before."""
+    """Remove a file or folder, and the empty folders between it and `before`."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -120,11 +117,11 @@ def _remove(path: Path, before: Path) -> None:
 
 
 def remove_empty(path: Path, before: Path) -> None:
-    """Remove a folder and those above it that were not there before, as far as they are empty."""
+    """Remove the empty folders from `path` up to `before`, which stays."""
     for folder in (path, *path.parents):
         if folder == before:
             break
-        with suppress(OSError):  # somebody else has put something there
+        with suppress(OSError):  # not empty
             folder.rmdir()
 
 
@@ -134,19 +131,19 @@ def _is_empty(path: Path) -> bool:
 
 @contextmanager
 def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
-    """Hold a run or campaign, so that there is one driver at a time; the lock falls with the process.
+    """Lock a run or campaign, so that it has one driver at a time; the lock is released when the process exits.
 
-    A command that is refused leaves no lock file where there was none.
+    If the block raises an `InputError`, a new lock file is removed.
 
     Raises:
-        InputError: If there is nothing of that name, another process drives it, or its folder cannot be written.
+        InputError: If the folder does not exist or cannot be written, or another process drives it.
     """
-    if not driven.lock_file.parent.is_dir():  # the lock would make it
+    if not driven.lock_file.parent.is_dir():  # FileLock would make the folder
         raise InputError(f"no {kind} named {driven.name!r} in {driven.lock_file.parent.parent}")
     known = driven.lock_file.exists()
-    lock = FileLock(driven.lock_file, thread_local=False)  # a thread of the driver may end a run
+    lock = FileLock(driven.lock_file, thread_local=False)  # another thread of the driver may release it
     try:
-        lock.acquire(timeout=1)  # seconds: whoever asks `is_driven` holds it for a moment
+        lock.acquire(timeout=1)  # seconds; `is_driven` of another process holds the lock for a moment
     except Timeout:
         raise InputError(f"{kind} {driven.name!r} is being driven by another process") from None
     except OSError as error:
@@ -154,7 +151,7 @@ def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
     try:
         yield
     except InputError:
-        if not known:  # while it is held: whoever waits for this file sees that it is gone, and makes another
+        if not known:  # while locked: a process that waits for this file notices, and makes a new one
             with suppress(OSError):
                 driven.lock_file.unlink()
         raise
@@ -163,10 +160,10 @@ def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
 
 
 def is_driven(driven: DrivenDirectory) -> bool:
-    """Whether a living process drives it; whoever may only read can ask, and no other reader is in the way."""
+    """Whether a living process drives a run or campaign; needs read access only, and readers never block readers."""
     try:
         file = os.open(driven.lock_file, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # nobody has driven it yet, or its folder cannot be read
+    except OSError:  # no driver yet, or the folder cannot be read
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

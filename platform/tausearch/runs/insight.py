@@ -1,4 +1,4 @@
-"""What a finished search teaches: which hyperparameters mattered, and how far early accuracies could be trusted."""
+"""Analyses of a finished search: importances, rank correlations, Pareto front, choices after fewer tasks."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     import optuna
 
 LOOKS = (1, 3)  # numbers of first tasks on which published protocols tune
-ENOUGH = 4  # finished trials below which a rank correlation or an importance says nothing
-_BEST = 5  # trials that count as good, at the least: Optuna's advice for PED-ANOVA
-_NEARLY_ONE = 0.9999  # the largest correlation whose z is taken: that of 1 is infinite
-_RESAMPLES = 100  # of the trials, for the uncertainty of an importance
+ENOUGH = 4  # finished trials that a rank correlation or an importance needs
+_BEST = 5  # least number of good trials: Optuna's advice for PED-ANOVA
+_NEARLY_ONE = 0.9999  # bound on correlations, as the z of 1 is infinite
+_RESAMPLES = 100  # bootstrap samples for the interval of an importance
 
 
 @dataclass(frozen=True)
 class Importance:
-    """How much of what sets the best trials apart from all others one hyperparameter accounts for.
+    """The importance of a hyperparameter: its share in the difference between the best trials and all trials.
 
     Attributes:
         share: From 0 to 1; the shares of all hyperparameters sum to 1.
         low: Lower end of the share's 90 % interval over resampled trials.
-        high: Upper end.
+        high: Upper end of the interval.
     """
 
     share: float
@@ -43,16 +43,11 @@ class Importance:
 def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> dict[int, float]:
     """Return Spearman's rank correlation between average accuracy after task k and final accuracy, for k < T.
 
-    Only trials that finished the last task have a final accuracy, so a search that stops trials early measures it on
-    those that it let go on.
-
-    Args:
-        trials: The trials of one search.
-        steps: Number of tasks, T.
-        names: The names of the accuracies that the trials report.
+    Only trials that finished the last task have a final accuracy. A search with early stopping therefore measures the
+    correlation on the trials that were not stopped.
 
     Returns:
-        k to the correlation, from -1 to 1. Empty unless 4 trials have come to different final accuracies; a k where all
+        k to the correlation, from -1 to 1. Empty with fewer than 4 different final accuracies; a k where all
         accuracies are equal is left out.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.tasks_done == steps]
@@ -74,10 +69,10 @@ def correlation_interval(correlation: float, trials: int) -> tuple[float, float]
 
     Args:
         correlation: Spearman's, from -1 to 1.
-        trials: Number of trials that it is of, n; at least 4.
+        trials: Number of trials, n; at least 4.
 
     Returns:
-        Its ends, from -1 to 1; the correlation lies within.
+        The ends of the interval, from -1 to 1; the correlation lies within.
 
     Source: Fieller, Hartley and Pearson 1957, https://doi.org/10.1093/biomet/44.3-4.470.
     """
@@ -88,14 +83,14 @@ def correlation_interval(correlation: float, trials: int) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class ProtocolChoice:
-    """The configuration that a search would choose which looks at the first tasks alone.
+    """The choice of a search that sees the first tasks only.
 
     Attributes:
-        tasks: Number of tasks that it looks at.
-        trial: Number of the trial that it chooses.
-        accuracy: Average accuracy of that trial after those tasks, percent.
-        value: Its final accuracy, percent.
-        rank: Its rank by final accuracy among the finished trials, from 1; equal ones share the better rank.
+        tasks: Number of tasks that the search sees.
+        trial: Number of the chosen trial.
+        accuracy: Average accuracy of the trial after those tasks, percent.
+        value: Final accuracy of the trial, percent.
+        rank: Rank by final accuracy among the finished trials, from 1; equal trials share the better rank.
         finished: Number of finished trials.
     """
 
@@ -108,17 +103,12 @@ class ProtocolChoice:
 
 
 def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> list[ProtocolChoice]:
-    """Return what the first task, the first three and all tasks would choose, by average accuracy after them.
+    """Return the choices by average accuracy after 1, 3 and all tasks.
 
-    Only trials that finished the last task compete: of others nobody knows what choosing them comes to.
-
-    Args:
-        trials: The trials of one search.
-        steps: Number of tasks, T.
-        names: The names of the accuracies that the trials report.
+    Only trials that finished the last task compete: the final accuracy of the others is unknown.
 
     Returns:
-        A choice for 1, 3 and T tasks, as far as they are different; empty with fewer than 4 finished trials.
+        A choice for each different number of tasks; empty with fewer than 4 finished trials.
 
     Source: the question of Lee et al. 2024, https://arxiv.org/abs/2404.06466: on which tasks to tune.
     """
@@ -126,12 +116,12 @@ def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNa
     if len(finished) < ENOUGH:
         return []
     looks = sorted({tasks for tasks in (*LOOKS, steps) if tasks <= steps})
-    earlier = sorted(finished, key=lambda trial: trial.number)  # who looks at some tasks cannot know the forgetting
+    earlier = sorted(finished, key=lambda trial: trial.number)  # forgetting is unknown after the first tasks
     return [_choice(finished if tasks == steps else earlier, tasks, names) for tasks in looks]
 
 
 def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) -> ProtocolChoice:
-    """Choose by the accuracy after so many tasks; ties go to the first."""
+    """Return the choice by accuracy after `tasks` tasks; ties go to the first trial."""
     chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][names.average_accuracy])
     value = chosen.value or 0.0
     rank = 1 + sum((trial.value or 0.0) > value for trial in finished)
@@ -140,17 +130,10 @@ def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) ->
 
 
 def pareto_front(trials: Sequence[TrialSummary], names: MetricNames) -> list[TrialSummary]:
-    """Return the trials that no other one beats: at least as good in all three and better in one.
+    """Return the Pareto-optimal trials in final accuracy, forgetting and own seconds, the most accurate first.
 
-    Compared are final accuracy, forgetting, and the trial's own seconds of all tasks together. The first of the ranking
-    stays, though another may be as good and a little faster: it is the one that is chosen.
-
-    Args:
-        trials: The trials of one search.
-        names: The names of the accuracies that the trials report.
-
-    Returns:
-        Of the trials that finished the last task; the most accurate first.
+    Only trials that finished the last task compete. The first of the ranking always stays, even if another trial is
+    equally good and faster: it is the trial that the search chooses.
     """
     finished = ranked(trials)
     costs = {trial.number: (-(trial.value or 0.0), trial.forgetting, trial.own_seconds) for trial in finished}
@@ -163,23 +146,20 @@ def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def importances(study: optuna.Study) -> dict[str, Importance]:
-    """Return how much each searched hyperparameter matters for a trial to be among the best, by PED-ANOVA.
+    """Return the importance of each searched hyperparameter, by PED-ANOVA.
 
-    For each hyperparameter, the Pearson divergence between its distribution in the best tenth of the finished trials
-    (the best 5 where there are fewer than 50, the better half where there are fewer than 10) and in all of them,
-    divided by the sum over all hyperparameters. It says what was decisive among the values that were tried: one that
-    was tried in a narrow range where all is well has a small share.
+    The share is a Pearson divergence divided by the sum over all hyperparameters. The divergence compares the
+    distribution in the best tenth of the finished trials with that in all of them. The best tenth is the best 5 below
+    50 trials, and the better half below 10. The share refers to the values that were tried: a hyperparameter tried in a
+    narrow, good range has a small share.
 
-    The interval is the bootstrap's: the 5th and 95th percentile of the share over 100 sets of as many trials, drawn
-    with replacement; widened to hold the share where it lies outside, as a share near 0 or 1 can.
-
-    Args:
-        study: The Optuna study with its finished trials.
+    The interval is a bootstrap: the 5th and 95th percentile of the share over 100 sets of as many trials, drawn with
+    replacement. It is widened where the share lies outside, as a share near 0 or 1 can.
 
     Returns:
-        Name to importance, the largest share first; empty with fewer than 4 finished trials or if all are equally good.
+        Name to importance, the largest share first; empty with fewer than 4 finished trials or equal values.
 
-    Source: Watanabe et al. 2023, https://arxiv.org/abs/2304.10255, as Optuna has it; the bootstrap is Efron 1979.
+    Source: Watanabe et al. 2023, https://arxiv.org/abs/2304.10255, as in Optuna; the bootstrap, Efron 1979.
     """
     import numpy as np  # with Optuna, takes a second to import
     import optuna
@@ -204,7 +184,7 @@ def _importance(share: float, resampled: Sequence[float]) -> Importance:
 def _shares(
     finished: Sequence[optuna.trial.FrozenTrial], direction: optuna.study.StudyDirection
 ) -> dict[str, float] | None:
-    """Return name to share, the largest first; None if all trials are equally good."""
+    """Return name to share, the largest first; None if all values are equal."""
     import optuna
 
     if len({trial.value for trial in finished}) < 2:

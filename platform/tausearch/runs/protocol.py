@@ -1,4 +1,4 @@
-"""The protocol of an experiment, and how it is read off a benchmark and a backbone."""
+"""The protocol of an experiment, made from a benchmark and a backbone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for m
 
 
 class ExperimentProtocol(Strict):
-    """The protocol of an experiment: what, besides hyperparameters and seed, its numbers depend on.
+    """The settings besides hyperparameters and seed on which the numbers of an experiment depend.
 
     Attributes:
         tasks: Number of tasks, T.
@@ -25,10 +25,10 @@ class ExperimentProtocol(Strict):
         batch_size: Examples per optimiser step.
         split_seed: Seed of the validation split.
         backbone: Name of the backbone.
-        weights: The backbone's local weights file, if one was given.
+        weights: Path of a local weights file; None for the weights that timm offers.
         weights_digest: sha256 digest of the pre-trained weights, theta_0.
-        precision: Precision of fine-tuning and evaluation: "fp32" or "bf16".
-        class_orders: Seeds of the class orders that a final run is judged over; None for the benchmark's own alone.
+        precision: Precision of fine-tuning and evaluation.
+        class_orders: Seeds of the class orders of a final run; None for the benchmark's own order.
     """
 
     tasks: Annotated[int, AfterValidator(bounds.TASKS.checked)]
@@ -43,23 +43,23 @@ class ExperimentProtocol(Strict):
 
 
 class DataFacts(Strict):
-    """What images a run sees; for people who filter runs by their data, and no part of the protocol.
+    """The images of a run, for people who filter runs by their data; not part of the protocol.
 
     Attributes:
-        digest: Of everything that training can see: images, labels, split, transforms, task sizes.
+        digest: Digest of images, labels, split, transforms and task sizes.
         train: Number of training images.
-        per_task: The same for each task, in their order; empty in runs from before it was noted.
-        evaluation: Number of images that evaluate: validation images in a search, test images in a final run.
+        per_task: Number of training images of each task.
+        evaluation: Number of validation images in a search, of test images in a final run.
     """
 
     digest: str
     train: int
-    per_task: tuple[int, ...] = ()
+    per_task: tuple[int, ...]
     evaluation: int
 
 
 def shown_benchmark(text: str) -> str:
-    """Return what a benchmark is called, for figures and papers: without the way to its folder."""
+    """Return the name of a benchmark for figures and papers, without the path of its folder."""
     return re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
 
 
@@ -70,7 +70,7 @@ def protocol_of(
     precision: Precision = "fp32",
     class_orders: tuple[int, ...] | None = None,
 ) -> ExperimentProtocol:
-    """Return a benchmark's protocol with the digest of the weights that will be used."""
+    """Return the protocol of a benchmark, with the digest of the backbone's weights."""
     return ExperimentProtocol(
         tasks=spec.num_tasks,
         epochs=spec.epochs,

@@ -1,15 +1,14 @@
-"""The race of a few candidates over fresh runs: which run is wanted next, who can be spared, who is chosen, how sure.
+"""The race of a few candidates over fresh runs: the next runs, the eliminated candidates, the winner and its error.
 
-All candidates run on the same rounds, each a fresh seed and validation split. What a round does to all of them alike,
-such as an easy split, falls out of their differences, so candidates are compared in pairs within rounds. The spread of
-those differences is estimated over all candidates together (randomised complete blocks): with two or three rounds one
-pair alone has next to no degrees of freedom.
+All candidates run on the same rounds, each a fresh seed and validation split. Candidates are compared in pairs within
+rounds, so an effect of the round on all of them, such as an easy split, cancels. The spread of the differences is
+estimated over all candidates together (randomised complete blocks): one pair alone has too few degrees of freedom.
 
 Sources: racing, Birattari et al. 2002 (F-Race) and Lopez-Ibanez et al. 2016 (irace, which offers the paired t-test);
 the residual variance of complete blocks, Montgomery, Design and Analysis of Experiments, ch. 4.
-Departs from irace: the level is divided by the number of rivals and of looks (Bonferroni), so that it bounds how often
-the whole race loses its best candidate, and not one comparison. A rank test (Wilcoxon, as in Optuna's pruner) needs
-five rounds before it can say anything at 5 %, one-sided; ours are two to five.
+Departs from irace: the level is divided by the number of rivals and of tests (Bonferroni). It bounds how often a race
+loses its best candidate, not how often a comparison does. A rank test (Wilcoxon, as in Optuna's pruner) needs five
+rounds before it can reject at 5 %, one-sided; our races have two to five.
 """
 
 from __future__ import annotations
@@ -19,57 +18,56 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-LEVEL = 0.05  # at most so often is the best candidate spared, over the whole race
+LEVEL = 0.05  # upper bound on how often a whole race eliminates its best candidate
 FIRST_LOOK = 2  # rounds before the first test: one round has no spread
 
 Known = Mapping[tuple[int, int], float | None]
-"""Candidate and round, from 0, to what the run reached, percent; None for one that ended without a value."""
+"""(candidate, round), rounds from 0, to the accuracy of the run, percent; None for a run that ended without a value."""
 
 
 @dataclass(frozen=True)
 class Race:
-    """Where a race stands.
+    """The state of a race.
 
     Attributes:
-        candidates: The candidates, in the order in which ties are broken.
+        candidates: In the order in which ties are broken.
         rounds: Number of rounds.
-        in_play: Candidates that can still win.
-        spared: Candidates that cannot, to the number of rounds after which that was clear.
-        out: Candidates of which a run ended without a value: a configuration that may diverge is not chosen.
-        wanted: Candidate and round of the runs that are to be run now; none once the race is over.
-        values: What each candidate that is not out has reached in its first rounds, as far as they count: those that it
-            ran before it was spared.
+        alive: Candidates that can still win.
+        eliminated: Candidate to the number of rounds after which it was eliminated.
+        out: Candidates with a run that ended without a value: a configuration that may diverge is not chosen.
+        wanted: Candidate and round of the runs to start now; empty once the race is over.
+        values: Accuracies of each candidate that is not out, percent, one for each round before its elimination.
     """
 
     candidates: tuple[int, ...]
     rounds: int
-    in_play: tuple[int, ...]
-    spared: Mapping[int, int] = field(default_factory=dict)
+    alive: tuple[int, ...]
+    eliminated: Mapping[int, int] = field(default_factory=dict)
     out: tuple[int, ...] = ()
     wanted: tuple[tuple[int, int], ...] = ()
     values: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to run."""
+        """Whether no run is left to start."""
         return not self.wanted
 
     def mean(self, candidate: int) -> float:
-        """Return what a candidate has reached on average, rounded so that a tie is one."""
+        """Return the mean accuracy of a candidate, percent, rounded so that equal means are equal floats."""
         return round(statistics.fmean(self.values[candidate]), 9)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who is chosen, and how sure that is. Accuracies in percent, differences in points.
+    """The winner of a race. Accuracies in percent, differences in points.
 
     Attributes:
         chosen: The candidate with the highest mean over all rounds; ties go to the earlier.
-        mean: Its mean.
+        mean: Mean of the chosen candidate.
         error: Standard error of the mean; None after one round.
-        second: The candidate that came nearest; None if there was no other.
-        ahead: By how much the chosen one is ahead of it, over the rounds that both have run.
-        ahead_error: Standard error of that; None after one round.
+        second: The candidate with the smallest distance to the winner; None without a rival.
+        ahead: Mean difference between winner and second, over the rounds that both have run.
+        ahead_error: Standard error of the difference; None after one round.
     """
 
     chosen: int
@@ -81,52 +79,41 @@ class Verdict:
 
 
 def race(candidates: Sequence[int], rounds: int, known: Known, resolution: float = 0.0) -> Race:
-    """Work out where a race stands from all that is known, in whichever order it became known.
+    """Return the state of a race, whatever the order in which its runs ended.
 
-    The race is run again from its first round, so a run that is known but that nobody would have asked for changes
-    nothing, unless it ended without a value.
+    The race is repeated from its first round. A run that the race would not have started therefore changes nothing,
+    unless the run ended without a value.
 
     Args:
-        candidates: The candidates, in the order in which ties are broken.
+        candidates: In the order in which ties are broken.
         rounds: Number of rounds, at least 1.
-        known: What runs have reached.
-        resolution: The smallest step of a value, percent: one image of the validation split. No difference is taken to
-            spread less.
-
-    Returns:
-        Where it stands.
+        known: Accuracies of the runs that have ended.
+        resolution: The smallest step of a value, percent: one image of the validation split. It is a lower bound on
+            the spread of differences.
     """
     out = tuple(each for each in candidates if any(known.get((each, k), 0.0) is None for k in range(rounds)))
-    in_play = tuple(each for each in candidates if each not in out)
-    spared: dict[int, int] = {}
+    alive = tuple(each for each in candidates if each not in out)
+    eliminated: dict[int, int] = {}
     wanted: tuple[tuple[int, int], ...] = ()
     level = LEVEL / (max(1, len(candidates) - 1) * max(1, rounds - FIRST_LOOK))
     for done in range(min(FIRST_LOOK, rounds), rounds + 1):
-        wanted = tuple((each, k) for k in range(done) for each in in_play if (each, k) not in known)
+        wanted = tuple((each, k) for k in range(done) for each in alive if (each, k) not in known)
         if wanted:
             break
         if done < rounds:
-            losers = _beaten({each: _first(known, each, done) for each in in_play}, level, resolution)
-            spared |= dict.fromkeys(losers, done)
-            in_play = tuple(each for each in in_play if each not in losers)
-    values = {each: _first(known, each, spared.get(each, rounds)) for each in (*in_play, *spared)}
-    return Race(tuple(candidates), rounds, in_play, spared, out, wanted, values)
+            losers = _beaten({each: _first(known, each, done) for each in alive}, level, resolution)
+            eliminated |= dict.fromkeys(losers, done)
+            alive = tuple(each for each in alive if each not in losers)
+    values = {each: _first(known, each, eliminated.get(each, rounds)) for each in (*alive, *eliminated)}
+    return Race(tuple(candidates), rounds, alive, eliminated, out, wanted, values)
 
 
 def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
-    """Say who has won a race that is over, and how sure that is.
-
-    Args:
-        race: The race.
-        resolution: As in `race`.
-
-    Returns:
-        The verdict; None while runs are wanted, or if no candidate is left.
-    """
-    if not race.over or not race.in_play:
+    """Return the winner of a race; None while runs are wanted, or if no candidate is left."""
+    if not race.over or not race.alive:
         return None
-    means = {each: race.mean(each) for each in race.in_play}
-    chosen = max(race.in_play, key=lambda each: (means[each], -race.candidates.index(each)))
+    means = {each: race.mean(each) for each in race.alive}
+    chosen = max(race.alive, key=lambda each: (means[each], -race.candidates.index(each)))
     own = race.values[chosen]
     error = math.sqrt(_at_least(statistics.variance(own), resolution) / len(own)) if len(own) > 1 else None
     won = Verdict(chosen, statistics.fmean(own), error)
@@ -143,11 +130,11 @@ def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
 def residual_variance(block: Sequence[Sequence[float]]) -> float:
     """Return the variance of values about the sum of their candidate's and their round's mean.
 
-    Half the variance of a difference of two candidates in one round. With two candidates it is half the sample variance
-    of their differences, so that what is made of it equals the paired t-test.
+    It is half the variance of the difference of two candidates in one round. With two candidates it is half the sample
+    variance of their differences, so the test that uses it equals the paired t-test.
 
     Args:
-        block: The values of each candidate, all over the same rounds; at least two of each.
+        block: A row per candidate, a column per round; at least two of each.
 
     Returns:
         The residual sum of squares over (candidates - 1) * (rounds - 1) degrees of freedom.
@@ -163,8 +150,8 @@ def residual_variance(block: Sequence[Sequence[float]]) -> float:
 
 
 def _beaten(values: Mapping[int, Sequence[float]], level: float, resolution: float) -> list[int]:
-    """Return the candidates that are behind the one in front by more than chance, one-sided at a level."""
-    from scipy.stats import t  # takes a third of a second to import, which `status` has not
+    """Return the candidates that are behind the leader by more than chance, one-sided at a level."""
+    from scipy.stats import t  # takes a third of a second to import, too long for `status`
 
     if len(values) < 2:
         return []
@@ -176,12 +163,12 @@ def _beaten(values: Mapping[int, Sequence[float]], level: float, resolution: flo
 
 
 def _at_least(variance: float, resolution: float) -> float:
-    """Return the variance of a value; a difference that is counted in images is not known better than to one image."""
+    """Return the variance of a value, at least that of a difference of one image."""
     return max(variance, resolution**2 / 2)
 
 
 def _first(known: Known, candidate: int, rounds: int) -> tuple[float, ...]:
-    """Return what a candidate has reached in its first rounds, as far as they are known."""
+    """Return the values of a candidate in its first rounds, up to the first that is not known."""
     found = []
     for k in range(rounds):
         value = known.get((candidate, k))
@@ -192,5 +179,5 @@ def _first(known: Known, candidate: int, rounds: int) -> tuple[float, ...]:
 
 
 def _mean_difference(own: Sequence[float], other: Sequence[float]) -> float:
-    """Return by how much one is ahead, over the rounds that both have run."""
+    """Return the mean difference, over the rounds that both candidates have run."""
     return statistics.fmean(a - b for a, b in zip(own, other, strict=False))

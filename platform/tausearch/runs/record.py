@@ -1,7 +1,7 @@
 """The record of a run: one row per trial and task, as Parquet, one small file per trial.
 
-A result replaces the file of its own trial alone, whole or not at all, so the cost of a result does not grow with the
-search, and a driver that is killed leaves every finished task behind. `pandas.read_parquet(<run>/record)` reads it all.
+A result replaces the file of its own trial, completely or not at all. The cost of a result does not grow with the
+search, and a killed driver leaves every finished task. `pandas.read_parquet(<run>/record)` reads the whole record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from search_spaces.text_files import one_line
 from search_spaces.values import is_number
-from tausearch.runs.directories import StorageError, trial_name
+from tausearch.runs.directories import trial_name
+from tausearch.runs.storage import StorageError
 from tausearch.runs.trials import STATUSES, TrialSummary, final_value, metrics_of
 from trainables.errors import InputError
 from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seconds
@@ -27,7 +28,7 @@ from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seco
 _HYPERPARAMETER = "hyperparameters/"
 _MOST_ROWS = 100_000  # one per task
 _LARGEST = 2**28  # bytes
-_DIGEST = b"tausearch.content"  # metadata of the file: digest of its rows; those of older versions have none
+_DIGEST = b"tausearch.content"  # metadata of the file: digest of its rows
 
 
 class Record:
@@ -36,13 +37,12 @@ class Record:
     Args:
         folder: `<run>/record`.
         constants: Columns that are the same in every row, such as benchmark and method.
-        tasks: Number of tasks of a whole trial: every file has the columns of all of them, so that readers which take
-            their schema from the first file see everything.
-        names: Of the accuracies.
-        extra: Metrics that the method declares beyond those of every method.
-        texts: Hyperparameters that are text in the columns even where a trial's value is a number, because another
-            trial's is not.
-        about: Returns columns of one trial alone, by its number.
+        tasks: Number of tasks of a trial. Every file has the columns of all tasks, for readers that take their schema
+            from the first file.
+        names: Names of the accuracies.
+        extra: Metrics that the method declares.
+        texts: Hyperparameters whose column is text, because some of their values are no numbers.
+        about: Returns further columns of a trial, by its number.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Record:
         self.metrics = row_metrics(tasks, names, extra)
 
     def write(self, trial: TrialSummary) -> None:
-        """Write all rows of a trial; one without a finished task has a single row, task 0, so that it is seen."""
+        """Write all rows of a trial; a trial without a finished task has a single row, task 0."""
         self.folder.mkdir(parents=True, exist_ok=True)
         about: dict[str, Any] = {
             **self.constants,
@@ -75,7 +75,7 @@ class Record:
             "hyperparameters": json.dumps(trial.hyperparameters),
         }
         for name, value in trial.hyperparameters.items():
-            # Every number is a float column: 50 in one trial and 0.76 in the next are the same kind of thing.
+            # All numbers are floats: 50 in one trial and 0.76 in the next need the same column type.
             number = is_number(value) and name not in self.texts
             about[f"{_HYPERPARAMETER}{name}"] = float(value) if number else str(value)
         rows = [{**about, **row, "task": int(row["task"])} for row in trial.rows or [{"task": 0}]]
@@ -89,30 +89,30 @@ class Record:
         os.replace(unfinished, target)
 
     def table(self) -> pa.Table:
-        """Return all rows of all trials, ordered by trial and task; columns that a trial lacks are null.
+        """Return all rows of all trials, ordered by trial and task; missing columns are null.
 
         Raises:
             InputError: If a file is damaged.
         """
-        tables = _alike([_read(path) for path in self._files()])
+        tables = [_read(path) for path in self._files()]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
     def trials(self) -> list[TrialSummary]:
         """Return all trials, ordered by number.
 
         Raises:
-            InputError: If a file is damaged, or is not that of its trial.
+            InputError: If a file is damaged, or holds another trial.
         """
         return [_trial(path) for path in self._files()]
 
     def set_aside_damaged(self) -> list[str]:
-        """Rename the files that cannot be read, so that their trials are run again; returns a line for each."""
+        """Rename the files that cannot be read, so that their trials are run again; return a line for each."""
         lines = []
         for path in self._files():
             try:
                 _trial(path)
             except InputError as error:
-                # Whoever reads the folder as one Parquet dataset passes over what begins with a dot.
+                # Readers of the folder as one Parquet dataset ignore names that begin with a dot.
                 path.rename(path.with_name(f".{path.name}.damaged"))
                 lines.append(f"{error}; it was put aside, and {path.stem} is run again")
         return lines
@@ -125,13 +125,13 @@ class Record:
         except NotADirectoryError as error:
             lost = "is a file, must be a folder; all results of the run are lost"
             raise InputError(f"record {self.folder}: {lost}") from error
-        except OSError as error:  # an unreadable record is not an empty one
+        except OSError as error:  # an unreadable record must not pass for an empty one
             raise StorageError(f"record {self.folder}: cannot be read ({error.strerror})") from error
         return sorted(self.folder / name for name in found if fnmatch(name, "trial-*.parquet"))
 
 
 def _trial(path: Path) -> TrialSummary:
-    """Read the file of one trial: an `InputError` if it is damaged, or not what a trial leaves there."""
+    """Read the file of one trial; raises an `InputError` if it is damaged or inconsistent."""
     rows = _read(path).to_pylist()
     try:
         trial = _summary(rows)
@@ -168,14 +168,14 @@ def _require_whole(trial: TrialSummary, rows: list[dict[str, Any]], path: Path) 
 
 
 def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[str]:
-    """Return the metrics that the rows of every trial have, of whatever device; see `Record`."""
+    """Return the metrics that the rows of every trial have, on any device; see `Record`."""
     accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
     last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting]
     return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES)]
 
 
 def damaged(path: Path, why: object) -> InputError:
-    """Return the error that names a damaged file of the record, what is lost with it and what goes on without it."""
+    """Return the error about a damaged file of the record, with the command that continues without it."""
     run = next((folder for folder in path.parents if (folder / "run.yaml").exists()), path.parent.parent).name
     return InputError(
         f"record file {path}: is damaged ({one_line(why)}), so the results of {path.stem} are lost;"
@@ -183,20 +183,8 @@ def damaged(path: Path, why: object) -> InputError:
     )
 
 
-def _alike(tables: list[pa.Table]) -> list[pa.Table]:
-    """Make text of hyperparameters that are text in one trial and a number in another: older versions wrote them so."""
-    columns = [field for table in tables for field in table.schema if field.name.startswith(_HYPERPARAMETER)]
-    texts = {field.name for field in columns if pa.types.is_string(field.type)}
-    return [_with_texts(table, texts) for table in tables]
-
-
-def _with_texts(table: pa.Table, names: Collection[str]) -> pa.Table:
-    fields = [pa.field(field.name, pa.string()) if field.name in names else field for field in table.schema]
-    return table.cast(pa.schema(fields))
-
-
 def _digest(table: pa.Table) -> bytes:
-    """Return a digest of names, kinds and values of a table, whatever bytes stand for them."""
+    """Return a sha256 digest of the names, types and values of a table, independent of their encoding."""
     kinds = [(field.name, str(field.type)) for field in table.schema]
     return hashlib.sha256(json.dumps([kinds, table.to_pylist()]).encode()).hexdigest().encode()
 
@@ -210,10 +198,15 @@ def _read(path: Path) -> pa.Table:
             if content.metadata.num_rows > _MOST_ROWS or path.stat().st_size > _LARGEST:
                 raise OSError(f"has {content.metadata.num_rows} rows in {path.stat().st_size} bytes")
             table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
-            if (table.schema.metadata or {}).get(_DIGEST, _digest(table)) != _digest(table):
+            digest = (table.schema.metadata or {}).get(_DIGEST)
+            if digest is None:
+                raise InputError(f"record file {path}: was made by an earlier version of tausearch, and cannot be read")
+            if digest != _digest(table):
                 raise OSError("its content is not what was written")
             return table.replace_schema_metadata(None)
+    except InputError:
+        raise
     except PermissionError as error:
         raise StorageError(f"record file {path}: cannot be read ({error.strerror})") from error
-    except Exception as error:  # of a damaged file Arrow raises more kinds than it documents
+    except Exception as error:  # Arrow raises undocumented types on damaged files
         raise damaged(path, error) from error

@@ -1,4 +1,4 @@
-"""What a run came to: for MLflow, for whoever asked for it, and as the `results.json` of a final run keeps it."""
+"""The results of a run: for the caller, for MLflow, and in the `results.json` of a final run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 from pydantic import BaseModel, FiniteFloat
 
 from search_spaces.text_files import one_line, read_json
-from tausearch.runs.directories import RunDirectory, replace_text
+from tausearch.runs.directories import RunDirectory
 from tausearch.runs.spec import RunSpec
+from tausearch.runs.storage import replace_text
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -26,7 +27,7 @@ _METRICS = (TEST.final_accuracy, TEST.pooled_accuracy, TEST.forgetting)
 
 
 class MetricSummary(TypedDict):
-    """A `Score` as `results.json` has it."""
+    """A `Score` in `results.json`."""
 
     mean: float
     std: float | None
@@ -38,13 +39,7 @@ Summary = dict[str, MetricSummary]
 
 @dataclass(frozen=True)
 class Score:
-    """A test metric over the seeds of a final run, percent.
-
-    Attributes:
-        mean: Over the seeds.
-        std: Sample standard deviation; None for one seed.
-        seeds: Number of seeds.
-    """
+    """A test metric over the seeds of a final run, percent; `std` is the sample deviation, None for one seed."""
 
     mean: float
     std: float | None
@@ -52,7 +47,7 @@ class Score:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Score:
-        """Return the score of a metric's values, one for each seed; at least one."""
+        """Return the score of the values of one metric: at least one value, one per seed."""
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
     def text(self, sign: str = "") -> str:
@@ -62,13 +57,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a run came to, as MLflow is to show it.
-
-    Attributes:
-        chosen: The trial to tag as chosen.
-        metrics: Metrics to write to the parent run.
-        files: Files to attach to the parent run.
-    """
+    """The results of a run for MLflow: metrics and files of the parent run, and the trial to tag as chosen."""
 
     chosen: TrialSummary | None = None
     metrics: dict[str, float] = field(default_factory=dict)
@@ -77,17 +66,17 @@ class Conclusion:
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """How a run went, as returned to whoever asked for it.
+    """The outcome of a run, for the caller.
 
     Attributes:
-        name: The run's name.
-        path: Path of the run directory.
+        name: Name of the run.
+        path: The run directory.
         trials: All trials, ordered by number.
-        signal: Number of the signal that ended it before its last trial, SIGINT (Ctrl-C) or SIGTERM; None if none did.
-        out_of_time: Whether its time budget ended it before its last trial.
-        log_file: The file that holds what libraries printed.
-        tracking_uri: The tracking store that has it in MLflow.
-        tracking_error: Why MLflow could not be written; None if it was.
+        signal: The signal that stopped the run, SIGINT (Ctrl-C) or SIGTERM; None if no signal did.
+        out_of_time: Whether the time budget stopped the run.
+        log_file: The output of Ray, Optuna and MLflow.
+        tracking_uri: MLflow's tracking store.
+        tracking_error: Why MLflow could not be written; None if it was written.
     """
 
     name: str
@@ -103,8 +92,8 @@ class RunResult:
     def dataframe(self) -> pandas.DataFrame:
         """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
 
-        Metrics are those after the last task, `seconds/training` among them; `seconds` is of all tasks. The record,
-        `pandas.read_parquet(path / "record")`, has a row per trial and task.
+        The metrics are those after the last finished task, such as `seconds/training`; `seconds` is the sum over all
+        tasks. The record, `pandas.read_parquet(path / "record")`, has a row per trial and task.
         """
         import pandas  # takes most of a second to import
 
@@ -120,18 +109,18 @@ class RunResult:
         return f"best {max(scores):.2f} %"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: a line, and trials with their hyperparameters."""
+        """Return HTML for a notebook: a line, and the trials with their hyperparameters."""
         table = self.dataframe().drop(columns={name for trial in self.trials for name in trial.metrics})
         return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False)}"
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM ended it before its last trial."""
+        """Whether Ctrl-C or SIGTERM stopped the run."""
         return self.signal is not None
 
 
 def summarise(trials: Sequence[TrialSummary]) -> Summary:
-    """Return mean and sample standard deviation of each test metric over the seeds that finished; none for one seed."""
+    """Return the score of each test metric over the finished seeds."""
     finished = [trial.final for trial in trials if trial.status == "complete"]
     summary: Summary = {}
     for metric in _METRICS:
@@ -143,13 +132,13 @@ def summarise(trials: Sequence[TrialSummary]) -> Summary:
 
 
 def summarise_orders(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[int, Summary]:
-    """Return the summary of each class order that a final run is judged over; empty if there is the own alone."""
+    """Return class order to summary; empty for a final run on the benchmark's own order."""
     orders = spec.protocol.class_orders or ()
     return {order: summarise([t for t in trials if spec.class_order(t.number) == order]) for order in orders}
 
 
 def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary]) -> Summary:
-    """Write `results.json` from all seeds of a final run; returns the summary that it has."""
+    """Write `results.json` from all seeds of a final run, and return its summary."""
     summary = summarise(trials)
     content: dict[str, Any] = {
         "name": spec.name,
@@ -183,34 +172,31 @@ class _Score(BaseModel):
 
 
 class _Results(BaseModel):
-    """What is read of results.json; more may stand there."""
+    """The fields of results.json that `read_scores` needs."""
 
-    name: str | None = None
+    name: str
     summary: dict[str, _Score]
 
 
 def read_scores(directory: RunDirectory) -> dict[str, Score]:
-    """Read the summary of a final run's results.
-
-    Returns:
-        Metric to score; empty if there are no results yet.
+    """Return metric to score of a final run; empty without results.
 
     Raises:
-        InputError: If the file cannot be read.
+        InputError: If the file cannot be read, or belongs to another run.
     """
     try:
         results = _Results.model_validate(read_json(directory.results_file))
     except FileNotFoundError:
         return {}
-    except ValueError as error:  # pydantic's and that of `read_json`
+    except ValueError as error:  # from pydantic or `read_json`
         raise InputError(
             f"results file {directory.results_file}: cannot be read ({one_line(error)});"
-            f" `tausearch sync {directory.name}` writes it anew from the record"
+            f" `tausearch sync {directory.name}` writes it again from the record"
         ) from error
-    if results.name not in (None, directory.name):
+    if results.name != directory.name:
         raise InputError(
-            f"results file {directory.results_file}: is that of run {results.name!r};"
-            f" `tausearch sync {directory.name}` writes its own anew from the record"
+            f"results file {directory.results_file}: belongs to run {results.name!r};"
+            f" `tausearch sync {directory.name}` writes it again from the record"
         )
     return {
         name: Score(part.mean, part.std if part.seeds > 1 else None, part.seeds)

@@ -14,8 +14,9 @@ from search_spaces.schema import Dimension, Strict, first_fault
 from search_spaces.text_files import TextFileError
 from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs.constraints import Constraint
-from tausearch.runs.directories import DEFAULT_STORE_GIGABYTES, RunDirectory, Storage, replace_text
+from tausearch.runs.directories import RunDirectory
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
+from tausearch.runs.storage import DEFAULT_STORE_GIGABYTES, Storage, replace_text
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
@@ -28,7 +29,7 @@ Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
-    """What one trial gets, and how many were asked to run at a time: None for what `tausearch.cluster.at_once` says."""
+    """What one trial gets, and how many run at a time; None: see `tausearch.cluster.max_concurrent_trials`."""
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0

@@ -1,4 +1,4 @@
-"""What runs, what is done, and what is best so far, read from run directories alone."""
+"""The status of runs, read from their directories alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 from tausearch.runs.confirmations import Confirmation, read_confirmation
 from tausearch.runs.constraints import best_trial
-from tausearch.runs.directories import RunDirectory, Storage
+from tausearch.runs.directories import RunDirectory
 from tausearch.runs.guards import is_driven
 from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.record import Record
 from tausearch.runs.results import Score
 from tausearch.runs.spec import RunSpec, read_spec
+from tausearch.runs.storage import Storage
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError
 
@@ -22,18 +23,17 @@ RunState = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run as it stands.
+    """The status of a run.
 
     Attributes:
-        spec: What was asked for.
-        state: "running" while a process drives it, "finished" when every trial has ended, else "stopped".
-        counts: Number of trials by status; `pending` are those that have not ended and do not run.
+        spec: The specification of the run.
+        state: "running" while a process drives the run, "finished" when every trial has ended, else "stopped".
+        counts: Number of trials by status; "pending" trials have not ended and do not run.
         trials: All trials that have started.
-        best: The chosen trial: the best finished one that keeps all constraints, or once it has been confirmed the one
-            that confirmation chose.
-        rank_correlations: See `insight.rank_correlations`; of a search.
-        note: What a person has noted of it.
-        confirmation: How far the confirmation of a search is; None if it asks for none.
+        best: The chosen trial; see `chosen_trial`.
+        rank_correlations: See `insight.rank_correlations`; empty for a final run.
+        note: The user's note.
+        confirmation: The state of a search's confirmation; None without one.
     """
 
     spec: RunSpec
@@ -47,28 +47,28 @@ class RunStatus:
 
     @property
     def accuracy(self) -> float | None:
-        """Final accuracy of the chosen trial, percent: over its fresh runs, if it was confirmed."""
+        """Final accuracy of the chosen trial, percent; the mean over its fresh runs once it is confirmed."""
         verdict = None if self.confirmation is None else self.confirmation.verdict
         return verdict.mean if verdict is not None else None if self.best is None else self.best.value
 
     @property
     def score(self) -> Score | None:
-        """Mean and deviation of the final accuracy over the finished seeds; None of a search, or without any."""
+        """Mean and deviation of the final accuracy over the finished seeds; None for a search or without such seeds."""
         values = [trial.value for trial in self.trials if trial.status == "complete" and trial.value is not None]
         return Score.of(values) if values and self.spec.purpose == "final" else None
 
     @property
     def front(self) -> list[TrialSummary]:
-        """See `insight.pareto_front`; of a search."""
+        """See `insight.pareto_front`; empty for a final run."""
         return pareto_front(self.trials, self.spec.metrics) if self.spec.purpose == "search" else []
 
     @property
     def ended(self) -> int:
-        """Number of trials that have ended, in whichever way."""
+        """Number of trials that have ended, with or without a value."""
         return self.spec.trials - self.counts["running"] - self.counts["pending"]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch status NAME --json` prints; what there is not is left out."""
+        """Return the form that `tausearch status NAME --json` prints, without absent parts."""
         best = None
         if self.best is not None:
             hyperparameters = self.best.hyperparameters
@@ -88,13 +88,10 @@ class RunStatus:
 
 
 def read_status(directory: RunDirectory) -> RunStatus:
-    """Read one run.
-
-    Returns:
-        The run as it stands now.
+    """Return the status of one run.
 
     Raises:
-        InputError: If there is no such run, or a file of it is damaged or foreign.
+        InputError: If there is no such run, or a file is damaged or belongs to another run.
     """
     spec, driven = read_spec(directory), is_driven(directory)
     trials = read_trials(spec, directory)
@@ -117,20 +114,17 @@ def read_status(directory: RunDirectory) -> RunStatus:
 def chosen_trial(
     spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None
 ) -> TrialSummary | None:
-    """Return the trial that a search chooses: the one that confirmation chose, or before that the best so far."""
+    """Return the trial that the confirmation chose; before it is over, the best trial that keeps all constraints."""
     if confirmation is None or confirmation.verdict is None:
         return best_trial(trials, spec.constraints)
     return next(trial for trial in trials if trial.number == confirmation.verdict.chosen)
 
 
 def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
-    """Read the trials of a run.
-
-    Returns:
-        Them, ordered by number.
+    """Return the trials of a run, ordered by number.
 
     Raises:
-        InputError: If a file of the record is damaged, or is not of this run.
+        InputError: If a file of the record is damaged, or belongs to another run.
     """
     trials = Record(directory.record).trials()
     for trial in trials:
@@ -140,7 +134,7 @@ def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
 
 
 def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
-    """Say what a trial has that none of the run can have; None if there is nothing."""
+    """Return why a trial cannot belong to the run; None if it can."""
     if trial.number >= spec.trials:
         return f"run.yaml asks for {spec.trials} trials"
     seed = spec.seed_of(trial.number)
@@ -156,5 +150,5 @@ def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
 
 
 def all_statuses(storage: Storage) -> tuple[list[RunStatus], list[InputError]]:
-    """Read every run in a storage root, oldest first; returns why runs are left out that cannot be read, too."""
+    """Return the status of every run in a storage root, oldest first, and an error for each run that cannot be read."""
     return storage.read_each(read_status)

@@ -1,4 +1,4 @@
-"""Trials of a run as the driver knows them: what each has reached, and all of them together."""
+"""Summaries of trials, and the driver's table of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 @dataclass
 class TrialSummary:
-    """One trial as the record knows it.
+    """One trial of a run.
 
     Attributes:
-        number: The trial's number in the run, counted from 0.
-        seed: The seed of the trial.
-        status: Where the trial stands, one of `STATUSES`.
-        hyperparameters: All its hyperparameters, searched and fixed.
+        number: Number in the run, from 0.
+        seed: Seed of the trial.
+        status: One of `STATUSES`.
+        hyperparameters: Searched and fixed ones.
         rows: The metrics row of each finished task, in order.
         value: Final accuracy in percent; None unless the last task was finished.
-        error: Why the trial diverged or failed; None if it did not.
+        error: Why the trial diverged or failed; None otherwise.
     """
 
     number: int
@@ -47,7 +47,7 @@ class TrialSummary:
 
     @property
     def own_seconds(self) -> float:
-        """Time in stages of its own: without pre-consolidation, which the first computes and others find."""
+        """`seconds` without pre-consolidation, which the first trial computes and later trials take from the store."""
         return self.seconds - sum(row.get(seconds("preconsolidation"), 0.0) for row in self.rows)
 
     @property
@@ -67,7 +67,7 @@ class TrialSummary:
 
     @property
     def facts(self) -> dict[str, str | int | float | None]:
-        """What every table of trials has of it, by the columns' names."""
+        """Columns that every table of trials has: name to value."""
         return {
             "trial": self.number,
             "seed": self.seed,
@@ -79,19 +79,19 @@ class TrialSummary:
 
 
 class TrialTable:
-    """All trials of a run that have started, as the driver knows them just now; the one place where that is kept.
+    """The driver's table of all trials that have started.
 
-    A summary in it is never changed, only exchanged for a newer one, so another thread may read it at any time.
+    A summary is replaced and never changed in place, so another thread may read the table at any time.
 
     Args:
-        history: Trials that are known already, when a run is continued.
+        history: Trials of earlier drivers, when a run is continued.
     """
 
     def __init__(self, history: Iterable[TrialSummary] = ()) -> None:
         self._by_number = {trial.number: trial for trial in history}
 
     def put(self, trial: TrialSummary) -> None:
-        """Take note of what has become of a trial."""
+        """Store the newest summary of a trial."""
         self._by_number[trial.number] = trial
 
     def get(self, number: int) -> TrialSummary | None:
@@ -103,35 +103,32 @@ class TrialTable:
 
     @property
     def ended(self) -> int:
-        """Number of trials that ended, in whichever way."""
+        """Number of trials that have ended, with or without a value."""
         return sum(trial.status != "running" for trial in self)
 
 
 def metrics_of(result: Mapping[str, Any]) -> dict[str, float]:
-    """Pick the metrics of our contract out of a Tune result."""
+    """Return the metrics row in a Tune result, without Tune's own entries."""
     chosen = {k: float(v) for k, v in result.items() if is_metric(k)}
     return {"task": float(result["task"]), **chosen}
 
 
 def final_value(row: Mapping[str, float]) -> float | None:
-    """Return the final accuracy in a metrics row, whichever part it was measured on; None before the last task."""
+    """Return the final accuracy, on validation or test images, of a metrics row; None before the last task."""
     return row.get(VALIDATION.final_accuracy, row.get(TEST.final_accuracy))
 
 
 def at_rest(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
-    """Return trials as they are while no process drives the run: those that were running wait to be continued."""
+    """Return the trials of a run without a driver: running ones become pending."""
     return [replace(trial, status="pending") if trial.status == "running" else trial for trial in trials]
 
 
 def all_ended(trials: Collection[TrialSummary], count: int) -> bool:
-    """Whether a run of so many trials is over: each has started, and none runs any more."""
+    """Whether all `count` trials of a run have started and ended."""
     return len(trials) == count and all(trial.status != "running" for trial in trials)
 
 
 def ranked(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
-    """Return the trials that finished the last task, by final accuracy, the best first.
-
-    Of equal ones the one comes first that forgets less, then the earlier.
-    """
+    """Return the trials that finished the last task, by final accuracy, then less forgetting, then number."""
     finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
     return sorted(finished, key=lambda trial: (-(trial.value or 0.0), trial.forgetting, trial.number))

@@ -13,7 +13,7 @@ import ray
 import torch
 
 from benchmarks.analytic import AnalyticTrial
-from tausearch.cluster import capacity_here, fit_at_once
+from tausearch.cluster import capacity_here, trials_that_fit
 from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch
 from tausearch.execution.observer import RecordListener
@@ -82,9 +82,9 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
 
 
 def test_as_many_run_at_a_time_as_cpus_and_gpus_fit() -> None:
-    assert fit_at_once(Resources(cpus_per_trial=2), cpus=5, gpus=0) == 2
-    assert fit_at_once(Resources(gpus_per_trial=0.25), cpus=64, gpus=2) == 8
-    assert fit_at_once(Resources(gpus_per_trial=0.25), cpus=3, gpus=2) == 3
+    assert trials_that_fit(Resources(cpus_per_trial=2), cpus=5, gpus=0) == 2
+    assert trials_that_fit(Resources(gpus_per_trial=0.25), cpus=64, gpus=2) == 8
+    assert trials_that_fit(Resources(gpus_per_trial=0.25), cpus=3, gpus=2) == 3
 
 
 def test_pilot_proposes_what_memory_and_cpus_allow() -> None:

@@ -239,7 +239,7 @@ class TestByName:
         own, other = storage.run("final"), storage.run("other-final")
         own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}}))
         _, err = shown(storage, capsys, monkeypatch, "compare")
-        assert "is that of run 'other-final'" in err and "`tausearch sync final`" in err
+        assert "belongs to run 'other-final'" in err and "`tausearch sync final`" in err
         own.spec_file.write_bytes(other.spec_file.read_bytes())
         out, err = shown(storage, capsys, monkeypatch, "status")
         assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1

@@ -14,7 +14,7 @@ import pytest
 
 from search_spaces.bounds import SEED
 from tausearch.cli.output import show_status, show_statuses
-from tausearch.cluster import at_once
+from tausearch.cluster import max_concurrent_trials
 from tausearch.runs import (
     Confirm,
     Confirmation,
@@ -106,7 +106,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_runs_again(
         shutil.copytree(storage.root, tmp_path / str(ran))  # what a kill leaves behind
 
     total = drive(spec, storage, directory, outcome, keep)
-    assert len(total) == 2 * (3 + confirmed)  # of 9 runs of three candidates, 2 are spared
+    assert len(total) == 2 * (3 + confirmed)  # of 9 runs of three candidates, 2 are eliminated
     expected, chosen = records(directory), directory.best_file.read_text()
     for moment in range(first, len(total)):  # before a confirmation both cases are the same
         left = Storage(tmp_path / str(moment))
@@ -124,11 +124,11 @@ def test_who_cannot_win_any_more_is_spared_and_the_status_says_so(
     status = read_status(directory)
     assert status.state == "finished" and status.confirmation is not None
     assert len(status.confirmation.runs) < 15
-    assert status.confirmation.race.in_play == (0,)
+    assert status.confirmation.race.alive == (0,)
     show_status(status)
     out = capsys.readouterr().out
     assert "start         95.00 % (trial 0), chosen 95.00 %, confirmed 95.00 ± 0.00 %" in out
-    assert "spared after" in out and "points ahead of trial" in out
+    assert "eliminated after" in out and "points ahead of trial" in out
 
 
 def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_trials_and_confirmations_do_not_meet(tmp_path: Path, capsys: pytest.Cap
 
 def test_an_algorithm_that_learns_holds_up_no_confirmation(spec: RunSpec) -> None:
     asked = spec.model_copy(update={"algorithm": "tpe", "trials": 24, "confirm": Confirm(best=6, runs=4)})
-    assert at_once(asked, 64, 0) == 6
-    assert at_once(ConfirmationSpec.of(asked), 64, 0) == 24
+    assert max_concurrent_trials(asked, 64, 0) == 6
+    assert max_concurrent_trials(ConfirmationSpec.of(asked), 64, 0) == 24
 
 
 @pytest.mark.parametrize("seed", [0, 41, int(SEED.high)])

@@ -28,6 +28,7 @@ from tausearch.runs import (
     open_storage,
     read_status,
 )
+from tausearch.runs.record import _DIGEST, _digest
 from tausearch.studies.best_file import best_of_all
 from tests.search_spaces.test_yaml_text import BOMB
 from tests.support.command_line import run
@@ -66,7 +67,8 @@ def rewritten(change: Callable[[dict[str, Any]], Any]) -> Change:
         rows = pq.read_table(record_file(directory)).to_pylist()
         for row in rows:
             change(row)
-        pq.write_table(pa.Table.from_pylist(rows), record_file(directory))
+        table = pa.Table.from_pylist(rows)
+        pq.write_table(table.replace_schema_metadata({_DIGEST: _digest(table)}), record_file(directory))
 
     return rewrite
 

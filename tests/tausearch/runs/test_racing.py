@@ -48,13 +48,13 @@ def test_two_rounds_are_asked_for_at_once_because_one_has_no_spread() -> None:
 def test_with_two_rounds_nobody_is_spared_however_far_behind() -> None:
     standing, took = run(np.array([[90.0, 91.0], [10.0, 11.5]]))
     assert len(took) == 4
-    assert not standing.spared
+    assert not standing.eliminated
 
 
 def test_who_is_far_behind_is_spared_and_the_others_run_on() -> None:
     table = np.array([[90.0, 92.0, 91.0, 90.0], [90.5, 91.5, 90.5, 90.5], [50.0, 52.5, 51.0, 50.0]])
     standing, took = run(table)
-    assert dict(standing.spared) == {2: 2}
+    assert dict(standing.eliminated) == {2: 2}
     assert took == {(c, k) for c in (0, 1) for k in range(4)} | {(2, 0), (2, 1)}
     assert standing.values == {0: (90, 92, 91, 90), 1: (90.5, 91.5, 90.5, 90.5), 2: (50, 52.5)}
 
@@ -66,8 +66,8 @@ def test_of_two_candidates_the_one_behind_is_spared_exactly_where_a_paired_t_tes
         front, behind = sorted(table[:, :2], key=lambda values: -values.mean())
         p = stats.ttest_rel(front, behind, alternative="greater").pvalue
         standing, _ = run(table)
-        assert bool(standing.spared) == (p < LEVEL)
-        agreed[bool(standing.spared)] += 1
+        assert bool(standing.eliminated) == (p < LEVEL)
+        agreed[bool(standing.eliminated)] += 1
     assert min(agreed.values()) > 10
 
 
@@ -84,7 +84,7 @@ def test_the_residual_variance_is_that_of_least_squares(candidates: int, rounds:
 
 @pytest.mark.parametrize(("candidates", "rounds"), [(2, 3), (3, 5), (5, 5)])
 def test_where_all_are_alike_one_of_them_is_hardly_ever_spared(candidates: int, rounds: int) -> None:
-    lost = [0 in run(table, 100 / 149)[0].spared for table in tables(500, candidates, rounds)]
+    lost = [0 in run(table, 100 / 149)[0].eliminated for table in tables(500, candidates, rounds)]
     assert np.mean(lost) < LEVEL
 
 
@@ -99,7 +99,7 @@ def test_the_order_in_which_runs_end_changes_nothing() -> None:
     for table in tables(100, 4, 5, gaps=1.0):
         table[2, 3] = np.nan
         one, other = run(table), run(table, order=rng)
-        assert one[0].in_play == other[0].in_play
+        assert one[0].alive == other[0].alive
         assert verdict(one[0]) == verdict(other[0])
 
 
@@ -115,7 +115,7 @@ def test_one_of_which_a_run_diverged_is_out_and_whom_it_had_beaten_is_back() -> 
     table = np.array([[95.0, 95.1, 95.0, np.nan], [80.0, 80.2, 80.0, 80.0], [79.9, 80.3, 80.1, 80.1]])
     standing, took = run(table)
     assert standing.out == (0,)
-    assert standing.in_play == (1, 2)
+    assert standing.alive == (1, 2)
     assert {(1, 3), (2, 3)} <= took
 
 
@@ -161,9 +161,9 @@ def test_a_single_candidate_is_run_for_an_honest_value() -> None:
 
 def test_equal_differences_are_not_taken_for_certain_where_one_image_is_a_point() -> None:
     table = np.array([[91.0, 92.0, 90.0], [90.0, 91.0, 90.0]])
-    assert run(table)[0].spared == {1: 2}
+    assert run(table)[0].eliminated == {1: 2}
     standing, _ = run(table, resolution=1.0)
-    assert not standing.spared
+    assert not standing.eliminated
     won = verdict(standing, resolution=1.0)
     assert won.ahead_error == pytest.approx(1.0 / math.sqrt(3))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from tausearch.runs import Record
@@ -97,11 +98,20 @@ def test_no_record_yet(tmp_path: Path) -> None:
 
 def test_words_among_numbers(tmp_path: Path) -> None:
     trials = [make_trial(n, value=70.0, hyperparameters={"passes": v}) for n, v in enumerate([8, "all", True, 2.5])]
-    for folder, texts in (("now", ["passes"]), ("once", [])):  # an older version wrote each value as what it is
-        record = Record(tmp_path / folder, texts=texts)
-        for trial in trials:
-            record.write(trial)
-        assert Record(tmp_path / folder).trials() == trials
-        column = record.table()["hyperparameters/passes"].to_pylist()
-        assert [float(value) for value in (column[0], column[-1])] == [8, 2.5] and column[3:7] == ["all"] * 3 + ["True"]
-    assert pd.read_parquet(tmp_path / "now")["hyperparameters/passes"].tolist()[::3] == ["8", "all", "True", "2.5"]
+    record = Record(tmp_path, texts=["passes"])
+    for trial in trials:
+        record.write(trial)
+    assert Record(tmp_path).trials() == trials
+    column = record.table()["hyperparameters/passes"].to_pylist()
+    assert column[::3] == ["8", "all", "True", "2.5"] and column[3:7] == ["all"] * 3 + ["True"]
+    assert pd.read_parquet(tmp_path)["hyperparameters/passes"].tolist() == column
+
+
+def test_a_file_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    record.write(make_trial(0))
+    (file,) = tmp_path.iterdir()
+    pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
+    for read in (record.trials, record.table):
+        with pytest.raises(InputError, match="trial-00000.parquet: was made by an earlier version of tausearch"):
+            read()

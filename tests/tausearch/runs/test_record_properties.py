@@ -16,7 +16,8 @@ from trainables.metrics import is_metric
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.one_of(st.booleans(), st.integers(-(2**40), 2**40), finite, st.text(max_size=8))
-names = st.sampled_from(["alpha", "lr", "optimizer", "rank", "ä b"])
+NAMES = ["alpha", "lr", "optimizer", "rank", "ä b"]
+names = st.sampled_from(NAMES)
 metrics = st.dictionaries(st.sampled_from(["val/average_accuracy", "train/loss", "train/own"]), st.floats())
 
 
@@ -64,7 +65,7 @@ def test_order_and_repetition_change_nothing(ends: list[TrialSummary], data: st.
     turns = data.draw(st.permutations([number for number, life in enumerate(twice) for _ in life]))
     writes = [iter(life) for life in twice]
     with tempfile.TemporaryDirectory() as folder:
-        mixed, straight = Record(Path(folder) / "mixed"), Record(Path(folder) / "straight")
+        mixed, straight = (Record(Path(folder) / name, texts=NAMES) for name in ("mixed", "straight"))
         for end in ends:
             straight.write(end)
         for number in turns:

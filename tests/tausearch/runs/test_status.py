@@ -156,7 +156,7 @@ def test_who_did_not_finish_did_not_compete(storage: Storage, spec: RunSpec) -> 
 
 @pytest.mark.parametrize("name", ["store", "mlflow.db", "mlflow.lock"])
 def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> None:
-    with pytest.raises(InputError, match="what all runs share"):
+    with pytest.raises(InputError, match="files that all runs share"):
         storage.run(name)
 
 

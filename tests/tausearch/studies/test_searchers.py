@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.cluster import at_once
+from tausearch.cluster import max_concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import Resources, RunSpec, Status, best_trial
@@ -280,7 +280,7 @@ def test_optuna_is_told_the_space_as_it_is(spec: RunSpec, integer: bool, log: bo
 
 def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunSpec) -> None:
     def wanted(**changes: object) -> int:
-        return at_once(spec.model_copy(update=changes), cpus=64, gpus=0)
+        return max_concurrent_trials(spec.model_copy(update=changes), cpus=64, gpus=0)
 
     assert wanted(trials=12) == 3 and wanted(trials=12, algorithm="gp") == 3
     assert wanted(trials=4) == 2 and wanted(trials=1) == 1

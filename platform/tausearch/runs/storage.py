@@ -1,0 +1,212 @@
+"""The storage root: the folder that holds run directories and what they share."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TypeVar
+
+from search_spaces.bounds import text_fault
+from search_spaces.text_files import one_line, shown
+from tausearch.runs.directories import CampaignDirectory, RunDirectory
+from trainables.errors import InputError
+
+T = TypeVar("T")
+
+DEFAULT_STORAGE = "./tausearch-runs"
+DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
+_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
+_MAX_SUGGESTIONS = 5  # run names in an error message
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class StorageError(RuntimeError):
+    """The storage is full, gone or not accessible; what was written stays, and the run can be continued."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The folder `root`, as given by `--storage`."""
+
+    root: Path
+
+    @property
+    def store(self) -> Path:
+        """The pre-consolidation store, shared by all searches."""
+        return self.root / "store"
+
+    @property
+    def mlflow_uri(self) -> str:
+        """The default tracking store: one SQLite file for all runs, so that MLflow can compare them."""
+        return f"sqlite:///{self.mlflow_file}"
+
+    @property
+    def mlflow_file(self) -> Path:
+        """The file of the default tracking store."""
+        return self.root / "mlflow.db"
+
+    @property
+    def mlflow_artifacts(self) -> Path:
+        """The artifact folder of the default tracking store."""
+        return self.root / "mlflow-artifacts"
+
+    @property
+    def campaigns_folder(self) -> Path:
+        """The folder with one folder per campaign; the runs of campaigns lie in the root."""
+        return self.root / "campaigns"
+
+    def campaign(self, name: str) -> CampaignDirectory:
+        """Return the folder of a campaign, which need not exist.
+
+        Raises:
+            InputError: If the name is not allowed.
+        """
+        return CampaignDirectory(self.campaigns_folder / _checked(name))
+
+    def campaigns(self) -> list[CampaignDirectory]:
+        """Return the folders of all campaigns, oldest first."""
+        found = [each for each in map(CampaignDirectory, self.campaigns_folder.glob("[!.]*")) if each.exists()]
+        return sorted(found, key=lambda each: (_modified(each.spec_file), each.name))
+
+    @property
+    def comparison_figure(self) -> Path:
+        """The picture that `tausearch compare` draws."""
+        return self.root / "compare.png"
+
+    def run(self, name: str) -> RunDirectory:
+        """Return a run directory, which need not exist.
+
+        Raises:
+            InputError: If the name is not allowed, or is reserved for shared files.
+        """
+        if _checked(name) in _RESERVED:
+            raise InputError(f"name {name!r}: is reserved for files that all runs share; choose another")
+        return RunDirectory(self.root / name)
+
+    def run_exists(self, name: str) -> bool:
+        """Whether there is a run of this name."""
+        return bool(_NAME.fullmatch(name)) and (self.root / name / "run.yaml").is_file()
+
+    def runs(self) -> list[RunDirectory]:
+        """Return all run directories, oldest first.
+
+        Raises:
+            InputError: If the root cannot be read.
+        """
+        if not self.root.is_dir():
+            return []
+        try:
+            # A directory that is being made has a hidden name.
+            folders = [path for path in self.root.iterdir() if not path.name.startswith(".")]
+        except OSError as error:
+            raise InputError(f"--storage {self.root}: cannot be read ({error.strerror})") from error
+        found = [run for run in map(RunDirectory, folders) if run.spec_file.is_file()]
+        return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
+
+    def read_each(
+        self, read: Callable[[RunDirectory], T], newest: int | None = None
+    ) -> tuple[list[T], list[InputError]]:
+        """Read every run, or the newest few; a run that cannot be read does not stop the others.
+
+        Args:
+            read: Function that reads one run; it may raise any error.
+            newest: Number of runs to read, the newest ones; None for all.
+
+        Returns:
+            The results, oldest run first, and an error for each run that could not be read.
+        """
+        found, faults = [], []
+        for directory in self.runs()[0 if newest is None else -newest :]:
+            try:
+                found.append(read(directory))
+            except (InputError, StorageError) as error:
+                if directory.path.exists():  # and was not deleted or renamed just now
+                    faults.append(InputError(*error.args))
+            except Exception as error:  # damage that no reader expects
+                kind = type(error).__name__
+                faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
+        return found, faults
+
+    def near(self, name: str) -> str:
+        """Return the end of an error about an unknown run: runs of similar names, or else the latest runs."""
+        names = [run.name for run in self.runs()]
+        found = get_close_matches(name, names, _MAX_SUGGESTIONS, 0.5) or names[-_MAX_SUGGESTIONS:][::-1]
+        return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
+
+    def free_name(self, stem: str) -> str:
+        """Return the first of `stem-1`, `stem-2`, ... that is not taken."""
+        number = 1
+        while (self.root / f"{stem}-{number}").exists():
+            number += 1
+        return f"{stem}-{number}"
+
+
+def _checked(name: str) -> str:
+    """Return a name that is allowed for a folder; raises an `InputError` for others."""
+    if not _NAME.fullmatch(name):
+        allowed = "letters, digits, '.', '_' and '-', and start with a letter or digit"
+        raise InputError(f"name {shown(name)}: must be {allowed}")
+    return name
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # removed just now
+        return 0.0
+
+
+def open_storage(root: str | Path, *, write: bool) -> Storage:
+    """Return the storage root, which need not exist.
+
+    With `write`, a probe file is written and removed in the nearest existing folder.
+
+    Raises:
+        InputError: If the root is not a local path or not a folder, or cannot be written.
+    """
+    if fault := text_fault(str(root)):
+        raise InputError(f"--storage {fault}")
+    if "://" in str(root):
+        raise InputError(f"--storage {root}: must be a local path; file system URIs are not supported yet")
+    path = Path(os.path.expanduser(root)).absolute()
+    if odd := [sign for sign in "?#%" if sign in str(path)]:
+        raise InputError(f"--storage {path}: must not contain {odd[0]!r}, which has a meaning in MLflow's URIs")
+    try:
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"--storage {path}: is a link that leads nowhere")
+        if path.exists() and not path.is_dir():
+            raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
+        if write:
+            probe = nearest_folder(path) / f".write-probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+    except OSError as error:
+        raise InputError(f"--storage {path}: cannot be written ({error.strerror})") from error
+    return Storage(path)
+
+
+def nearest_folder(path: Path) -> Path:
+    """Return the path, or the nearest folder above it that exists."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file completely or not at all; a device such as /dev/stdout is written to and not replaced."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    except OSError as error:  # it names the temporary file
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
