@@ -50,7 +50,12 @@ class VectorPool:
         return _side_by_side(rows)
 
     def require_fit(
-        self, classes: Sequence[range], theta_0: dict[str, Tensor], width: int, backbone_digest: str
+        self,
+        classes: Sequence[range],
+        theta_0: dict[str, Tensor],
+        width: int,
+        backbone_digest: str,
+        class_names: Sequence[tuple[str, ...]] | None = None,
     ) -> None:
         """Make sure that the vectors belong to a benchmark and a backbone.
 
@@ -59,6 +64,7 @@ class VectorPool:
             theta_0: Tuned weight name to its pre-trained value `(out, in)`.
             width: Number of features of the backbone, d.
             backbone_digest: sha256 of the backbone, see `Backbone.digest`.
+            class_names: Names of the classes of each task; None to accept any names.
 
         Raises:
             InputError: If one does not; names the first.
@@ -80,6 +86,9 @@ class VectorPool:
                     f"{folder}: its head reads {vector.head[0].shape[1]} features, the backbone has {width}"
                 )
             _require_shapes(folder, vector, theta_0)
+            named = () if vector.origin is None else vector.origin.class_names
+            if class_names is not None and named not in ((), class_names[task - 1]):
+                raise InputError(f"{folder}: names other classes than the model's description")
 
 
 def _require_shapes(folder: Path, vector: SavedVector, theta_0: dict[str, Tensor]) -> None:
