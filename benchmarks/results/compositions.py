@@ -12,7 +12,7 @@ import tausearch
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStanding
 from tausearch.comparison import paper_results
-from tausearch.models import COEFFICIENTS, LINEAR, read_edit
+from tausearch.models import LINEAR, UNLEARNING_MODES, read_edit
 from tausearch.runs import Storage
 from trainables.composition import RULES
 
@@ -44,7 +44,7 @@ def readings(storage: Storage, standing: CampaignStanding) -> str:
     columns = [(cell, edit) for cell, edit in found if edit is not None]
     header = ("reading", *(f"{cell.benchmark} `{cell.method}`" for cell, _ in columns))
     rows = []
-    for reading in COEFFICIENTS:
+    for reading in UNLEARNING_MODES:
         parts = []
         for cell, edit in columns:
             scores = edit.unlearning(reading)

@@ -41,7 +41,12 @@ class VectorPool:
         return _stacked([vector.anchor for vector in self])
 
     def require_fit(
-        self, classes: Sequence[range], theta_0: dict[str, Tensor], width: int, backbone_digest: str
+        self,
+        classes: Sequence[range],
+        theta_0: dict[str, Tensor],
+        width: int,
+        backbone_digest: str,
+        class_names: Sequence[tuple[str, ...]] | None = None,
     ) -> None:
         """Check that the vectors belong to a benchmark and a backbone.
 
@@ -50,6 +55,7 @@ class VectorPool:
             theta_0: Tuned weight name to its pre-trained value `(out, in)`.
             width: Number of features of the backbone, d.
             backbone_digest: sha256 of the backbone, see `Backbone.digest`.
+            class_names: Names of the classes of each task; None to accept any names.
 
         Raises:
             InputError: If a vector does not; names the first.
@@ -72,6 +78,9 @@ class VectorPool:
                     f"{folder}: its head reads {vector.head[0].shape[1]} features, the backbone has {width}"
                 )
             _require_shapes(folder, vector, theta_0)
+            named = vector.origin.class_names
+            if class_names is not None and named not in ((), class_names[task - 1]):
+                raise InputError(f"{folder}: names other classes than the model's description")
 
 
 def _require_shapes(folder: Path, vector: SavedVector, theta_0: dict[str, Tensor]) -> None:

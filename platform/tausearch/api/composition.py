@@ -15,9 +15,9 @@ from tausearch.models import (
     CompositionResult,
     EditResult,
     Form,
+    MergeWeights,
     Pools,
     Rule,
-    Weighing,
     backbone_of,
     chosen_forms,
     edit_pools,
@@ -26,12 +26,12 @@ from tausearch.models import (
     export,
     find_source,
     make_pools,
+    merge_weights_of,
     read_compositions,
     register,
     require_alike,
     try_to_record,
     uniform,
-    weighing_of,
 )
 from tausearch.presentation import LongWork, say_unreadable
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
@@ -97,24 +97,24 @@ def compose(request: ComposeRequest) -> Composed:
     elif request.forms and not request.register:
         raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
-    weighing = weighing_of(
+    merge_weights = merge_weights_of(
         pools.tasks,
         keep=request.keep,
         drop=request.drop,
         coefficient=request.coefficient,
         weights=request.weights,
     )
-    forms = chosen_forms(request.forms, pools, weighing, rule)
+    forms = chosen_forms(request.forms, pools, merge_weights, rule)
     home = _home(pools)
     if request.register and home is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
     with nothing_left(None if request.export is None else Path(request.export)), LongWork() as work:
-        tick = work.start(weighing.label, pools.tasks * len(pools.by_seed))
-        result = evaluate(pools, weighing, rule, tick)
+        tick = work.start(merge_weights.label, pools.tasks * len(pools.by_seed))
+        result = evaluate(pools, merge_weights, rule, tick)
         exported = {}
         if request.export is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
-            exported = export(Path(request.export), forms, pools, weighing, rule, result, written)
+            exported = export(Path(request.export), forms, pools, merge_weights, rule, result, written)
     if request.register:
         result = result.model_copy(update={"registered": forms if request.forms else _loadable(forms)})
     file, tracking_error = _keep(storage, home, result)
@@ -250,9 +250,11 @@ def _loadable(forms: Sequence[Form]) -> tuple[Form, ...]:
 @contextmanager
 def _exported(pools: Pools, result: CompositionResult) -> Iterator[Path]:
     """Yield a folder with what was composed, for as long as the block runs."""
-    forms, weighing = result.registered or (), Weighing(result.label, result.weights)
+    forms, merge_weights = result.registered or (), MergeWeights(result.label, result.weights)
     rule = Rule(result.rule) if result.density is None else Rule(result.rule, result.density)
     with LongWork() as work, TemporaryDirectory() as folder:
         model = Path(folder) / "model"
-        export(model, forms, pools, weighing, rule, result, work.start("register", len(forms) * len(pools.by_seed)))
+        export(
+            model, forms, pools, merge_weights, rule, result, work.start("register", len(forms) * len(pools.by_seed))
+        )
         yield model

@@ -14,7 +14,7 @@ from tausearch.comparison.printing import Form, final_runs, nothing, print_text,
 from tausearch.comparison.rows import departures
 from tausearch.comparison.runs import FinalRun, describe
 from tausearch.comparison.terminal import show_sheets
-from tausearch.models import COEFFICIENTS, PAPERS_READING, EditResult, read_edit
+from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EditResult, read_edit
 from tausearch.presentation import console, print_json, tool
 from tausearch.runs import Score, Storage
 
@@ -130,7 +130,7 @@ def _lines(row: EditRow) -> list[tuple[str, ...]]:
     name, lines = label(row.method, describe(dict(row.settings))), []
     if row.ours is not None:
         special = _cells(row.ours.specialisation(), _SPECIALISED)
-        first = sorted(COEFFICIENTS, key=lambda reading: reading != PAPERS_READING)
+        first = sorted(UNLEARNING_MODES, key=lambda reading: reading != PAPER_UNLEARNING_MODE)
         for number, reading in enumerate(first):
             unlearned = _cells(row.ours.unlearning(reading), _UNLEARNED)
             start = (name, f"ours, {reading}", *special) if number == 0 else ("", f"ours, {reading}", "", "", "")
@@ -165,7 +165,7 @@ def _records(row: EditRow) -> list[dict[str, Any]]:
     """Return the rows of the CSV form: one for each reading of ours, one for the paper's."""
     about = {"benchmark": row.benchmark, "method": row.method, "settings": dict(row.settings)}
     records: list[dict[str, Any]] = []
-    for reading in COEFFICIENTS if row.ours is not None else ():
+    for reading in UNLEARNING_MODES if row.ours is not None else ():
         assert row.ours is not None
         parts = {"specialisation": row.ours.specialisation(), "unlearning": row.ours.unlearning(reading)}
         scores = {f"{table}_{name}": each for table, part in parts.items() for name, each in part.items()}

@@ -1,47 +1,47 @@
 from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
-from .descriptions import ABOUT_FILE, LINEAR, About, describes, read_about
+from .descriptions import LINEAR, About, read_about
 from .edit_results import EditedSeed, EditResult, read_edit
 from .edits import edit_pools, evaluations
 from .evaluation import Rule, evaluate
-from .exports import FORMS, HEAD_FILE, chosen_forms, export
-from .images import Looked, image_paths, looked_at
+from .exports import FORMS, chosen_forms, export
+from .images import image_paths, looked_at
 from .loading import load_model, open_model
-from .merge_weights import COEFFICIENTS, DEFAULT_COEFFICIENT, PAPERS_READING, Weighing, uniform, weighing_of
+from .merge_weights import (
+    PAPER_UNLEARNING_MODE,
+    UNLEARNING_MODES,
+    MergeWeights,
+    merge_weights_of,
+    uniform,
+)
 from .mlflow_records import record_compositions, register, try_to_record
 from .model import Model, Prediction
-from .pools import Pools, backbone_of, device_of, make_pools, require_alike
+from .pools import Pools, backbone_of, make_pools, require_alike
 from .results import CompositionResult, Form, read_compositions
 from .sources import VectorSource, about_source, find_source
 
 __all__ = [
-    "ABOUT_FILE",
     "About",
-    "COEFFICIENTS",
+    "UNLEARNING_MODES",
     "CompositionResult",
-    "DEFAULT_COEFFICIENT",
     "EditResult",
     "EditedSeed",
     "FORMS",
     "Form",
-    "HEAD_FILE",
     "LINEAR",
-    "Looked",
     "Model",
-    "PAPERS_READING",
+    "PAPER_UNLEARNING_MODE",
     "Pools",
     "Prediction",
     "Rule",
     "VectorSource",
-    "Weighing",
+    "MergeWeights",
     "about_source",
     "alignment_rows",
     "backbone_of",
     "chosen_forms",
     "cosine_rows",
     "describe_run",
-    "describes",
-    "device_of",
     "edit_pools",
     "evaluate",
     "evaluations",
@@ -63,6 +63,6 @@ __all__ = [
     "theorem_rows",
     "try_to_record",
     "uniform",
-    "weighing_of",
+    "merge_weights_of",
     "write_card",
 ]

@@ -1,4 +1,4 @@
-"""Numbers of the paper's figures, from the saved task vectors: risk and its bound, Theorem 1, cosines."""
+"""Numbers of the paper's figures, from saved task vectors: risk and its bound, Theorem 1, cosines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ Rows = list[dict[str, Any]]  # of a table: column to value
 def risk_rows(pools: Pools, tick: Tick) -> Rows:
     """Return the terms of eq. (jensencl) on the test images of all tasks, mean cross-entropies in nats.
 
+    Each seed has a row: the risk of the uniform composition, the mean risk of theta_0 + tau_t with the heads of all
+    tasks, and the risk of theta_0 with h0 (None for vectors without h0).
+
     Args:
         pools: The task vectors.
-        tick: Told of every risk that is measured; there are T + 2 for each seed.
+        tick: Told of every measured risk; each seed has T + 2.
 
     Returns:
         A row for each seed: the uniform composition, the mean of theta_0 + tau_t with the heads of all tasks, and
@@ -34,15 +37,15 @@ def risk_rows(pools: Pools, tick: Tick) -> Rows:
 
 
 def theorem_rows(pools: Pools, tick: Tick) -> Rows:
-    """Return both sides of Theorem 1 on the test images, for task vectors scaled by `SCALES`; of the first seed.
+    """Return both sides of Theorem 1 on the test images, for the first seed's task vectors scaled by `SCALES`.
 
     Args:
         pools: The task vectors.
-        tick: Told of everything that is measured: (T + 1) times one more than there are scales.
+        tick: Told of every measurement: (T + 1) times one more than there are scales.
 
     Returns:
-        A row for each scale: the size of the scaled vectors, the risks in nats, and the gap; none of a linearised
-        network, whose risk is no function of displaced weights.
+        A row for each scale: mean norm of the scaled vectors, risks in nats, and the gap. A linearised network has no
+        rows, since its risk is no function of displaced weights.
     """
     if not pools.network.displaces_weights:
         return []
@@ -68,11 +71,7 @@ def theorem_rows(pools: Pools, tick: Tick) -> Rows:
 
 
 def cosine_rows(pools: Pools) -> Rows:
-    """Return the cosines of all pairs of task vectors of a run.
-
-    Returns:
-        A row for each seed and pair of tasks, both orders and each task with itself.
-    """
+    """Return the cosines of a run's task vectors: a row for each seed and ordered pair of tasks, equal tasks too."""
     tasks, rows = range(pools.tasks), []
     for seed, pool in pools.by_seed.items():
         found = cosines(inner_products(pools.network.theta_0, list(pool)))
@@ -82,13 +81,13 @@ def cosine_rows(pools: Pools) -> Rows:
 
 
 def alignment_rows(first: Pools, second: Pools) -> Rows:
-    """Return how the task vectors of two runs lie to each other, task by task, and their uniform compositions.
+    """Return the cosines between two runs: of their vectors of each task, and of their uniform compositions.
 
     Returns:
-        A row for each seed that both have, and task; the composed ones are the row of task 0.
+        A row for each common seed and task; task 0 stands for the compositions.
 
     Raises:
-        InputError: If they have no seed in common.
+        InputError: If the runs have no seed in common.
     """
     seeds = [seed for seed in first.by_seed if seed in second.by_seed]
     names = {"run": first.sources[0].text, "other": second.sources[0].text}
@@ -106,7 +105,7 @@ def alignment_rows(first: Pools, second: Pools) -> Rows:
 
 
 def measurements(pools: Sequence[Pools]) -> int:
-    """Return how many ticks `risk_rows` and `theorem_rows` of some runs are."""
+    """Return the number of ticks of `risk_rows` and `theorem_rows` for some runs."""
     return sum((each.tasks + 2) * len(each.by_seed) + (each.tasks + 1) * (len(SCALES) + 1) for each in pools)
 
 

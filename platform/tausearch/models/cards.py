@@ -1,4 +1,4 @@
-"""The model card: what a folder of a learned model is, for the person who finds it; `model.json` is for programs."""
+"""The model card: `README.md` of a learned model's folder, for people; `model.json` is for programs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _OPENED: dict[Form, str] = {
 
 
 def describe_run(directory: RunDirectory) -> None:
-    """Write `model.json` and the card beside the task vectors of a final run; nothing where it has left none.
+    """Write `model.json` and the card beside a final run's task vectors, if it has any.
 
-    A disk that is full costs no results: that is said in the log.
+    A failure, such as a full disk, goes to the log alone: it must cost no results.
     """
     try:
         write_card(directory.artifacts, about_source(source_of_run(directory)))
@@ -42,13 +42,13 @@ def describe_run(directory: RunDirectory) -> None:
 
 
 def write_card(folder: Path, about: About) -> None:
-    """Write what a model says of itself into its folder: `model.json` and `README.md`."""
+    """Write `model.json` and `README.md` into a model's folder."""
     about.save(folder)
     replace_text(folder / CARD_FILE, card(about))
 
 
 def card(about: About) -> str:
-    """Return the text of a model card, as Hugging Face's hub reads it; it says nothing of licences."""
+    """Return the text of a model card in the format of Hugging Face's hub, without a licence."""
     return "\n".join([*_head(about), *_table(about), *_usage(about), *_limits(about)]) + "\n"
 
 
@@ -61,12 +61,12 @@ def _head(about: About) -> Iterator[str]:
     if about.weights:
         rule = "" if about.density is None else f", rule {about.rule} at density {about.density:g}"
         yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."
-    yield from _taken_out(about)
+    yield from _excluded_tasks(about)
     yield ""
 
 
-def _taken_out(about: About) -> Iterator[str]:
-    """Say which tasks were left out or unlearned, and that their classes are answers all the same."""
+def _excluded_tasks(about: About) -> Iterator[str]:
+    """Name the tasks that were left out or unlearned; the model still answers with their classes."""
     for task, (weight, names) in enumerate(zip(about.weights, about.classes_by_task, strict=False), start=1):
         if weight <= 0:
             how = "left out" if weight == 0 else "taken out (unlearned)"

@@ -22,12 +22,9 @@ from trainables.tensor_files import read_weights
 
 
 class Classifier(nn.Module):
-    """A ViT and a linear classifier on its features: `(b, c, h, w)` to `(b, C)`.
+    """A ViT, from images to features `(b, d)`, and a linear classifier: `(b, c, h, w)` to `(b, C)`.
 
-    Args:
-        vit: The ViT, from images to features `(b, d)`.
-        head: Rows of the classifier, `(C, d)` and `(C,)`.
-        precision: Precision of the ViT's forward passes.
+    `head` holds the classifier's rows, `(C, d)` and `(C,)`. `precision` is that of the ViT's forward passes.
     """
 
     def __init__(self, vit: nn.Module, head: Head, precision: Precision = "fp32") -> None:
@@ -45,10 +42,7 @@ class Classifier(nn.Module):
 class TangentClassifier(nn.Module):
     """A ViT linearised at theta_0, with a task vector: `(b, c, h, w)` to `(b, C)`. It stays on its device.
 
-    Args:
-        linearised: The network.
-        tau: The task vector.
-        rows: The classes to answer for, int64 `(C,)`.
+    `rows` are the positions of the C classes in the classifier of all tasks, int64.
     """
 
     def __init__(self, linearised: LinearisedViT, tau: Vector, rows: Tensor) -> None:
@@ -64,12 +58,12 @@ class TangentClassifier(nn.Module):
 
 
 def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Module:
-    """Return what has been composed in a network as a module; the network is used up.
+    """Return a network's composition as a module, which takes over the network's memory.
 
     Args:
-        network: Something has been composed in it.
-        head: Rows of all classes, `(C, d)` and `(C,)`.
-        rows: The classes to answer for, int64, on the CPU.
+        network: Holds the composition.
+        head: The classifier of all classes, `(C, d)` and `(C,)`.
+        rows: Positions of the module's classes, int64, on the CPU.
     """
     if isinstance(network, TangentNetwork):
         return TangentClassifier(network.linearised, network.weights, rows)
@@ -79,7 +73,7 @@ def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Mod
 
 
 def of_adapter(folder: Path, backbone: Backbone, classes: int, device: torch.device, precision: Precision) -> nn.Module:
-    """Return theta_0 with an exported adapter merged into it, and the classifier beside it.
+    """Return theta_0 with an exported adapter merged into it, and the exported classifier.
 
     Raises:
         InputError: If a file is missing, is damaged, or does not fit the backbone or the number of classes.

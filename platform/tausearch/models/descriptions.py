@@ -1,8 +1,7 @@
-"""What a model says of itself: `model.json` beside what a final run, or an export, has left."""
+"""`model.json`: the description beside a final run's task vectors, or beside an exported model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,28 +17,28 @@ from trainables.data import TransformSpec
 from trainables.errors import InputError
 
 ABOUT_FILE = "model.json"
-LINEAR = "linear"  # the weighted sum, in the place of a merging rule
+LINEAR = "linear"  # the weighted sum, in place of a merging rule
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
 
 
 class About(Strict):
-    """What learned models say of themselves.
+    """Description of a learned model.
 
     Attributes:
-        form: What the folder holds; see `FORMS`.
-        benchmark: What the benchmark is called, as `trainables.data.BenchmarkRef` reads it.
-        protocol: The protocol of the run that learned them; its digest is that of theta_0.
-        runs: The runs that learned them.
-        methods: Their methods.
-        class_names: The names of all classes, in class order; empty where they are not known.
-        tasks: Number of classes of each task, in order; empty where it is not known.
-        transform: What test images went through; None where it is not known, or is somebody's own.
-        weights: The weights of the composition that was exported; empty for the run's own, which are equal.
+        form: The kind of model in the folder; see `FORMS`.
+        benchmark: Name of the benchmark, as `trainables.data.BenchmarkRef` reads it.
+        protocol: The protocol of the training runs; its digest is that of theta_0.
+        runs: The training runs.
+        methods: The methods of the runs.
+        class_names: The names of all classes, in class order; empty where unknown.
+        tasks: Number of classes of each task, in order; empty where unknown.
+        transform: The transform of test images; None where unknown, or where it is the benchmark's own code.
+        weights: The weights of an exported composition; empty for the run's own, which are equal.
         rule: "linear", or the merging rule of the composition.
         density: Share of entries that the rule keeps; None for "linear".
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
-        version: The version of tausearch that wrote it.
-        versions: Those of the libraries that it was written with.
+        version: The version of tausearch that wrote the file.
+        versions: Versions of the libraries at that time.
     """
 
     form: Form = "vectors"
@@ -58,7 +57,7 @@ class About(Strict):
     versions: dict[str, str] = Field(default_factory=lambda: {name: version(name) for name in _LIBRARIES})
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder."""
+        """Write `model.json` into a folder."""
         replace_text(folder / ABOUT_FILE, self.model_dump_json(indent=2) + "\n")
 
     @property
@@ -68,23 +67,20 @@ class About(Strict):
         return [tuple(next(names) for _ in range(count)) for count in self.tasks]
 
     def accuracy(self, task: int) -> Score | None:
-        """Return the accuracy on a task, from 1, over the seeds; None if it was not measured."""
+        """Return the accuracy on a task, from 1, over the seeds; None if not measured."""
         return Score.of([row[task - 1] for row in self.accuracies.values()]) if self.accuracies else None
 
     @property
     def final_accuracy(self) -> Score | None:
-        """The mean accuracy over tasks, over the seeds; None if it was not measured."""
+        """The mean accuracy over tasks, over the seeds; None if not measured."""
         return Score.of([sum(row) / len(row) for row in self.accuracies.values()]) if self.accuracies else None
 
 
 def read_about(folder: Path) -> About:
-    """Read what learned models say of themselves.
-
-    Returns:
-        It, checked.
+    """Return the checked description of a folder.
 
     Raises:
-        InputError: If it is not there or cannot be read.
+        InputError: If the file is missing, or cannot be read.
     """
     path = folder / ABOUT_FILE
     if not path.is_file():
@@ -101,7 +97,7 @@ def read_about(folder: Path) -> About:
 
 
 def _fault(about: About) -> str | None:
-    """Say which field of a file is not what we write there; None if none."""
+    """Return the first invalid field of a file and its rule; None for a valid file."""
     if about.transform is not None and about.transform.fault:
         return f"transform: {about.transform.fault}"
     if not about.tasks or min(about.tasks) < 1 or sum(about.tasks) != len(about.class_names):
@@ -124,10 +120,5 @@ def _fault(about: About) -> str | None:
 
 
 def describes(folder: Path) -> bool:
-    """Whether a folder says of itself what it holds."""
+    """Whether a folder has a description."""
     return (folder / ABOUT_FILE).is_file()
-
-
-def with_accuracies(about: About, seeds: Sequence[int], rows: Sequence[Sequence[float]]) -> About:
-    """Return it with what each seed reached on each task."""
-    return about.model_copy(update={"accuracies": {s: tuple(row) for s, row in zip(seeds, rows, strict=True)}})

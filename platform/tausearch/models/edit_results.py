@@ -1,4 +1,4 @@
-"""What editing a composition came to: accuracies of each seed, and the paper's numbers, which are worked out from them.
+"""Results of the editing protocol: accuracies of each seed, and the paper's numbers from them. Imports no torch.
 
 Source: the paper, section "On the compositional skills of ITA and IEL", Tables 3 and 7.
 """
@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from search_spaces.schema import Strict
-from tausearch.models.merge_weights import COEFFICIENTS
+from tausearch.models.merge_weights import UNLEARNING_MODES
 from tausearch.models.results import EDIT, read_file, save_file
 from tausearch.runs import RunDirectory, Score
 
@@ -19,13 +19,13 @@ Accuracies = tuple[float, ...]  # on each task, percent
 
 
 class EditedSeed(Strict):
-    """What one seed's compositions reach; accuracies on each task, percent, over the logits of all classes.
+    """Accuracies of one seed's compositions on each task, percent, over the logits of all classes.
 
     Attributes:
         seed: The seed.
-        whole: Of the uniform composition.
-        specialised: Of the composition of the kept tasks alone.
-        unlearned: Reading to one row per task u: accuracies of the composition that unlearns u.
+        whole: Accuracies of the uniform composition.
+        specialised: Accuracies of the composition of the kept tasks alone.
+        unlearned: Unlearning mode to one row per task u: accuracies of the composition that unlearns u.
     """
 
     seed: int
@@ -35,14 +35,14 @@ class EditedSeed(Strict):
 
 
 class EditResult(Strict):
-    """The protocol on one run.
+    """Results of the protocol on one run, or on one folder of vectors.
 
     Attributes:
         run: Name of the run, or path of the folder.
-        benchmark: What the benchmark is called.
+        benchmark: Name of the benchmark.
         methods: The methods of the task vectors.
         kept: The tasks of the specialisation, from 1: first, central, last.
-        seeds: What each seed reaches.
+        seeds: Results of each seed.
     """
 
     run: str
@@ -55,30 +55,27 @@ class EditResult(Strict):
         """Return `target`, `target_gain` and `control` over the seeds; see `tausearch.comparison.Specialisation`."""
         return _over([_specialised(each, self.kept) for each in self.seeds])
 
-    def unlearning(self, coefficient: str) -> dict[str, Score]:
+    def unlearning(self, mode: str) -> dict[str, Score]:
         """Return `target`, `control` and their gains over the seeds, percent; see `tausearch.comparison.Unlearning`."""
-        return _over([_unlearned(each, coefficient) for each in self.seeds])
+        return _over([_unlearned(each, mode) for each in self.seeds])
 
     def summary(self) -> dict[str, dict[str, Score]]:
-        """Return every table of the protocol: `specialisation`, and `unlearning/<reading>`."""
-        unlearning = {f"unlearning/{name}": self.unlearning(name) for name in COEFFICIENTS}
+        """Return every table of the protocol: `specialisation`, and `unlearning/<mode>`."""
+        unlearning = {f"unlearning/{mode}": self.unlearning(mode) for mode in UNLEARNING_MODES}
         return {"specialisation": self.specialisation(), **unlearning}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch edit --json` prints and the file has."""
+        """Return the plain form, which `tausearch edit --json` prints and the file holds."""
         summary = {table: {k: vars(v) for k, v in part.items()} for table, part in self.summary().items()}
         return {**self.model_dump(mode="json"), "summary": summary}
 
     def save(self, directory: RunDirectory) -> Path:
-        """Write it to the run that it is of."""
+        """Write the result into its run's directory."""
         return save_file(directory, EDIT, self.as_dict())
 
 
 def read_edit(directory: RunDirectory) -> EditResult | None:
-    """Read what the protocol came to on a run.
-
-    Returns:
-        It, or None if it has not been run.
+    """Return the protocol's result on a run; None without one.
 
     Raises:
         InputError: If the file cannot be read.
@@ -93,9 +90,9 @@ def _specialised(each: EditedSeed, kept: Sequence[int]) -> dict[str, float]:
     return found if control is None else {**found, "control": control}
 
 
-def _unlearned(each: EditedSeed, coefficient: str) -> dict[str, float]:
-    """Average over the tasks that are unlearned; both gains are relative to the final accuracy, as in the paper."""
-    pairs = [_split(row, [task]) for task, row in enumerate(each.unlearned[coefficient], start=1)]
+def _unlearned(each: EditedSeed, mode: str) -> dict[str, float]:
+    """Average over the unlearned tasks; both gains are relative to the final accuracy, as in the paper."""
+    pairs = [_split(row, [task]) for task, row in enumerate(each.unlearned[mode], start=1)]
     target, whole = fmean(target for target, _ in pairs), fmean(each.whole)
     found = {"target": target, "target_gain": target - whole}
     controls = [control for _, control in pairs if control is not None]
@@ -105,7 +102,7 @@ def _unlearned(each: EditedSeed, coefficient: str) -> dict[str, float]:
 
 
 def _split(row: Accuracies, tasks: Sequence[int]) -> tuple[float, float | None]:
-    """Return the mean accuracy on some tasks, and on all others, if there are any."""
+    """Return the mean accuracy on some tasks, and on all others; None where no others exist."""
     others = [value for task, value in enumerate(row, start=1) if task not in tasks]
     return fmean(row[task - 1] for task in tasks), fmean(others) if others else None
 

@@ -1,4 +1,4 @@
-"""Compose and evaluate: seeds one after another, in this process."""
+"""Evaluate compositions on the test images, one seed after another, in this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tausearch.models.descriptions import LINEAR
-from tausearch.models.merge_weights import Weighing
+from tausearch.models.merge_weights import MergeWeights
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult
 from trainables.composition import MergingRule, VectorPool
@@ -24,11 +24,9 @@ Tick = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Rule:
-    """How vectors are put together.
+    """The merging rule of a composition: `name` is "linear" or one of `trainables.composition.RULES`.
 
-    Attributes:
-        name: "linear", or a rule of `trainables.composition.RULES`.
-        density: Share of entries that a merging rule keeps; without meaning for "linear".
+    `density` is the share of entries that the rule keeps; "linear" ignores `density`.
     """
 
     name: str = LINEAR
@@ -40,36 +38,28 @@ class Rule:
 
     @property
     def suffix(self) -> str:
-        """What it adds to a composition's label."""
+        """The rule's part of a composition's label."""
         return "" if self.name == LINEAR else f"-{self.name}-{self.density:g}"
 
 
-def evaluate(pools: Pools, weighing: Weighing, rule: Rule, tick: Tick) -> CompositionResult:
-    """Compose on theta_0 and measure the accuracy on the test images of every task.
-
-    Args:
-        pools: The task vectors.
-        weighing: The weight of each.
-        rule: How they are put together.
-        tick: Told of every task that has been evaluated.
-
-    Returns:
-        Accuracies of all seeds.
+def evaluate(pools: Pools, merge_weights: MergeWeights, rule: Rule, tick: Tick) -> CompositionResult:
+    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks.
 
     Raises:
         InputError: If the logits of a composition are not finite.
     """
-    rows = []
     with threads(pools.threads):
-        for seed, pool in pools.by_seed.items():
-            rows.append(accuracies_of(pools, pool, pool.head(), weighing.weights, rule.of_seed(seed), tick))
+        rows = [
+            accuracies_of(pools, pool, pool.head(), merge_weights.weights, rule.of_seed(seed), tick)
+            for seed, pool in pools.by_seed.items()
+        ]
     return CompositionResult(
-        label=weighing.label + rule.suffix + _others(pools),
+        label=merge_weights.label + rule.suffix + _origin(pools),
         runs=tuple(source.text for source in pools.sources),
         benchmark=pools.sources[0].benchmark,
         rule=rule.name,
         density=None if rule.name == LINEAR else rule.density,
-        weights=weighing.weights,
+        weights=merge_weights.weights,
         seeds=tuple(pools.by_seed),
         accuracies=tuple(rows),
     )
@@ -81,7 +71,7 @@ def accuracies_of(
     """Return the accuracy of one composition of one seed on each task, percent, over the logits of all classes.
 
     Raises:
-        InputError: If its logits are not finite.
+        InputError: If the logits are not finite.
     """
     pools.network.compose(pool, weights, head, rule)
 
@@ -99,7 +89,7 @@ def accuracies_of(
     return tuple(measured(images) for images in pools.benchmark.evaluation)
 
 
-def _others(pools: Pools) -> str:
-    """Say in the label of which runs, and of which tasks of them, where a composition is not of one run alone."""
+def _origin(pools: Pools) -> str:
+    """Return the label's part that names the sources and their tasks; empty for a single source."""
     texts = [source.text.replace("/", "_") for source in pools.sources]
     return "" if len(texts) == 1 else f"-of-{'+'.join(texts)}"

@@ -1,4 +1,4 @@
-"""Images as people have them: paths, folders, pictures of Pillow, arrays, tensors."""
+"""A user's images: paths, folders, Pillow images, arrays, tensors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class Looked:
-    """An image that has been asked about.
+    """One image to classify.
 
     Attributes:
-        name: Its path, or its number in the order given, from 0.
-        read: Function that reads it: uint8 `(c, h, w)`; an `InputError` says why it cannot be read.
+        name: Path, or position in the given order, from 0.
+        read: Function that returns the pixels, uint8 `(c, h, w)`, or raises an `InputError`.
     """
 
     name: str
@@ -32,41 +32,37 @@ class Looked:
 
 
 def looked_at(images: Any, max_image_bytes: int = MOST_BYTES) -> list[Looked]:
-    """List the images of whatever a user hands over; files are not read yet.
+    """List a user's images in their order, without reading files.
 
     Args:
-        images: A path, a folder (every image in and below it), a picture of Pillow, an array `(h, w)` or `(h, w, c)`, a
+        images: A path, a folder (every image in and below it), a Pillow image, an array `(h, w)` or `(h, w, c)`, a
             tensor `(c, h, w)` or `(n, c, h, w)`, all uint8; or a sequence of these.
-        max_image_bytes: Bytes that an image file may have.
+        max_image_bytes: Largest size of an image file.
 
     Returns:
-        The images, in their order.
+        The images.
 
     Raises:
-        InputError: If it is none of these, or a path leads to no image.
+        InputError: If an item has another type or shape, or a path leads to no image.
     """
-    if isinstance(images, Tensor) and images.ndim == 4 or isinstance(images, np.ndarray) and images.ndim == 4:
+    if isinstance(images, Tensor | np.ndarray) and images.ndim == 4:
         images = list(images)
     several = images if isinstance(images, Iterable) and not isinstance(images, _ONE) else [images]
     found: list[Looked] = []
     for each in several:
         if isinstance(each, str | Path):
-            found += [
-                Looked(str(path), partial(read_image_file, path, max_image_bytes)) for path in image_paths([each])
-            ]
+            paths = image_paths([each])
+            found += [Looked(str(path), partial(read_image_file, path, max_image_bytes)) for path in paths]
         else:
             found.append(_in_memory(each, str(len(found))))
     return found
 
 
 def image_paths(paths: Iterable[str | Path]) -> list[Path]:
-    """List image files; of a folder every one in and below it, in order of their paths, hidden ones left out.
-
-    Returns:
-        The files.
+    """Return image files; a folder stands for all in and below it, sorted by path, without hidden ones.
 
     Raises:
-        InputError: If there is no such file or folder, or a folder has no image.
+        InputError: If a path does not exist, or a folder has no image.
     """
     found: list[Path] = []
     for path in (Path(each).expanduser() for each in paths):
@@ -83,19 +79,14 @@ def image_paths(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def sound(images: Sequence[Looked], skip_broken: bool, left_out: list[str]) -> Iterator[tuple[Looked, Tensor]]:
-    """Read images one after the other.
-
-    Args:
-        images: The images.
-        skip_broken: Whether to go on where one cannot be read.
-        left_out: Gets a line for each that could not be read.
+def read_images(images: Sequence[Looked], skip_broken: bool, left_out: list[str]) -> Iterator[tuple[Looked, Tensor]]:
+    """Read images one after the other; with `skip_broken`, `left_out` gets a line for each unreadable image.
 
     Yields:
         Every image with its pixels, uint8 `(c, h, w)`.
 
     Raises:
-        InputError: If one cannot be read and `skip_broken` is not set.
+        InputError: If an image cannot be read and `skip_broken` is not set.
     """
     for each in images:
         try:
@@ -121,6 +112,6 @@ def _in_memory(image: Any, name: str) -> Looked:
         return Looked(name, lambda: image)
     kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
     raise InputError(
-        f"image {name}: must be a path, a picture of Pillow, a uint8 array (h, w) or (h, w, c) or a uint8 tensor"
+        f"image {name}: must be a path, a Pillow image, a uint8 array (h, w) or (h, w, c) or a uint8 tensor"
         f" (c, h, w) with 1 or 3 channels, got {kind}"
     )

@@ -1,4 +1,4 @@
-"""Which weights a composition has: from keeping, dropping and unlearning tasks to one number per task vector."""
+"""Merge weights: one number per task vector, from the tasks that a user keeps, drops or weighs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Literal, get_args
 
 from trainables.errors import InputError
 
-Coefficient = Literal["drop", "negate", "subtract"]
-COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
-DEFAULT_COEFFICIENT: Coefficient = "drop"  # of --drop, which so is --keep of the others
-PAPERS_READING: Coefficient = "subtract"  # whose gains are nearest to the paper's on our benchmarks; docs/results.md
+UnlearningMode = Literal["drop", "negate", "subtract"]
+UNLEARNING_MODES: tuple[UnlearningMode, ...] = get_args(UnlearningMode)
+PAPER_UNLEARNING_MODE: UnlearningMode = "subtract"  # its gains are nearest to the paper's; docs/results.md
 
 
 @dataclass(frozen=True)
-class Weighing:
-    """What a composition is called, and the weight of each task vector.
+class MergeWeights:
+    """The weight of each task vector of a composition.
 
     Attributes:
-        label: In a few letters that can name a file: `uniform`, `keep-1,5,10`, `drop-3-negate`.
+        label: Short name of the composition, fit for a file's name: `uniform`, `keep-1,5,10`, `drop-3-negate`.
         weights: w_t in the order of the tasks.
     """
 
@@ -28,83 +27,90 @@ class Weighing:
     weights: tuple[float, ...]
 
 
-def uniform(count: int) -> Weighing:
-    """Return equal weights that sum to 1, as the run itself evaluates."""
-    return Weighing("uniform", (1 / count,) * count)
+def uniform(count: int) -> MergeWeights:
+    """Return equal weights that sum to 1, as in the run's own evaluation."""
+    return MergeWeights("uniform", (1 / count,) * count)
 
 
-def keeping(count: int, tasks: Sequence[int]) -> Weighing:
+def keeping(count: int, tasks: Sequence[int]) -> MergeWeights:
     """Return equal weights of some tasks that sum to 1, and 0 for the others: specialisation."""
-    return Weighing(f"keep-{_list(sorted(tasks))}", tuple(_one_of(t, tasks) for t in range(1, count + 1)))
+    return MergeWeights(f"keep-{_list(sorted(tasks))}", _equal(count, tasks))
 
 
-def dropping(count: int, tasks: Sequence[int], coefficient: Coefficient = DEFAULT_COEFFICIENT) -> Weighing:
+def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop") -> MergeWeights:
     """Return the weights that unlearn some tasks.
 
-    The paper subtracts "its associated task vector from the composition" and gives no coefficient. Three readings:
-    "drop" composes the others alone, with weights that sum to 1; "negate" has -1/T in the place of 1/T; "subtract"
-    takes the whole vector from the uniform composition, 1/T - 1.
+    The paper subtracts "its associated task vector from the composition" and gives no coefficient. Hence three modes:
+    "drop" composes the others alone, with weights that sum to 1. "negate" replaces 1/T by -1/T. "subtract" takes the
+    whole vector from the uniform composition, 1/T - 1.
 
-    Args:
-        count: Number of task vectors, T.
-        tasks: The tasks to unlearn, from 1.
-        coefficient: The reading.
+    Returns:
+        The weights of all `count` task vectors.
     """
-    label = f"drop-{_list(sorted(tasks))}" + ("" if coefficient == "drop" else f"-{coefficient}")
-    if coefficient == "drop":
-        kept = [t for t in range(1, count + 1) if t not in tasks]
-        return Weighing(label, tuple(_one_of(t, kept) for t in range(1, count + 1)))
-    own = -1 / count if coefficient == "negate" else 1 / count - 1
-    return Weighing(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
+    label = f"drop-{_list(sorted(tasks))}" + ("" if mode == "drop" else f"-{mode}")
+    if mode == "drop":
+        return MergeWeights(label, _equal(count, [t for t in range(1, count + 1) if t not in tasks]))
+    own = -1 / count if mode == "negate" else 1 / count - 1
+    return MergeWeights(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
 
 
-def weighing_of(
+def merge_weights_of(
     count: int,
     *,
     keep: Sequence[int] | None = None,
     drop: Sequence[int] | None = None,
     coefficient: str | None = None,
     weights: Sequence[float] | None = None,
-) -> Weighing:
-    """Turn what a user asks for into weights.
+) -> MergeWeights:
+    """Turn a user's options into weights; uniform without any.
 
     Args:
         count: Number of task vectors, T.
         keep: Tasks to compose, from 1.
         drop: Tasks to unlearn, from 1.
-        coefficient: How to unlearn, one of `COEFFICIENTS`.
+        coefficient: One of `UNLEARNING_MODES`; by default "drop", which equals `keep` of the other tasks.
         weights: A weight for each task, or for each task of `keep`.
 
     Returns:
-        The weights; uniform if nothing is asked for.
+        The weights, in the order of the tasks.
 
     Raises:
-        InputError: If a task does not exist, weights are too many or too few, or two wishes exclude each other.
+        InputError: If a task does not exist, weights are too many or too few, or two options exclude each other.
     """
     if drop is not None and (keep is not None or weights is not None):
         raise InputError(f"--drop and --{'keep' if keep is not None else 'weights'}: choose one of them")
     if coefficient is not None and drop is None:
         raise InputError("--coefficient: says how to unlearn, so it goes with --drop alone")
     for option, tasks in (("keep", keep), ("drop", drop)):
-        _require_tasks(option, tasks, count)
+        if tasks is not None:
+            require_tasks(option, tasks, count)
     if weights is not None:
-        return _weighed(count, keep, weights)
+        return _weighted(count, keep, weights)
     if keep is not None:
         return keeping(count, keep)
     if drop is None:
         return uniform(count)
-    chosen = _coefficient(coefficient)
-    if chosen == "drop" and len(drop) == count:
+    mode = _mode(coefficient or "drop")
+    if mode == "drop" and len(drop) == count:
         raise InputError(f"--drop {_list(drop)}: leaves no task of {count}")
-    return dropping(count, drop, chosen)
+    return dropping(count, drop, mode)
 
 
 def central_three(count: int) -> tuple[int, ...]:
-    """Return the tasks of the paper's specialisation: first, central, last; of an even number the earlier of two."""
+    """Return the tasks of the paper's specialisation: first, central (the earlier of two), last."""
     return tuple(sorted({1, (count + 1) // 2, count}))
 
 
-def _weighed(count: int, keep: Sequence[int] | None, weights: Sequence[float]) -> Weighing:
+def require_tasks(option: str, tasks: Sequence[int], count: int) -> None:
+    """Require at least one task, all different and from 1 to `count`."""
+    unknown = [t for t in tasks if not 1 <= t <= count]
+    if unknown:
+        raise InputError(f"--{option}: there is no task {unknown[0]}; allowed: 1 to {count}")
+    if not tasks or len(set(tasks)) < len(tasks):
+        raise InputError(f"--{option} must be different tasks, got {_list(tasks)!r}")
+
+
+def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) -> MergeWeights:
     tasks = list(range(1, count + 1)) if keep is None else list(keep)
     if len(weights) != len(tasks):
         which = "task vectors" if keep is None else "tasks of --keep"
@@ -113,28 +119,19 @@ def _weighed(count: int, keep: Sequence[int] | None, weights: Sequence[float]) -
         raise InputError(f"--weights must be finite numbers, got {', '.join(map(str, weights))}")
     given = dict(zip(tasks, weights, strict=True))
     label = "weights-" + ",".join(f"{w:g}" for w in weights) + ("" if keep is None else f"-of-{_list(keep)}")
-    return Weighing(label, tuple(float(given.get(t, 0.0)) for t in range(1, count + 1)))
+    return MergeWeights(label, tuple(float(given.get(t, 0.0)) for t in range(1, count + 1)))
 
 
-def _require_tasks(option: str, tasks: Sequence[int] | None, count: int) -> None:
-    if tasks is None:
-        return
-    unknown = [t for t in tasks if not 1 <= t <= count]
-    if unknown:
-        raise InputError(f"--{option}: there is no task {unknown[0]}; allowed: 1 to {count}")
-    if not tasks or len(set(tasks)) < len(tasks):
-        raise InputError(f"--{option} must be different tasks, got {_list(tasks)!r}")
+def _mode(name: str) -> UnlearningMode:
+    for mode in UNLEARNING_MODES:
+        if mode == name:
+            return mode
+    raise InputError(f"unknown coefficient {name!r}; allowed: {', '.join(UNLEARNING_MODES)}")
 
 
-def _coefficient(name: str | None) -> Coefficient:
-    for each in COEFFICIENTS:
-        if each == (name or DEFAULT_COEFFICIENT):
-            return each
-    raise InputError(f"unknown coefficient {name!r}; allowed: {', '.join(COEFFICIENTS)}")
-
-
-def _one_of(task: int, tasks: Sequence[int]) -> float:
-    return 1 / len(tasks) if task in tasks else 0.0
+def _equal(count: int, tasks: Sequence[int]) -> tuple[float, ...]:
+    """Return equal weights of some tasks, and 0 for the others."""
+    return tuple(1 / len(tasks) if t in tasks else 0.0 for t in range(1, count + 1))
 
 
 def _list(tasks: Sequence[int]) -> str:

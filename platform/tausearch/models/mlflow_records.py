@@ -1,4 +1,4 @@
-"""Results of compositions in MLflow, a view of their files."""
+"""Results of compositions in MLflow, written from their files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainables.errors import InputError
 
 
 def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
-    """Write to MLflow what it lacks of a run's compositions; may raise whatever MLflow raises."""
+    """Bring MLflow's view of a run's compositions up to date. May raise any error of MLflow."""
     for result in read_compositions(directory):
         _record(spec, storage, result)
     edit = read_edit(directory)
@@ -24,11 +24,11 @@ def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage
 def try_to_record(
     spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EditResult
 ) -> str | None:
-    """Write one result to MLflow; returns why it could not be, which costs nothing else."""
+    """Write one result to MLflow; return the reason of a failure, which must not stop anything else."""
     try:
         with chatter_to(directory.log_file):
             _record(spec, storage, result)
-    except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+    except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
         return reason(error)
     return None
 
@@ -36,17 +36,9 @@ def try_to_record(
 def register(
     spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult, folder: Path
 ) -> Version:
-    """Make the exported model of a composition that MLflow has a version of the benchmark's registered model.
+    """Return the new version of the benchmark's registered model: the composition exported to `folder`.
 
-    Args:
-        spec: The final run that it is of.
-        directory: Its run directory.
-        storage: Holds the default tracking store.
-        result: What the composition came to.
-        folder: The exported model.
-
-    Returns:
-        The version.
+    The composition must be in MLflow already.
 
     Raises:
         InputError: If MLflow cannot be written.
@@ -54,7 +46,7 @@ def register(
     try:
         with chatter_to(directory.log_file):
             return register_model(spec, storage, result.label, folder)
-    except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+    except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
         raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `sync` makes up for it") from error
 
 
@@ -70,8 +62,5 @@ def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EditRes
 
 def _points(scores: dict[str, Score]) -> dict[str, float]:
     """Return mean and deviation as metrics, named as those of a final run."""
-    return {f"{name}/{part}": value for name, each in scores.items() for part, value in _parts(each)}
-
-
-def _parts(score: Score) -> list[tuple[str, float]]:
-    return [("mean", score.mean), ("std", score.std or 0.0)]
+    means = {f"{name}/mean": score.mean for name, score in scores.items()}
+    return means | {f"{name}/std": score.std or 0.0 for name, score in scores.items()}

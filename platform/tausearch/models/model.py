@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tausearch.models.descriptions import About
-from tausearch.models.images import Looked, looked_at, sound
+from tausearch.models.images import Looked, looked_at, read_images
 from trainables.data import stacked
 from trainables.data.disk.decoding import MOST_BYTES
 from trainables.data.transforms import Transform
@@ -23,12 +23,12 @@ from trainables.process import threads
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model makes of an image.
+    """The classification of an image.
 
     Attributes:
-        image: Path of the image, or its number in the order given, from 0.
+        image: Path of the image, or its position in the given order, from 0.
         label: The most likely class.
-        probability: Its probability, from 0 to 1: a softmax over the model's classes, not calibrated.
+        probability: Probability of the label, from 0 to 1: a softmax over the model's classes, not calibrated.
         probabilities: Class to probability, of all classes in their order.
     """
 
@@ -43,15 +43,15 @@ class Model:
     """A composed model of a final run; see `tausearch.load_model`.
 
     Attributes:
-        module: From what `transform` returns, `(b, c, h, w)`, to logits `(b, C)`; a plain module in eval mode.
+        module: Plain module in eval mode, from transformed images `(b, c, h, w)` to logits `(b, C)`.
         classes: Names of the C classes, in the order of the logits.
-        transform: From uint8 images, `(b, c, h, w)` or a list of `(c, h, w)`, to what the module reads.
-        about: Where it comes from: benchmark, method, run, backbone and its digest, versions.
-        tasks: The tasks whose classes it knows, from 1.
-        seed: The seed of the run; None where the folder does not say.
+        transform: From uint8 images, `(b, c, h, w)` or a list of `(c, h, w)`, to the module's input.
+        about: Description of the model: benchmark, method, run, backbone and its digest, versions.
+        tasks: The tasks of the model's classes, from 1.
+        seed: The seed of the run; None where unknown.
         device: The device that computes.
-        notes: What a user ought to know of how it was put together, a line each.
-        cpu_threads: CPU threads of the run's trials, with which their numbers come out; None for torch's own.
+        notes: Warnings for the user, a line each.
+        cpu_threads: CPU threads of the run's trials, which reproduce their numbers; None for torch's default.
     """
 
     module: nn.Module
@@ -81,20 +81,20 @@ class Model:
         """Classify images.
 
         Args:
-            images: A path, a folder (every image in and below it), a picture of Pillow, a uint8 array `(h, w)` or
+            images: A path, a folder (every image in and below it), a Pillow image, a uint8 array `(h, w)` or
                 `(h, w, c)`, a uint8 tensor `(c, h, w)` or `(n, c, h, w)`; or a sequence of these.
-            skip_broken: Whether to leave out images that cannot be read.
-            left_out: Gets a line for each image that was left out.
-            max_image_bytes: Bytes that an image file may have.
-            tick: Told how many images are done since the last call.
+            skip_broken: Whether to leave out unreadable images.
+            left_out: Gets a line for each such image.
+            max_image_bytes: Largest size of an image file.
+            tick: Called with the number of images done since the last call.
 
         Returns:
             A prediction for each image, in their order.
 
         Raises:
-            InputError: If something is no image, or cannot be read and `skip_broken` is not set.
+            InputError: If an item is no image, or an image is unreadable and `skip_broken` is not set.
         """
-        readable = sound(looked_at(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
+        readable = read_images(looked_at(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
         found: list[Prediction] = []
         while batch := list(islice(readable, EVALUATION_BATCH)):
             found += self._predicted(batch)
@@ -103,7 +103,7 @@ class Model:
 
     def probabilities(self, images: Any) -> Tensor:
         """Return the probabilities of all classes, `(n, C)`; see `predict`."""
-        readable = sound(looked_at(images), False, [])
+        readable = read_images(looked_at(images), False, [])
         batches = iter(lambda: list(islice(readable, EVALUATION_BATCH)), [])
         rows = [self._softmax([pixels for _, pixels in batch]) for batch in batches]
         return torch.cat(rows) if rows else torch.empty(0, len(self.classes))
@@ -116,11 +116,11 @@ class Model:
 
     @torch.no_grad()
     def _softmax(self, pixels: list[Tensor]) -> Tensor:
-        """Transform and classify as the run's own evaluation does: batches of its size, with its threads."""
+        """Return probabilities `(b, C)`, with the batch size and the threads of the run's own evaluation."""
         with nullcontext() if self.cpu_threads is None else threads(self.cpu_threads):
-            alike = [each.expand(max(len(it) for it in pixels), -1, -1) for each in pixels]
-            there = stacked([each.to(self.device) for each in alike])
-            logits = self.module(self.transform(there, None))
+            channels = max(map(len, pixels))
+            batch = stacked([each.expand(channels, -1, -1).to(self.device) for each in pixels])
+            logits = self.module(self.transform(batch, None))
         if not bool(torch.isfinite(logits).all()):
             raise InputError(f"{', '.join(self.about.runs)}: the model's answers are not finite numbers; it is damaged")
         return logits.float().softmax(1).cpu()

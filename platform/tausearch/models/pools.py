@@ -1,4 +1,4 @@
-"""One pool of task vectors from one or several sources, checked against the benchmark and the backbone."""
+"""Pools of task vectors from one or several sources, checked against the benchmark and the backbone."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from trainables.composition import ComposedNetwork, VectorPool, network_for, vec
 from trainables.data import Benchmark
 from trainables.errors import InputError
 
-MOST_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more than ViT-L has, 1.6 GB
+MAX_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more than ViT-L, 1.6 GB
 
 
 @dataclass(frozen=True)
 class Pools:
-    """The task vectors to compose, a pool for each seed, and the network that evaluates compositions of them.
+    """The task vectors to compose, a pool for each seed, and the network that evaluates their compositions.
 
     Attributes:
-        sources: Where they come from.
+        sources: Sources of the task vectors.
         benchmark: The benchmark, built for a final run.
         backbone: theta_0.
-        by_seed: Seed to its pool, which has a task vector for each task.
-        network: Evaluates one composition at a time.
+        by_seed: Seed to a pool with a task vector for each task.
+        network: Holds one composition at a time.
     """
 
     sources: tuple[VectorSource, ...]
@@ -48,16 +48,16 @@ class Pools:
 
     @property
     def threads(self) -> int:
-        """CPU threads that the run's own trials had: part of what their numbers depend on."""
+        """CPU threads of the run's own trials, on which their numbers depend."""
         spec = self.sources[0].spec
         return torch.get_num_threads() if spec is None else spec.resources.cpus_per_trial
 
 
 def require_alike(sources: Sequence[VectorSource]) -> None:
-    """Make sure that task vectors of several sources can be composed with each other.
+    """Require the same benchmark, backbone and precision of all sources, so that they can be composed.
 
     Raises:
-        InputError: If they are of different benchmarks, backbones or precisions.
+        InputError: If two sources differ.
     """
     first = sources[0]
     for other in sources[1:]:
@@ -76,16 +76,16 @@ def require_alike(sources: Sequence[VectorSource]) -> None:
 def make_pools(
     sources: Sequence[VectorSource], benchmark: Benchmark, backbone: Backbone, seeds: Sequence[int] | None
 ) -> Pools:
-    """Read what is needed of all task vectors to know that they fit, before anything is computed.
+    """Return pools of task vectors, each vector checked before any computation.
 
     Args:
-        sources: Where the vectors lie; of one benchmark and backbone, see `require_alike`.
+        sources: Sources of one benchmark and backbone, see `require_alike`.
         benchmark: The benchmark, built for a final run.
         backbone: theta_0, as it is on this machine.
         seeds: The seeds to compose; None for all.
 
     Returns:
-        A pool for each seed, and a network on the device that the run had, where this machine has one.
+        A pool for each seed, and a network on the run's kind of device if this machine has one.
 
     Raises:
         InputError: If a vector is missing, or does not fit benchmark or backbone.
@@ -94,7 +94,7 @@ def make_pools(
     count = len(benchmark.tasks)
     pools = {seed: _pool(sources, seed, count) for seed in chosen_seeds(sources, seeds)}
     vectors = (vector for pool in pools.values() for vector in pool)
-    network = network_for(vectors, backbone, device_of(sources), sources[0].protocol.precision)
+    network = network_for(vectors, backbone, device_of(sources[0]), sources[0].protocol.precision)
     classes = [task.classes for task in benchmark.tasks]
     for pool in pools.values():
         pool.require_fit(classes, network.theta_0, network.width, digest)
@@ -127,20 +127,19 @@ def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | N
     """Return the backbone of a run, checked against the digest in its protocol.
 
     Args:
-        name: What was learned on it, for errors.
-        protocol: The protocol of the run that learned it.
-        weights: The weights file that the user names; by default that of the protocol.
+        name: Name of the run, for errors.
+        protocol: The run's protocol.
+        weights: The user's weights file; by default that of the protocol.
 
     Raises:
-        InputError: If there is no such backbone, it is too large to be built because a file asks for it, or its weights
-            are others.
+        InputError: If the backbone does not exist, is too large to be built on a file's word, or has other weights.
     """
     path = weights or protocol.weights
     backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute())
-    if weights is None and backbone.shape.parameters > MOST_PARAMETERS:
+    if weights is None and backbone.shape.parameters > MAX_PARAMETERS:
         raise InputError(
             f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"
-            f" {MOST_PARAMETERS:,} are not built for a file: name its weights yourself with --backbone-weights"
+            f" {MAX_PARAMETERS:,} are not built for a file: name its weights yourself with --backbone-weights"
         )
     if backbone.digest != protocol.weights_digest:
         raise InputError(
@@ -150,8 +149,7 @@ def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | N
     return backbone
 
 
-def device_of(sources: Sequence[VectorSource]) -> torch.device:
-    """Return the device that the run had, where this machine has one; that of exported vectors is what there is."""
-    spec = sources[0].spec
-    wanted = spec is None or spec.resources.gpus_per_trial > 0
+def device_of(source: VectorSource) -> torch.device:
+    """Return the run's kind of device, or for exported vectors a GPU; the CPU on a machine without a GPU."""
+    wanted = source.spec is None or source.spec.resources.gpus_per_trial > 0
     return torch.device("cuda" if wanted and torch.cuda.is_available() else "cpu")

@@ -1,4 +1,4 @@
-"""What compositions came to: accuracies of each seed, and mean and deviation over the seeds, as files of a run."""
+"""Results of compositions as files of a run: accuracies of each seed, and their mean and deviation."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
 
 Form = Literal["adapter", "timm", "models", "vectors"]
-EDIT = "edit"  # what the protocol's file is called, beside those of compositions
-_LONGEST = 80  # letters of a file's name
+EDIT = "edit"  # the label of the editing protocol's file
+_MAX_NAME = 80  # characters
 _Kind = TypeVar("_Kind", bound=Strict)
 
 
@@ -24,15 +24,15 @@ class CompositionResult(Strict):
     """Test accuracy of one composition.
 
     Attributes:
-        label: What is composed, in a few letters: `uniform`, `keep-1,5,10`, `drop-3-negate`.
-        runs: The runs or folders that the task vectors are of.
-        benchmark: What the benchmark is called.
+        label: Short name of the composition: `uniform`, `keep-1,5,10`, `drop-3-negate`.
+        runs: The runs or folders of the task vectors.
+        benchmark: Name of the benchmark.
         rule: "linear", or the merging rule.
         density: Share of entries that the rule keeps; None for "linear".
         weights: w_t of each task vector.
-        seeds: The seeds.
+        seeds: The evaluated seeds.
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
-        registered: Forms in which it is a version of the benchmark's registered model in MLflow; None if it is not.
+        registered: The forms of the registered version in MLflow; None for a composition that is not registered.
     """
 
     label: str
@@ -46,36 +46,27 @@ class CompositionResult(Strict):
     registered: tuple[Form, ...] | None = None
 
     def summary(self) -> dict[str, Score]:
-        """Return metric to mean and deviation over the seeds: accuracy on each task, and their mean."""
+        """Return the scores over the seeds: accuracy on each task, and their mean."""
         by_task = zip(*self.accuracies, strict=True)
         found = {TEST.accuracy(task): Score.of(values) for task, values in enumerate(by_task, start=1)}
         return {**found, TEST.final_accuracy: Score.of([average_accuracy(row) for row in self.accuracies])}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch compose --json` prints and the file has."""
+        """Return the plain form, which `tausearch compose --json` prints and the file holds."""
         summary = {name: vars(each) for name, each in self.summary().items()}
         return {**self.model_dump(mode="json"), "summary": summary}
 
     def save(self, directory: RunDirectory) -> Path:
-        """Write it to the run that it is of; of what is there under the same label, that it is registered stays."""
+        """Save the composition with its run. Keep the registration of an earlier one with the same label."""
         before, path = None, _file(directory, self.label)
         if path.exists():
-            with suppress(InputError):  # what cannot be read is replaced
+            with suppress(InputError):  # a damaged file is replaced
                 before = read_file(path, CompositionResult).registered
         return save_file(directory, self.label, {**self.as_dict(), "registered": self.registered or before})
 
 
 def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> Path:
-    """Write what a composition, or a protocol of them, came to; whole or not at all.
-
-    Args:
-        directory: Of the run.
-        label: What it is called.
-        content: Plain values.
-
-    Returns:
-        The file.
-    """
+    """Write a result of plain values, whole or not at all, and return the file."""
     path = _file(directory, label)
     path.parent.mkdir(exist_ok=True)
     replace_text(path, json.dumps(content, indent=2) + "\n")
@@ -83,17 +74,14 @@ def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> P
 
 
 def _file(directory: RunDirectory, label: str) -> Path:
-    """Return the file of that label; the name of a long one is shortened."""
-    if len(label) > _LONGEST:
-        label = f"{label[: _LONGEST - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
+    """Return the file of a label; a long label is shortened and gets a hash."""
+    if len(label) > _MAX_NAME:
+        label = f"{label[: _MAX_NAME - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
     return directory.compositions / f"{label}.json"
 
 
 def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
-    """Read every composition that a run has.
-
-    Returns:
-        Them, in the order of their files.
+    """Return all compositions of a run, sorted by file name.
 
     Raises:
         InputError: If a file cannot be read.
@@ -103,17 +91,14 @@ def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind:
-    """Read a file of results.
-
-    Returns:
-        The results; their summary is worked out anew.
+    """Return the results in a file; their summary is not read but computed anew.
 
     Raises:
-        InputError: If it cannot be read.
+        InputError: If the file cannot be read.
     """
     try:
         content = read_json(path)
         content.pop("summary", None)
         return kind.model_validate(content)
-    except (OSError, ValueError, AttributeError) as error:  # pydantic's is a ValueError
+    except (OSError, ValueError, AttributeError) as error:  # pydantic raises a ValueError
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error

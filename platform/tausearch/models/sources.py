@@ -1,4 +1,4 @@
-"""Where task vectors are read from: a final run of the storage folder, or a folder of exported vectors."""
+"""Sources of task vectors: a final run of the storage root, or a folder of exported vectors."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tausearch.models.descriptions import About, read_about, with_accuracies
+from tausearch.models.descriptions import About, read_about
 from tausearch.runs import ExperimentProtocol, Record, RunDirectory, RunSpec, Storage, read_spec
 from trainables.composition import Origin, read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
 
-_SEED = re.compile(r"seed_([0-9]{1,10})")
+SEED_FOLDER = re.compile(r"seed_([0-9]{1,10})")
 _TASKS = re.compile(r"(.+):([0-9]+(?:,[0-9]+)*)")
 
 
 @dataclass(frozen=True)
 class VectorSource:
-    """Task vectors of several seeds of one method on one benchmark.
+    """Task vectors of several seeds on one benchmark.
 
     Attributes:
-        name: Of the run, or the path of the folder.
-        benchmark: What the benchmark is called.
-        methods: The methods that learned them.
-        protocol: The protocol of the run that learned them.
-        seeds: The seeds that left task vectors.
+        name: Name of the run, or path of the folder.
+        benchmark: Name of the benchmark.
+        methods: The methods that learned the vectors.
+        protocol: The protocol of the training run.
+        seeds: The seeds with task vectors.
         folder: The folder with a folder `seed_<s>` for each seed.
-        tasks: The tasks whose vectors to take, from 1; None for all.
+        tasks: The selected tasks, from 1; None for all.
         spec: The specification of the run; None for exported vectors.
         directory: The directory of the run; None for exported vectors.
     """
@@ -56,17 +56,12 @@ class VectorSource:
 
 
 def find_source(storage: Storage, text: str) -> VectorSource:
-    """Find the task vectors that a user names.
+    """Return the source that a user names: a run of the storage root, or else a folder.
 
-    Args:
-        storage: The storage root, in which a run is looked for first.
-        text: Name of a run or path of a folder, with `:1,2` behind it for some of its tasks alone.
-
-    Returns:
-        Where they lie and what is known of them.
+    The suffix `:1,2` of a name or path selects tasks.
 
     Raises:
-        InputError: If there is no such run or folder, or it has no task vectors.
+        InputError: If neither exists, or the source has no task vectors.
     """
     found = _named(storage, text)
     match = _TASKS.fullmatch(text)
@@ -82,7 +77,7 @@ def find_source(storage: Storage, text: str) -> VectorSource:
 
 
 def about_source(source: VectorSource) -> About:
-    """Return the description of a source's task vectors, from the headers of their files.
+    """Return the description of a source: of a run, from the vectors' headers and the record; else from the folder.
 
     Raises:
         InputError: If a file cannot be read.
@@ -92,22 +87,24 @@ def about_source(source: VectorSource) -> About:
     first = source.of_seed(source.seeds[0])
     folders = vector_folders(first) if any(first.glob("task_*")) else []
     origins = [read_vector(folder).origin for folder in folders]
-    about = About(
+    metrics = [TEST.accuracy(task) for task in range(1, source.protocol.tasks + 1)]
+    finals = {trial.seed: trial.final for trial in Record(source.directory.record).trials()}
+    return About(
         benchmark=source.benchmark,
         protocol=source.protocol,
         runs=(source.name,),
         methods=source.methods,
-        **_read_off([origin for origin in origins if origin.class_names]),
+        accuracies={
+            seed: tuple(row[metric] for metric in metrics)
+            for seed, row in finals.items()
+            if seed in source.seeds and all(metric in row for metric in metrics)
+        },
+        **_classes_and_transform([each for each in origins if each.class_names]),
     )
-    rows = {trial.seed: trial.final for trial in Record(source.directory.record).trials() if trial.seed in source.seeds}
-    tasks = range(1, source.protocol.tasks + 1)
-    measured = {seed: [row.get(TEST.accuracy(task)) for task in tasks] for seed, row in rows.items()}
-    whole = {seed: [value for value in row if value is not None] for seed, row in measured.items() if None not in row}
-    return with_accuracies(about, list(whole), list(whole.values()))
 
 
-def _read_off(origins: Sequence[Origin]) -> dict[str, Any]:
-    """Return what the vectors of one seed say of classes and transform."""
+def _classes_and_transform(origins: Sequence[Origin]) -> dict[str, Any]:
+    """Return fields of the description from the headers of one seed's vectors."""
     if not origins:
         return {}
     names = tuple(name for origin in origins for name in origin.class_names)
@@ -119,12 +116,14 @@ def _read_off(origins: Sequence[Origin]) -> dict[str, Any]:
 
 
 def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the seeds to compose: those asked for, or all of the runs.
+    """Return the seeds to compose: the wanted ones, or all of the first source.
 
     Raises:
-        InputError: If a seed left no task vectors, names why; or the sources have no seed in common.
+        InputError: If a source lacks the vectors of a seed; the line says why.
     """
-    seeds = tuple(wanted) if wanted is not None else _asked_for(sources[0])
+    first = sources[0]
+    own = first.seeds if first.spec is None else first.spec.seeds
+    seeds = own if wanted is None else tuple(wanted)
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"--seeds must be one or more different numbers, got {','.join(map(str, seeds)) or 'none'}")
     for source in sources:
@@ -132,16 +131,12 @@ def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) 
             if seed not in source.seeds:
                 have = ",".join(map(str, source.seeds))
                 raise InputError(
-                    f"{source.name}: {_why_not(source, seed)}; compose those that have with --seeds {have}"
+                    f"{source.name}: {_missing_reason(source, seed)}; compose those that have with --seeds {have}"
                 )
     return seeds
 
 
-def _asked_for(source: VectorSource) -> tuple[int, ...]:
-    return source.seeds if source.spec is None else source.spec.seeds
-
-
-def _why_not(source: VectorSource, seed: int) -> str:
+def _missing_reason(source: VectorSource, seed: int) -> str:
     if source.spec is None or source.directory is None or seed not in source.spec.seeds:
         return f"has no seed {seed}"
     for trial in Record(source.directory.record).trials():
@@ -158,17 +153,18 @@ def _named(storage: Storage, text: str) -> VectorSource | None:
 
 
 def source_of_run(directory: RunDirectory) -> VectorSource:
-    """Return the task vectors that a final run has left.
+    """Return a final run as a source.
 
     Raises:
-        InputError: If it is no final run, or has left none.
+        InputError: If the run is a search, or has no task vectors.
     """
     spec = read_spec(directory)
     if spec.purpose != "final":
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; train its best file first")
     entry = METHODS.get(spec.method)
     if entry is not None and not entry.capabilities.writes_artifacts:
-        raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {_composable()} do")
+        others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.writes_artifacts)
+        raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())
     if not seeds:
@@ -178,13 +174,9 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
     )
 
 
-def _composable() -> str:
-    return ", ".join(name for name, entry in METHODS.items() if entry.capabilities.writes_artifacts)
-
-
 def _of_folder(folder: Path) -> VectorSource:
     about = read_about(folder)
-    seeds = sorted(int(match[1]) for path in folder.iterdir() if (match := _SEED.fullmatch(path.name)))
+    seeds = sorted(int(match[1]) for path in folder.iterdir() if (match := SEED_FOLDER.fullmatch(path.name)))
     if not seeds:
         raise InputError(f"{folder}: holds no task vectors, which lie in folders seed_0, seed_1, ...")
     return VectorSource(str(folder), about.benchmark, about.methods, about.protocol, tuple(seeds), folder)

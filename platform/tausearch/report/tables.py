@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Protocol
 
 from search_spaces import Choices, Dimension, Scalar
-from tausearch.models import COEFFICIENTS, CompositionResult, EditResult
+from tausearch.models import UNLEARNING_MODES, CompositionResult, EditResult
 from tausearch.presentation import clock, number, percent
 from tausearch.runs import RunSpec, RunStatus, Score, TrialSummary
 from trainables.metrics import TEST, MetricNames
@@ -157,7 +157,7 @@ def edit_table(result: EditResult) -> Table:
     parts = ("target", "target_gain", "control", "control_gain")
     kept = f"specialised on tasks {', '.join(map(str, result.kept))}"
     summaries = {kept: result.specialisation()}
-    summaries |= {f"unlearned, {reading}": result.unlearning(reading) for reading in COEFFICIENTS}
+    summaries |= {f"unlearned, {reading}": result.unlearning(reading) for reading in UNLEARNING_MODES}
     rows = [
         (name, *(scores[part].text("+" if part.endswith("gain") else "") if part in scores else "" for part in parts))
         for name, scores in summaries.items()

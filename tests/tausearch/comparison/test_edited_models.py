@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tausearch.comparison import ablations, paper_results, read_final_runs
-from tausearch.models import COEFFICIENTS, EditedSeed, EditResult
+from tausearch.models import UNLEARNING_MODES, EditedSeed, EditResult
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
@@ -26,7 +26,7 @@ def edited(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any
     """A final run of four tasks: unlearning takes 40, 20 and 60 points of its task, 3, 1 and 9 of the others."""
     make_final_run(storage, name, [80.0], benchmark=benchmark, **more)
     whole = (70.0, 80.0, 90.0, 80.0)
-    costs = dict(zip(COEFFICIENTS, ((40.0, 3.0), (20.0, 1.0), (60.0, 9.0)), strict=True))
+    costs = dict(zip(UNLEARNING_MODES, ((40.0, 3.0), (20.0, 1.0), (60.0, 9.0)), strict=True))
     unlearned = {
         reading: tuple(tuple(a - (own if i == u else rest) for i, a in enumerate(whole)) for u in range(4))
         for reading, (own, rest) in costs.items()
@@ -79,7 +79,7 @@ def test_every_form_of_the_edits(
     edited(storage, "mine")
     records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--csv"))))
     ours = {record["reading"]: record for record in records if record["whose"] == "ours"}
-    assert set(ours) == set(COEFFICIENTS) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
+    assert set(ours) == set(UNLEARNING_MODES) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
     (paper,) = [r for r in records if r["whose"] == "paper" and r["method"] == "ita-lora"]
     assert float(paper["specialisation_target"]) == 92.80
     latex, markdown = "ita-lora & ours, subtract", "| ita-lora | ours, subtract | 83.00 |"

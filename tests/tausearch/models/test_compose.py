@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tausearch import compose, edit
-from tausearch.models import COEFFICIENTS, CompositionResult, read_compositions, read_edit
+from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_edit
 from tausearch.runs import Record, RunDirectory, Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.composable_runs import make_composable_run, small_benchmark
@@ -131,7 +131,7 @@ class TestEdit:
     def test_the_protocol_by_hand(self, made: Storage) -> None:
         ((done,), whole) = edit(["ita"], storage=made.root), accuracies_of(made.run("ita"))
         assert done.result.kept == (1, 2, 3) and [list(each.whole) for each in done.result.seeds] == whole
-        for coefficient in COEFFICIENTS:
+        for coefficient in UNLEARNING_MODES:
             found, targets, controls = done.result.unlearning(coefficient), [], []
             for seed in (0, 1):
                 rows = [
@@ -279,7 +279,7 @@ class TestPrinted:
             self.shown(made, capsys, monkeypatch, "edit", "ita", "iel", "--seeds", "0", "--json")
         )
         assert [each["run"] for each in contents] == ["ita", "iel"] and "compare --composition" in out
-        for reading in COEFFICIENTS:
+        for reading in UNLEARNING_MODES:
             assert f"{first['summary'][f'unlearning/{reading}']['target_gain']['mean']:+.2f}" in out
 
 

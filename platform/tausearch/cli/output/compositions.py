@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from tausearch.api import Composed, Edited
-from tausearch.models import COEFFICIENTS, PAPERS_READING, CompositionResult, EditResult
+from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult
 from tausearch.presentation import console, tool
 from tausearch.runs import Score
 from trainables.metrics import TEST
@@ -119,8 +119,8 @@ def _unlearning(results: Sequence[EditResult]) -> Table:
     for column in ("run", "reading", "target", "gain", "control", "gain of control"):
         table.add_column(column, justify="left" if column in ("run", "reading") else "right")
     for result in results:
-        for name in COEFFICIENTS:
-            style = "bold" if name == PAPERS_READING else ""
+        for name in UNLEARNING_MODES:
+            style = "bold" if name == PAPER_UNLEARNING_MODE else ""
             table.add_row(result.run, name, *_cells(result.unlearning(name), _UNLEARNED), style=style)
     return table
 
