@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from PIL import Image
 from rich.console import Console
 
-from tausearch.cli.output import trials_table
+from tausearch.presentation import terminal_table, trials_table
 from tausearch.runs import RunDirectory, read_status
 from trainables.data.embedded import digits, glyphs, letters
 
@@ -37,7 +37,8 @@ def terminal(directory: RunDirectory) -> None:
     found = read_status(directory)
     console = Console(record=True, width=130, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(f"$ tausearch search {found.spec.benchmark} {found.spec.method}", highlight=False)
-    console.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+    best = None if found.best is None else found.best.number
+    console.print(terminal_table(trials_table(found.spec, found.trials, best).without("error")))
     console.save_svg(str(FOLDER / "search.svg"), title="tausearch")
 
 

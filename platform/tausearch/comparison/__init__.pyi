@@ -1,5 +1,5 @@
 from .ablation_tables import AblationRow, ablations, as_ablation_text, show_ablations
-from .cells import Sheet, comparison_sheets
+from .cells import comparison_sheets
 from .command import as_sheets, as_texts, show_comparison, show_transfer
 from .edited_models import EditRow, as_edit_text, compare_edits, show_edits
 from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
@@ -20,7 +20,6 @@ __all__ = [
     "PaperCell",
     "PaperComposition",
     "PaperResults",
-    "Sheet",
     "TransferCell",
     "TransferMatrix",
     "ablations",

@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.comparison import formats
-from tausearch.comparison.cells import Sheet, label, score_text
+from tausearch.comparison.cells import label, score_text
 from tausearch.comparison.paper import PaperResults, paper_results
 from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
 from tausearch.comparison.rows import departures
 from tausearch.comparison.runs import FinalRun, describe, standing
 from tausearch.comparison.terminal import show_sheets
-from tausearch.presentation import console, print_json, tool
+from tausearch.presentation import (
+    Table,
+    as_csv,
+    as_markdown,
+    console,
+    numbers,
+    percent,
+    print_json,
+    record_table,
+    tool,
+    words,
+)
 from tausearch.runs import Storage
 
 VARIANTS = ("all", "head", "none")
@@ -79,7 +89,7 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> N
     rows = ablations(runs, paper_results(), benchmarks)
     if form in ("json", "csv"):
         records = [_as_dict(row) for row in rows]
-        print(formats.as_csv(records), end="") if form == "csv" else print_json({"rows": records})
+        print(as_csv(record_table(records)), end="") if form == "csv" else print_json({"rows": records})
     elif not rows:
         say(f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none", form)
     elif form == "table":
@@ -90,18 +100,19 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> N
 
 def as_ablation_text(runs: Sequence[FinalRun]) -> str:
     """Return the ablations of final runs as Markdown."""
-    return formats.as_markdown(ablation_sheets(ablations(runs, paper_results())))
+    return as_markdown(ablation_sheets(ablations(runs, paper_results())))
 
 
-def ablation_sheets(rows: Sequence[AblationRow]) -> list[Sheet]:
-    """Return a sheet per benchmark: ours and the paper's accuracy for each variant."""
-    sheets = []
+def ablation_sheets(rows: Sequence[AblationRow]) -> list[Table]:
+    """Return a table per benchmark: the accuracy of ours and the paper's for each variant."""
+    tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        here = [row for row in rows if row.benchmark == benchmark]
-        header = ("method", *(f"{variant}: {whose}" for variant in VARIANTS for whose in ("ours", "paper")))
+        columns = words("method")
+        for variant in VARIANTS:
+            columns += numbers(f"{variant}: ours", format=score_text) + numbers(f"{variant}: paper", format=percent)
         title = f"{benchmark}: final accuracy by what is regularised, percent"
-        sheets.append(Sheet(title, header, tuple(_cells(row) for row in here)))
-    return sheets
+        tables.append(Table(title, columns, [_cells(row) for row in rows if row.benchmark == benchmark]))
+    return tables
 
 
 def _group(run: FinalRun, paper: PaperResults) -> tuple[object, ...]:
@@ -122,12 +133,10 @@ def _row(variants: dict[str, FinalRun], paper: PaperResults) -> AblationRow:
     return AblationRow(benchmark, method, describe(others), variants, theirs)
 
 
-def _cells(row: AblationRow) -> tuple[str, ...]:
-    cells = [label(row.method, row.settings)]
-    for variant in VARIANTS:
-        ours, theirs = row.ours.get(variant), row.paper.get(variant)
-        cells += ["" if ours is None else score_text(ours.accuracy), "" if theirs is None else f"{theirs:.2f}"]
-    return tuple(cells)
+def _cells(row: AblationRow) -> tuple[object, ...]:
+    ours = {variant: run.accuracy for variant, run in row.ours.items()}
+    pairs = ((ours.get(variant), row.paper.get(variant)) for variant in VARIANTS)
+    return (label(row.method, row.settings), *(value for pair in pairs for value in pair))
 
 
 def _as_dict(row: AblationRow) -> dict[str, Any]:

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tausearch.comparison import formats
-from tausearch.comparison.cells import POOLED, Sheet, comparison_sheets, transfer_sheet
+from tausearch.comparison.cells import POOLED, comparison_sheets, transfer_sheet
 from tausearch.comparison.figure import draw
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
+from tausearch.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.comparison.rows import Comparison, compare
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.terminal import show_sheets
 from tausearch.comparison.transfers import transfer
-from tausearch.presentation import console, print_json, say_unreadable, tool
+from tausearch.presentation import (
+    Table,
+    as_csv,
+    as_latex,
+    as_markdown,
+    console,
+    print_json,
+    record_table,
+    say_unreadable,
+    tool,
+)
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
@@ -41,18 +51,18 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
     drawn = _draw(comparisons, figure, storage) if runs else None
     sheets = [sheet for each in comparisons for sheet in comparison_sheets(each, paper)]
     if form == "json":
-        rows = formats.rows_as_dicts(comparisons)
+        rows = rows_as_dicts(comparisons)
         content = {"source": paper.source, "figure": None if drawn is None else str(drawn), "rows": rows}
         print_json({**content, "without_results": without})
     elif form == "csv":
-        print(formats.as_csv(formats.comparison_records(comparisons)), end="")
+        print(as_csv(record_table(comparison_records(comparisons))), end="")
     elif form == "table":
         _print_comparison(sheets, comparisons, without, drawn)
     else:
         print_text(sheets, form)
 
 
-def as_sheets(runs: Sequence[FinalRun]) -> list[Sheet]:
+def as_sheets(runs: Sequence[FinalRun]) -> list[Table]:
     """Return final runs beside the paper's results: what can be compared with it, and what cannot."""
     paper = paper_results()
     return [sheet for each in compare(runs, paper) for sheet in comparison_sheets(each, paper)]
@@ -61,8 +71,8 @@ def as_sheets(runs: Sequence[FinalRun]) -> list[Sheet]:
 def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
     """Return final runs beside the paper's results in the forms that go into a paper: Markdown, LaTeX and CSV."""
     sheets = as_sheets(runs)
-    records = formats.comparison_records(compare(runs, paper_results()))
-    return {"markdown": formats.as_markdown(sheets), "latex": formats.as_latex(sheets), "csv": formats.as_csv(records)}
+    records = comparison_records(compare(runs, paper_results()))
+    return {"markdown": as_markdown(sheets), "latex": as_latex(sheets), "csv": as_csv(record_table(records))}
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
@@ -83,9 +93,9 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
     matrices = transfer(runs, benchmarks)
     sheets = [transfer_sheet(matrix) for matrix in matrices]
     if form == "json":
-        print_json({"matrices": formats.matrices_as_dicts(matrices), "without_results": without})
+        print_json({"matrices": matrices_as_dicts(matrices), "without_results": without})
     elif form == "csv":
-        print(formats.as_csv(formats.transfer_records(matrices)), end="")
+        print(as_csv(record_table(transfer_records(matrices))), end="")
     elif not matrices:
         say(
             "no hyperparameters were judged on a benchmark they were not tuned on;"
@@ -103,7 +113,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
 
 
 def _print_comparison(
-    sheets: Sequence[Sheet], comparisons: Sequence[Comparison], without: Sequence[str], drawn: Path | None
+    sheets: Sequence[Table], comparisons: Sequence[Comparison], without: Sequence[str], drawn: Path | None
 ) -> None:
     out = console()
     show_sheets(sheets, out)

@@ -7,21 +7,37 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces import Scalar
-from tausearch.comparison import formats
-from tausearch.comparison.cells import Sheet, label
+from tausearch.comparison.cells import label
 from tausearch.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
 from tausearch.comparison.rows import departures
 from tausearch.comparison.runs import FinalRun, describe
 from tausearch.comparison.terminal import show_sheets
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EditResult, read_edit
-from tausearch.presentation import console, print_json, tool
-from tausearch.runs import Score, Storage
+from tausearch.presentation import (
+    Column,
+    Table,
+    as_csv,
+    as_markdown,
+    console,
+    gain,
+    print_json,
+    record_table,
+    score,
+    tool,
+    words,
+)
+from tausearch.runs import Storage
 
 _SPECIALISED = ("target", "target_gain", "control")
 _UNLEARNED = (*_SPECIALISED, "control_gain")
-_NUMBERS = ("kept", "gain", "others", "unlearned", "gain of it", "the rest", "gain of the rest")
-_HEADER = ("method", "whose", *_NUMBERS, "run")
+_COLUMNS = (
+    *(*words("method"), Column("whose")),
+    *(Column("kept", score, right=True), Column("gain", gain, right=True), Column("others", score, right=True)),
+    *(Column("unlearned", score, right=True), Column("gain of it", gain, right=True)),
+    *(Column("the rest", score, right=True), Column("gain of the rest", gain, right=True)),
+    *words("run"),
+)
 _NOTE = "readings of unlearning: docs/compose.md; a gain is relative to the whole composition"
 
 
@@ -88,7 +104,7 @@ def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     if form == "json":
         print_json({"source": paper_results().source, "rows": [_as_dict(row) for row in rows]})
     elif form == "csv":
-        print(formats.as_csv([record for row in rows for record in _records(row)]), end="")
+        print(as_csv(record_table([record for row in rows for record in _records(row)])), end="")
     elif not rows:
         say(f"no final run has been edited; do it with: {tool()} edit RUN", form)
     elif form == "table":
@@ -100,7 +116,7 @@ def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
 
 def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
     """Return specialisation and unlearning of final runs as Markdown."""
-    return formats.as_markdown(edit_sheets(compare_edits(_edited(storage, runs), paper_results())))
+    return as_markdown(edit_sheets(compare_edits(_edited(storage, runs), paper_results())))
 
 
 def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EditResult]]:
@@ -108,15 +124,13 @@ def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, 
     return [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
 
 
-def edit_sheets(rows: Sequence[EditRow]) -> list[Sheet]:
-    """Return a sheet per benchmark, with a line for each reading of ours and one for the paper's."""
-    sheets = []
+def edit_sheets(rows: Sequence[EditRow]) -> list[Table]:
+    """Return a table per benchmark, with a line for each reading of ours and one for the paper's."""
+    tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        here = [row for row in rows if row.benchmark == benchmark]
-        lines = [line for row in here for line in _lines(row)]
-        title = f"{benchmark}: specialisation and unlearning, test accuracy in percent"
-        sheets.append(Sheet(title, _HEADER, tuple(lines)))
-    return sheets
+        lines = [line for row in rows if row.benchmark == benchmark for line in _lines(row)]
+        tables.append(Table(f"{benchmark}: specialisation and unlearning, test accuracy in percent", _COLUMNS, lines))
+    return tables
 
 
 def _row(run: FinalRun, result: EditResult, paper: PaperResults) -> EditRow:
@@ -126,28 +140,21 @@ def _row(run: FinalRun, result: EditResult, paper: PaperResults) -> EditRow:
     return EditRow(run.spec.benchmark, method, run.settings, result, theirs, reasons)
 
 
-def _lines(row: EditRow) -> list[tuple[str, ...]]:
-    name, lines = label(row.method, describe(dict(row.settings))), []
+def _lines(row: EditRow) -> list[tuple[object, ...]]:
+    name, lines = label(row.method, describe(dict(row.settings))), list[tuple[object, ...]]()
     if row.ours is not None:
-        special = _cells(row.ours.specialisation(), _SPECIALISED)
-        first = sorted(UNLEARNING_MODES, key=lambda reading: reading != PAPER_UNLEARNING_MODE)
-        for number, reading in enumerate(first):
-            unlearned = _cells(row.ours.unlearning(reading), _UNLEARNED)
-            start = (name, f"ours, {reading}", *special) if number == 0 else ("", f"ours, {reading}", "", "", "")
-            lines.append((*start, *unlearned, row.ours.run if number == 0 else ""))
+        special = [row.ours.specialisation().get(part) for part in _SPECIALISED]
+        readings = sorted(UNLEARNING_MODES, key=lambda reading: reading != PAPER_UNLEARNING_MODE)
+        for number, reading in enumerate(readings):
+            unlearned = map(row.ours.unlearning(reading).get, _UNLEARNED)
+            about = (name, row.ours.run) if number == 0 else (None, None)
+            start = special if number == 0 else [None] * len(special)
+            lines.append((about[0], f"ours, {reading}", *start, *unlearned, about[1]))
     if row.paper is not None:
-        theirs = [f"{getattr(row.paper.specialisation, part):{_sign(part)}.2f}" for part in _SPECIALISED]
-        theirs += [f"{getattr(row.paper.unlearning, part):{_sign(part)}.2f}" for part in _UNLEARNED]
-        lines.append(("" if row.ours else name, "paper", *theirs, ""))
+        theirs = [getattr(row.paper.specialisation, part) for part in _SPECIALISED]
+        theirs += [getattr(row.paper.unlearning, part) for part in _UNLEARNED]
+        lines.append((None if row.ours else name, "paper", *theirs, None))
     return lines
-
-
-def _cells(scores: Mapping[str, Score], parts: Sequence[str]) -> list[str]:
-    return [scores[part].text(_sign(part)) if part in scores else "" for part in parts]
-
-
-def _sign(part: str) -> str:
-    return "+" if part.endswith("gain") else ""
 
 
 def _as_dict(row: EditRow) -> dict[str, Any]:

@@ -6,11 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from tausearch.comparison import formats
-from tausearch.comparison.cells import Sheet
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.runs import FinalRun, read_final_runs
-from tausearch.presentation import say_unreadable, tool
+from tausearch.presentation import Table, as_latex, as_markdown, say_unreadable, tool
 from tausearch.runs import Storage
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -52,6 +50,6 @@ def say(line: str, form: Form) -> None:
     print(line, file=sys.stdout if form == "table" else sys.stderr)
 
 
-def print_text(sheets: Sequence[Sheet], form: Form) -> None:
-    """Print sheets as Markdown or LaTeX."""
-    print(formats.as_markdown(sheets) if form == "markdown" else formats.as_latex(sheets), end="")
+def print_text(sheets: Sequence[Table], form: Form) -> None:
+    """Print tables as Markdown or LaTeX."""
+    print(as_markdown(sheets) if form == "markdown" else as_latex(sheets), end="")

@@ -7,30 +7,41 @@ from .figures.predictions import draw_predictions
 from .figures.search import draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
+from .run_tables import confirmation_table, front_table, trials_table
+from .table_formats import as_csv, as_latex, as_markdown, record_table
+from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
 from .terminal.commands import code_words, command_on, storage_words, tool
 from .terminal.live import LiveDisplay
 from .terminal.plain import print_json, say_loading, say_unreadable
 from .terminal.progress import ProgressDisplay
 from .terminal.quiet import Stream, chatter_to
+from .terminal.tables import terminal_table
 from .terminal.text import brief, clock, console, counted, number, percent, spread
 
 __all__ = [
     "AccuracyAxis",
+    "Column",
+    "Emphasis",
     "Line",
     "LiveDisplay",
     "LongWork",
     "Panel",
     "ProgressDisplay",
     "Stream",
+    "Table",
     "accuracy_matrix_figure",
     "alignment_figure",
+    "as_csv",
+    "as_latex",
+    "as_markdown",
     "brief",
     "caption",
     "chatter_to",
     "clock",
     "code_words",
     "command_on",
+    "confirmation_table",
     "console",
     "cosine_figure",
     "counted",
@@ -39,18 +50,27 @@ __all__ = [
     "draw_predictions",
     "draw_search",
     "draw_trial",
+    "emphasise",
     "entitle",
+    "front_table",
+    "gain",
     "number",
+    "numbers",
     "percent",
     "print_json",
+    "record_table",
     "risk_figure",
     "save",
     "say_loading",
     "say_unreadable",
+    "score",
     "spread",
     "storage_words",
+    "terminal_table",
     "theorem_figure",
     "time_figure",
     "tool",
+    "trials_table",
+    "words",
     "write_table",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from base64 import b64encode
 from collections.abc import Sequence
@@ -14,16 +13,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tausearch.report.tables import AnyTable, Table
+from tausearch.presentation import Column, Table, numbers
 from tausearch.report.views import CellView, ReportCell, read_cell
 from tausearch.runs import replace_text
 from trainables.errors import InputError
 
 _TEMPLATES = Path(__file__).with_name("templates")
-_NUMBERS = re.compile(r"([-+±\d.,:%()/ ]|e[-+]\d)*|inf|nan")  # a cell with nothing but numbers
 
 
-def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, comparison: Sequence[AnyTable] = ()) -> Path:
+def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, comparison: Sequence[Table] = ()) -> Path:
     """Write the report of some cells; it is read from run directories alone, and asks nothing of any network.
 
     Args:
@@ -75,25 +73,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["safe_json"] = Markup
-    environment.filters["numeric"] = _numeric
     return environment
 
 
-def _numeric(table: AnyTable) -> set[int]:
-    """Return the columns that hold nothing but numbers."""
-    return {place for place, cells in enumerate(zip(*table.rows, strict=True)) if all(map(_NUMBERS.fullmatch, cells))}
-
-
 def _overview(views: Sequence[CellView]) -> Table:
-    header = ("cell", "state", "best validation accuracy", "test accuracy", "forgetting")
+    columns = [*map(Column, ("cell", "state")), *numbers("best validation accuracy", "test accuracy", "forgetting")]
     rows = [
         (
             view.title,
             view.cell.state,
-            "" if view.search is None else view.search.score,
-            "" if view.final is None else view.final.score,
-            "" if view.final is None else view.final.forgetting,
+            None if view.search is None else view.search.score,
+            None if view.final is None else view.final.score,
+            None if view.final is None else view.final.forgetting,
         )
         for view in views
     ]
-    return Table("all cells, percent", header, tuple(rows))
+    return Table("all cells, percent", columns, rows)

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.models import read_compositions, read_edit
-from tausearch.presentation import clock, percent
+from tausearch.presentation import Table, clock, front_table, percent, trials_table
 from tausearch.report import tables
 from tausearch.report.final_plots import time_plot
 from tausearch.report.plots import Plot, script_json
 from tausearch.report.search_plots import search_plots, slice_plots
 from tausearch.report.searched import Searched
-from tausearch.report.tables import Table
 from tausearch.runs import (
     Confirmation,
     RunDirectory,
@@ -127,14 +126,14 @@ def read_cell(cell: ReportCell) -> CellView:
 
 def _read_search(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
-    shown = view.search = RunView(directory.name, _facts(status), trials=tables.trials_table(status))
+    shown = view.search = RunView(directory.name, _facts(status), trials=_trials(status))
     if status.best is not None:
         shown.score = percent(status.accuracy)
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
     if len(status.front) > 1:
-        shown.tables.append(tables.front_table(status))
+        shown.tables.append(front_table(status.spec, status.front, _best(status)))
     searched = Searched.of(status)
     shown.hover = script_json({trial.number: searched.hover(trial) for trial in searched.trials})
     with view.noting(f"plots of {directory.name}"):
@@ -145,7 +144,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
 
 def _read_final(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
-    shown = view.final = RunView(directory.name, _facts(status), trials=tables.trials_table(status))
+    shown = view.final = RunView(directory.name, _facts(status), trials=_trials(status))
     with view.noting(str(directory.results_file)):
         _add_scores(shown, read_scores(directory))
     shown.tables.append(tables.trained_table(status.spec))
@@ -159,6 +158,14 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
     with view.noting(f"edits of {directory.name}"):
         if (edit := read_edit(directory)) is not None:
             shown.tables.append(tables.edit_table(edit))
+
+
+def _trials(status: RunStatus) -> Table:
+    return trials_table(status.spec, status.trials, _best(status)).without_empty()
+
+
+def _best(status: RunStatus) -> int | None:
+    return None if status.best is None else status.best.number
 
 
 def _add_scores(shown: RunView, scores: dict[str, Score]) -> None:

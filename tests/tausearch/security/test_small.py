@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tausearch.api import deletion as deleting
-from tausearch.comparison.cells import Sheet
-from tausearch.comparison.formats import as_csv, as_markdown
+from tausearch.presentation import Column, Table, as_csv, as_markdown, record_table
 from tausearch.runs import RunSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.runs.test_status import write_run
@@ -105,11 +104,11 @@ def test_refused_with_exit_code_2(words: list[str], why: str, refused: Refused, 
 
 
 def test_markdown_and_csv_have_text_as_text() -> None:
-    sheet = Sheet("<b>t</b>", ("method",), (("<img src=x onerror=alert(1)>",),))
-    text = as_markdown([sheet])
+    table = Table("<b>t</b>", [Column("method")], [("<img src=x onerror=alert(1)>",)])
+    text = as_markdown([table])
     assert "<img" not in text and "<b>" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
-    table = as_csv([{"name": "=cmd()", "other": "+1", "number": -0.5, "at": "@x", "plain": "a=b"}])
-    assert table.splitlines()[1] == "'=cmd(),'+1,-0.5,'@x,a=b"
+    records = [{"name": "=cmd()", "other": "+1", "number": -0.5, "at": "@x", "plain": "a=b"}]
+    assert as_csv(record_table(records)).splitlines()[1] == "'=cmd(),'+1,-0.5,'@x,a=b"
 
 
 INTERRUPTED = """

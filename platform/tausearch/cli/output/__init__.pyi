@@ -12,7 +12,6 @@ from .runs import (
     show_statuses,
     tracking_as_dict,
     trials_as_dicts,
-    trials_table,
 )
 from .spaces import show_space, show_spaces, space_as_dict
 from .store import entry_as_dict, show_store
@@ -47,5 +46,4 @@ __all__ = [
     "space_as_dict",
     "tracking_as_dict",
     "trials_as_dicts",
-    "trials_table",
 ]

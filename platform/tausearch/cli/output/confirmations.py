@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
-
 from rich.console import Console
-from rich.table import Table
 
-from tausearch.presentation import counted, percent
+from tausearch.presentation import confirmation_table, counted, terminal_table
 from tausearch.runs import Confirmation
 
 
@@ -26,7 +23,7 @@ def show_confirmation(out: Console, confirmation: Confirmation, indent: int) -> 
     """Print how sure the choice is, and the fresh runs of every candidate."""
     out.print(f"{'confirmed':<{indent}}{standing_words(confirmation)}", soft_wrap=True)
     if confirmation.runs:
-        out.print(confirmation_table(confirmation))
+        out.print(terminal_table(confirmation_table(confirmation)))
 
 
 def standing_words(confirmation: Confirmation) -> str:
@@ -42,18 +39,3 @@ def standing_words(confirmation: Confirmation) -> str:
         return f"trial {verdict.chosen}, the only candidate, {asked}"
     ahead = with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
     return f"trial {verdict.chosen}, of {asked}, {ahead} points ahead of trial {verdict.second} (± standard error)"
-
-
-def confirmation_table(confirmation: Confirmation) -> Table:
-    """Return the table of candidates: what each has reached in every round."""
-    table = Table(title="fresh runs", title_justify="left")
-    for column in ("trial", *(f"seed {seed}" for seed in confirmation.seeds), "mean"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("")
-    for candidate in confirmation.race.candidates:
-        values = list(confirmation.race.values.get(candidate, ()))
-        cells = [percent(value) for value in values] + [""] * (confirmation.spec.rounds - len(values))
-        mean = percent(statistics.fmean(values) if values else None)
-        state = confirmation.state_of(candidate)
-        table.add_row(str(candidate), *cells, mean, state, style="bold green" if state == "chosen" else "")
-    return table

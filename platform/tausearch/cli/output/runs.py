@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tausearch.cli.output.confirmations import confirmed_words, show_confirmation
-from tausearch.presentation import brief, clock, code_words, console, counted, number, percent, tool
+from tausearch.presentation import (
+    Column,
+    Table,
+    brief,
+    code_words,
+    console,
+    counted,
+    front_table,
+    numbers,
+    percent,
+    score,
+    terminal_table,
+    tool,
+    trials_table,
+    words,
+)
 from tausearch.runs import (
     ENOUGH,
     Confirmation,
@@ -54,38 +69,10 @@ def tracking_as_dict(result: RunResult) -> dict[str, Any]:
     return {"tracking_uri": result.tracking_uri, "tracking_error": result.tracking_error}
 
 
-def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
-    """Return the table of trials, the best one marked."""
-    table = Table(title=f"{spec.method} on {spec.benchmark}: {spec.name}", title_justify="left")
-    names, searching = list(spec.space), spec.purpose == "search"
-    ordered = spec.protocol.class_orders is not None
-    first = ("trial",) if searching else ("class order", "seed") if ordered else ("seed",)
-    for column in (
-        *first,
-        "status",
-        f"{spec.metrics.prefix} accuracy",
-        "pooled",
-        "forgetting",
-        "tasks",
-        "time",
-        *names,
-    ):
-        table.add_column(column, justify="left" if column == "status" else "right", no_wrap=True)
-    for trial in trials:
-        label = f"{'* ' if trial.number == best else ''}{trial.number}" if searching else str(trial.seed)
-        table.add_row(
-            *([str(spec.class_order(trial.number))] if ordered else []),
-            label,
-            trial.status,
-            percent(trial.value),
-            percent(trial.final.get(spec.metrics.pooled_accuracy)),
-            percent(trial.final.get(spec.metrics.forgetting)),
-            f"{trial.tasks_done}/{spec.steps}",
-            clock(trial.seconds),
-            *(number(trial.hyperparameters.get(name)) for name in names),
-            style="bold green" if trial.number == best else "" if trial.status == "complete" else "dim",
-        )
-    return table
+def _print_trials(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
+    """Print the table of trials; their errors follow in lines of their own."""
+    table = trials_table(spec, trials, best).without("error")
+    out.print(terminal_table(replace(table, title=f"{spec.method} on {spec.benchmark}: {spec.name}")))
 
 
 def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
@@ -108,7 +95,8 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     """Print what a search found and what to do next."""
     out = console()
     selection = None if result.best is None else result.best.selection
-    out.print(trials_table(spec, result.trials, None if selection is None else selection.trial))
+    best = None if selection is None else selection.trial
+    _print_trials(out, spec, result.trials, best)
     if result.best is None or selection is None:
         out.print(_nothing_chosen(spec, result.trials), style="yellow", soft_wrap=True)
     else:
@@ -124,7 +112,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
             soft_wrap=True,
         )
     _show_settings(out, spec, 12)
-    _show_front(out, spec, result.trials)
+    _show_front(out, spec, result.trials, best)
     out.print(f"MLflow      {_pages(spec, storage_option)}", soft_wrap=True)
     out.print(f"log         {result.log_file}", soft_wrap=True)
     if (result.path / "figures").exists():
@@ -141,19 +129,12 @@ def _nothing_chosen(spec: RunSpec, trials: Sequence[TrialSummary]) -> str:
     return "No trial finished its last task, so there is no best configuration."
 
 
-def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
-    """Print the trials that no other beats in accuracy, forgetting and seconds alike; nothing of a single trial."""
-    front = pareto_front(trials, spec.metrics)
+def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
+    """Print the Pareto front of a search with at least two finished trials."""
     if sum(trial.status == "complete" for trial in trials) < 2:
         return
-    table = Table(title="Pareto front of accuracy, forgetting and seconds", title_justify="left")
-    for column in ("trial", f"{spec.metrics.prefix} accuracy", "forgetting", "own seconds", *spec.space):
-        table.add_column(column, justify="right", no_wrap=True)
-    for trial in front[:_LONGEST_FRONT]:
-        forgotten = percent(trial.final.get(spec.metrics.forgetting))
-        values = (number(trial.hyperparameters.get(name)) for name in spec.space)
-        table.add_row(str(trial.number), percent(trial.value), forgotten, f"{trial.own_seconds:.1f}", *values)
-    out.print(table)
+    front = pareto_front(trials, spec.metrics)
+    out.print(terminal_table(front_table(spec, front[:_LONGEST_FRONT], best)))
     if len(front) > _LONGEST_FRONT:
         out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
 
@@ -222,7 +203,7 @@ def _correlation(value: float, finished: int) -> str:
 def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
     """Print the test results of a final run."""
     out = console()
-    out.print(trials_table(spec, result.trials, None))
+    _print_trials(out, spec, result.trials, None)
     for metric, part in result.summary.items():
         out.print(f"{metric:<22}{_over_seeds(part)}")
     for order, summary in summarise_orders(spec, result.trials).items():
@@ -266,31 +247,28 @@ def _show_tracking_error(out: Console, result: RunResult, storage_option: str) -
 
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
-    table = Table()
-    noted = any(found.note for found in statuses)
-    table.add_column("run", min_width=max((len(found.spec.name) for found in statuses), default=0))  # to be typed again
-    for column in ("purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters", *["note"] * noted):
-        table.add_column(column, overflow="fold")
-    for found in statuses:
-        table.add_row(
+    if not statuses:
+        console().print("no runs yet")
+        return
+    columns = words("run", "purpose", "benchmark", "method", "state", "trials", "best", "hyperparameters", "note")
+    rows = [
+        (
             found.spec.name,
             found.spec.purpose,
             found.spec.benchmark,
             found.spec.method,
             found.state,
             f"{found.ended}/{found.spec.trials}",
-            _best_or_score(found),
-            "" if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
-            *[found.note] * noted,
+            found.accuracy if found.score is None else found.score,
+            None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
+            found.note,
         )
-    console().print(table if statuses else "no runs yet")
-
-
-def _best_or_score(found: RunStatus) -> str:
-    """Return what a search has found at best, or what a final run reaches over its seeds: mean and deviation."""
-    if found.score is not None:
-        return found.score.text()
-    return percent(found.accuracy)
+        for found in statuses
+    ]
+    columns[6] = Column("best", score, wrap=True)
+    table = terminal_table(Table("", columns, rows).without_empty("note"))
+    table.columns[0].min_width = max(len(found.spec.name) for found in statuses)  # for people to copy
+    console().print(table)
 
 
 def show_status(found: RunStatus) -> None:
@@ -302,13 +280,14 @@ def show_status(found: RunStatus) -> None:
     out.print(f"{found.spec.name}: {found.state}; {counts}{f' ({waiting} not begun)' if begun and waiting else ''}")
     if found.note:
         out.print(f"note: {found.note}", soft_wrap=True)
-    out.print(trials_table(found.spec, found.trials, None if found.best is None else found.best.number))
+    best = None if found.best is None else found.best.number
+    _print_trials(out, found.spec, found.trials, best)
     _show_settings(out, found.spec, 14)
     if found.spec.purpose == "search":
         _show_gain(out, found.spec, found.trials, found.confirmation, 14)
         if found.best is None and found.counts["complete"]:
             out.print(_nothing_chosen(found.spec, found.trials), style="yellow", soft_wrap=True)
-        _show_front(out, found.spec, found.trials)
+        _show_front(out, found.spec, found.trials, best)
         _show_trust(out, found.spec, found.trials, found.rank_correlations)
     _show_errors(out, found.trials)
 
@@ -321,15 +300,17 @@ def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
             f"what first tasks would have chosen: not known, {finished} finished trials of {ENOUGH} that it takes"
         )
         return
-    table = Table(title=f"{found.spec.name}: chosen by the first tasks", title_justify="left")
-    for column in ("tasks", "trial", "accuracy after them", "final accuracy", "lost", f"rank of {finished}"):
-        table.add_column(column, justify="right")
-    table.add_column("hyperparameters")
+    columns = [
+        *numbers("tasks", "trial"),
+        *numbers("accuracy after them", "final accuracy", "lost", format=percent),
+        *numbers(f"rank of {finished}"),
+        *words("hyperparameters"),
+    ]
     best, by_number = max(each.value for each in choices), {trial.number: trial for trial in found.trials}
+    rows = []
     for each in choices:
         values = brief(dict(by_number[each.trial].hyperparameters), list(found.spec.space))
-        accuracies = (percent(each.accuracy), percent(each.value), percent(best - each.value))
-        table.add_row(str(each.tasks), str(each.trial), *accuracies, str(each.rank), values)
-    out.print(table)
+        rows.append((each.tasks, each.trial, each.accuracy, each.value, best - each.value, each.rank, values))
+    out.print(terminal_table(Table(f"{found.spec.name}: chosen by the first tasks", columns, rows)))
     if stopped := found.counts["pruned"]:
         out.print(f"{counted(stopped, 'trial')} stopped early, out of the competition", style="dim")

@@ -1,27 +1,14 @@
-"""What a program or a paper reads: JSON, CSV, Markdown and LaTeX."""
+"""Comparisons as plain records, for JSON and CSV."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from html import escape
 from typing import Any
 
-from search_spaces.text_files import spreadsheet_cell
-from tausearch.comparison.cells import Sheet
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.transfers import TransferMatrix
-from tausearch.runs import shown_benchmark
-
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-)
-_MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 
 def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
@@ -53,27 +40,6 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
         }
         for matrix in matrices
     ]
-
-
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return dictionaries as CSV: nested ones become columns `outer_inner`, lists one cell."""
-    flat = [_flat(row) for row in rows]
-    columns = list(dict.fromkeys(name for row in flat for name in row))
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: spreadsheet_cell(value) for name, value in row.items()} for row in flat)
-    return out.getvalue()
-
-
-def as_markdown(sheets: Sequence[Sheet]) -> str:
-    """Return one titled table per sheet."""
-    return "\n".join(_markdown(sheet) for sheet in sheets)
-
-
-def as_latex(sheets: Sequence[Sheet]) -> str:
-    """Return one tabular per sheet, for the package booktabs."""
-    return "% needs \\usepackage{booktabs}\n" + "\n".join(_latex(sheet) for sheet in sheets)
 
 
 def _row(row: ComparisonRow) -> dict[str, Any]:
@@ -141,37 +107,3 @@ def transfer_records(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]
             about = {name: matrix[name] for name in ("method", "settings", "backbone")}
             records.append({**about, **{k: v for k, v in cell.items() if k not in ("protocol", "hyperparameters")}})
     return records
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in row.items():
-        if name == "settings":
-            flat[name] = "; ".join(f"{k}={v}" for k, v in value.items())
-        elif isinstance(value, Mapping):
-            flat |= {f"{name}_{inner}": each for inner, each in value.items()}
-        else:
-            flat[name] = "; ".join(value) if isinstance(value, list) else value
-    return flat
-
-
-def _markdown(sheet: Sheet) -> str:
-    def line(cells: Sequence[str]) -> str:
-        shown = (escape(cell, quote=False).replace("|", "\\|").replace("\n", "<br>") for cell in cells)
-        return "| " + " | ".join(shown) + " |"
-
-    rule = "|" + "|".join("---" for _ in sheet.header) + "|"
-    return "\n".join(
-        [f"**{escape(sheet.title, quote=False)}**", "", line(sheet.header), rule, *map(line, sheet.rows), ""]
-    )
-
-
-def _latex(sheet: Sheet) -> str:
-    def line(cells: Sequence[str]) -> str:
-        escaped = (shown_benchmark(cell).replace("\n", ", ").translate(_LATEX) for cell in cells)
-        return " & ".join(_MINUS.sub("$-$", cell) for cell in escaped) + r" \\"
-
-    columns = "l" * len(sheet.header)
-    body = [r"\toprule", line(sheet.header), r"\midrule", *map(line, sheet.rows), r"\bottomrule"]
-    start = [f"% {shown_benchmark(sheet.title)}", rf"\begin{{tabular}}{{{columns}}}"]
-    return "\n".join([*start, *body, r"\end{tabular}", ""])

@@ -1,0 +1,84 @@
+"""Tables of a run's trials."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from tausearch.presentation.tables import Column, Table, emphasise, numbers
+from tausearch.presentation.terminal.text import clock, percent
+from tausearch.runs import Confirmation, RunSpec, TrialSummary
+
+
+def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
+    """Return the trials of a search, the best marked, or the seeds of a final run; unfinished ones are faint.
+
+    Args:
+        spec: The run.
+        trials: Its trials.
+        best: Number of the best trial, if there is one.
+    """
+    metrics, searching = spec.metrics, spec.purpose == "search"
+    ordered = not searching and spec.protocol.class_orders is not None
+    columns = [
+        *numbers(*["class order"] * ordered, "trial" if searching else "seed"),
+        Column("status"),
+        *numbers(f"{metrics.prefix} accuracy", "pooled", "forgetting", format=percent),
+        *numbers("tasks"),
+        *numbers("time", format=clock),
+        *numbers(*spec.space),
+        Column("error", wrap=True),
+    ]
+    rows = [
+        (
+            *[spec.class_order(trial.number)] * ordered,
+            trial.number if searching else trial.seed,
+            trial.status,
+            trial.value,
+            trial.final.get(metrics.pooled_accuracy),
+            trial.final.get(metrics.forgetting),
+            f"{trial.tasks_done}/{spec.steps}",
+            trial.seconds,
+            *(trial.hyperparameters.get(name) for name in spec.space),
+            trial.error,
+        )
+        for trial in trials
+    ]
+    emphasis = emphasise((n for n, trial in enumerate(trials) if trial.status != "complete"), "faint")
+    emphasis |= emphasise(n for n, trial in enumerate(trials) if searching and trial.number == best)
+    return Table("trials" if searching else "seeds", columns, rows, emphasis)
+
+
+def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) -> Table:
+    """Return trials that no other beats in accuracy, forgetting and time alike; the best is marked."""
+    columns = [
+        *numbers("trial"),
+        *numbers(f"{spec.metrics.prefix} accuracy", "forgetting", format=percent),
+        *numbers("own seconds", format="{:.1f}".format),
+        *numbers(*spec.space),
+    ]
+    rows = [
+        (
+            trial.number,
+            trial.value,
+            trial.final.get(spec.metrics.forgetting),
+            trial.own_seconds,
+            *(trial.hyperparameters.get(name) for name in spec.space),
+        )
+        for trial in front
+    ]
+    chosen = emphasise(place for place, trial in enumerate(front) if trial.number == best)
+    return Table("Pareto front of accuracy, forgetting and time", columns, rows, chosen)
+
+
+def confirmation_table(confirmation: Confirmation) -> Table:
+    """Return the accuracy of every candidate in every round; the chosen candidate is marked."""
+    seeds = (f"seed {seed}" for seed in confirmation.seeds)
+    columns = [*numbers("trial"), *numbers(*seeds, "mean", format=percent), Column("", wrap=True)]
+    rows = []
+    for candidate in confirmation.race.candidates:
+        values = list(confirmation.race.values.get(candidate, ()))
+        missing = [None] * (confirmation.spec.rounds - len(values))
+        mean = statistics.fmean(values) if values else None
+        rows.append((candidate, *values, *missing, mean, confirmation.state_of(candidate)))
+    return Table("fresh runs", columns, rows, emphasise(n for n, row in enumerate(rows) if row[-1] == "chosen"))

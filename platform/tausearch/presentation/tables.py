@@ -1,0 +1,101 @@
+"""A table as data: columns with formats, values in rows; the terminal, the page and text formats show the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from tausearch.presentation.terminal.text import number, percent
+from tausearch.runs import Score
+
+Emphasis = Literal["marked", "strong", "faint", "good", "bad"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: The heading.
+        format: Function from a value to its text; not called for text, which stays as it is, and None, which is empty.
+        right: Whether cells are aligned to the right, as numbers are.
+        wrap: Whether a narrow terminal breaks the text into lines.
+        minor: Whether a narrow terminal leaves the column out.
+        heat: Whether the page colours the cells by their values, which are percentages.
+    """
+
+    name: str
+    format: Callable[[Any], str] = number
+    right: bool = False
+    wrap: bool = False
+    minor: bool = False
+    heat: bool = False
+
+    def text(self, value: object) -> str:
+        """Return the text of a cell."""
+        return "" if value is None else value if isinstance(value, str) else self.format(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a title.
+
+    Attributes:
+        title: The text above the table.
+        columns: The columns, from left to right.
+        rows: The values; each row has one for each column.
+        emphasis: Number of a row to how it stands out; "marked" is for what was chosen.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[tuple[Any, ...]]
+    emphasis: Mapping[int, Emphasis] = field(default_factory=dict)
+
+    @property
+    def header(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The rows as text."""
+        return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def without(self, *names: str) -> Table:
+        """Return the table without the columns of these names."""
+        kept = [place for place, name in enumerate(self.header) if name not in names]
+        rows = [tuple(row[place] for place in kept) for row in self.rows]
+        return replace(self, columns=[self.columns[place] for place in kept], rows=rows)
+
+    def without_empty(self, *names: str) -> Table:
+        """Return the table without those of the named columns, by default of all, that are empty in every row."""
+        texts = self.texts
+        empty = [name for place, name in enumerate(self.header) if not any(row[place] for row in texts)]
+        return self.without(*(name for name in empty if not names or name in names))
+
+
+def numbers(*names: str, format: Callable[[Any], str] = number) -> list[Column]:
+    """Return columns of numbers that share a format."""
+    return [Column(name, format, right=True) for name in names]
+
+
+def words(*names: str) -> list[Column]:
+    """Return columns of text that a narrow terminal breaks into lines."""
+    return [Column(name, wrap=True) for name in names]
+
+
+def score(value: Score | float) -> str:
+    """Format an accuracy in percent: `92.60 ± 0.41`, or 92.60 where there is no deviation."""
+    return value.text() if isinstance(value, Score) else percent(value)
+
+
+def gain(value: Score | float) -> str:
+    """Format a difference of accuracies, in points, with its sign."""
+    return value.text("+") if isinstance(value, Score) else f"{value:+.2f}"
+
+
+def emphasise(places: Iterable[int], emphasis: Emphasis = "marked") -> dict[int, Emphasis]:
+    """Return the emphasis of rows, by number."""
+    return dict.fromkeys(places, emphasis)
