@@ -48,13 +48,13 @@ class DataFacts(Strict):
     Attributes:
         digest: Digest of images, labels, split, transforms and task sizes.
         train: Number of training images.
-        per_task: Number of training images of each task.
+        per_task: Number of training images of each task; empty in the recorded tables of benchmarks.
         evaluation: Number of validation images in a search, of test images in a final run.
     """
 
     digest: str
     train: int
-    per_task: tuple[int, ...]
+    per_task: tuple[int, ...] = ()
     evaluation: int
 
 

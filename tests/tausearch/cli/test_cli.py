@@ -65,7 +65,7 @@ SPACES = {
         (["search", "digits", "ita-lora", "--seed", "4294967296"], "--seed must be a whole number from 0 to"),
         (["search", "digits", "ita-lora", "--precision", "fp8"], "unknown precision 'fp8'; allowed: fp32, bf16"),
         (["search", "digits", "ita-lora", "--cpus-per-trial", "999"], "--cpus-per-trial 999: this machine has"),
-        (["search", "digits", "ita-lora", "--name", "store"], "what all runs share"),
+        (["search", "digits", "ita-lora", "--name", "store"], "reserved for files that all runs share"),
         (
             ["search", "digits", "ita-lora", "--address", "nonsense"],
             "--address must be auto, HOST:PORT or ray://HOST:PORT",

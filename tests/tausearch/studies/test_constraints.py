@@ -251,7 +251,7 @@ class TestFront:
         _, out, _ = run([*command, "--json"], capsys, monkeypatch)
         assert json.loads(out)["pareto_front"] == [1, 3]
         _, out, _ = run(command, capsys, monkeypatch)
-        assert "Pareto front of accuracy, forgetting and seconds" in out
+        assert "Pareto front of accuracy, forgetting and time" in out
 
 
 def test_the_command_refuses_bad_ones_in_a_line(
