@@ -27,8 +27,8 @@ CAMPAIGN = """
 campaign: overhead
 benchmarks: [digits]
 methods: [ita-lora, iel-ia3, finetune, joint]
-search: {trials: 12, confirm: 0, store_size: 1}
-train: {seeds: [0, 1, 2], store_size: 1}
+search: {trials: 12, confirm: 0, cache_size: 1}
+train: {seeds: [0, 1, 2], cache_size: 1}
 """
 
 
@@ -88,7 +88,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
             confirm=0,
             concurrent=slots,
             name="overhead",
-            store_size=1,
+            cache_size=1,
             storage=folder,
         )
         plan = plan_search(asked)

@@ -1,4 +1,4 @@
-"""Where the time of one cold trial goes: `ita-lora` on digits and on glyphs, one thread, nothing in the store."""
+"""Where the time of one cold trial goes: `ita-lora` on digits and on glyphs, one thread, nothing in the cache."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES
 
 STARTS = ("search", "train")  # run with --dry-run, which checks everything that they would
-LOOKS = ("status", "compare", "spaces", "replay", "report", "note", "store", "backbones", "export")
+LOOKS = ("status", "compare", "spaces", "replay", "report", "note", "cache", "backbones", "export")
 NOT_RUN = {
     "edit", "figures", "compose", "predict",  # need a final run; the tutorial, and tests of their own
     "resume", "extend", "campaign run",  # start Ray

@@ -30,8 +30,8 @@ class TrialConfig:
         data_root: Folder of the published datasets, or None.
         code_folder: Folder of the module of a benchmark `MODULE:NAME`; None forbids the import.
         threads: CPU threads; results depend on their number.
-        store: Directory of the pre-consolidation store, or None.
-        store_bytes: Bound on the store's size, bytes, or None.
+        cache: Directory of the pre-consolidation cache, or None.
+        cache_bytes: Bound on the cache's size, bytes, or None.
         artifacts: Folder for task vectors, or None.
         blobs: Folder for constants that the trial's checkpoints share; None writes all into each checkpoint.
         resume_from: Checkpoint folder of an earlier attempt, or None.
@@ -52,8 +52,8 @@ class TrialConfig:
     data_root: str | None = None
     code_folder: str | None = None
     threads: int = 1
-    store: str | None = None
-    store_bytes: int | None = None
+    cache: str | None = None
+    cache_bytes: int | None = None
     artifacts: str | None = None
     blobs: str | None = None
     resume_from: str | None = None

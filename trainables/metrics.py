@@ -15,10 +15,10 @@ AccuracyMatrix = Sequence[Sequence[float]]
 
 TRAIN_LOSS = "train/loss"
 PEAK_GPU_BYTES = "memory/peak_gpu_bytes"
-STORE_FOUND = "store/found"  # 1 if the store had a task's pre-consolidation, 0 if it was computed
+CACHE_HIT = "cache/hit"  # 1 if the cache had a task's pre-consolidation, 0 if it was computed
 STAGES = ("preconsolidation", "training", "evaluation")
 _SECONDS = "seconds/"
-_CIRCUMSTANCES = (_SECONDS, "memory/", "store/")
+_CIRCUMSTANCES = (_SECONDS, "memory/", "cache/")
 _KINDS = ("val/", "test/", "train/", *_CIRCUMSTANCES)
 
 
@@ -72,7 +72,7 @@ def is_seconds(name: str) -> bool:
 
 
 def repeatable(row: Mapping[str, float]) -> dict[str, float]:
-    """Return the reproducible part of a metrics row: without time, memory and cache hits of the store."""
+    """Return the reproducible part of a metrics row: without time, memory and cache hits."""
     return {name: value for name, value in row.items() if not name.startswith(_CIRCUMSTANCES)}
 
 

@@ -19,7 +19,7 @@ def make_generator(seed: int, *labels: str | int) -> torch.Generator:
     """Return a CPU generator for one stage, such as `make_generator(seed, "finetune", task)`.
 
     Each stage of each task has its own generator, so the draws of one stage never shift those of another. So
-    pre-consolidation can be read from the store, and a trial resumed at task t needs no saved random state.
+    pre-consolidation can be read from the cache, and a trial resumed at task t needs no saved random state.
     """
     import torch
 

@@ -17,7 +17,7 @@ from trainables.data import Benchmark, ImageSet, Task, described
 from trainables.device import give_back
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
-from trainables.metrics import STORE_FOUND, average_accuracy, forgetting, pooled_accuracy, seconds
+from trainables.metrics import CACHE_HIT, average_accuracy, forgetting, pooled_accuracy, seconds
 from trainables.preconsolidation import Consolidation, Preconsolidator
 from trainables.state import JSON, SILENT, Epoch, State
 
@@ -33,8 +33,8 @@ class IncrementalSequence:
         seed: The seed of the trial.
         device: The device that computes.
         precision: The precision of forward passes in fine-tuning and evaluation.
-        store: Directory of the pre-consolidation store; None computes everything here.
-        store_bytes: Maximal size of the store, bytes; None for no limit.
+        cache: Directory of the pre-consolidation cache; None computes everything here.
+        cache_bytes: Maximal size of the cache, bytes; None for no limit.
         artifacts: Folder for task vectors and adapters; None writes none.
         on_epoch: Called after every epoch of fine-tuning.
 
@@ -53,8 +53,8 @@ class IncrementalSequence:
         seed: int = 0,
         device: torch.device | str = "cpu",
         precision: Precision = "fp32",
-        store: Path | None = None,
-        store_bytes: int | None = None,
+        cache: Path | None = None,
+        cache_bytes: int | None = None,
         artifacts: Path | None = None,
         on_epoch: Callable[[Epoch], None] = SILENT,
     ) -> None:
@@ -83,8 +83,8 @@ class IncrementalSequence:
                 purpose=benchmark.purpose,
                 seed=seed,
                 device=self.device,
-                store=store,
-                store_bytes=store_bytes,
+                cache=cache,
+                cache_bytes=cache_bytes,
             )
             if entry.capabilities.needs_preconsolidation
             else None
@@ -106,7 +106,7 @@ class IncrementalSequence:
 
         Returns:
             Metrics row: `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`,
-            `seconds/<stage>`, and `store/found` of a method that needs pre-consolidation; after the last task also
+            `seconds/<stage>`, and `cache/hit` of a method that needs pre-consolidation; after the last task also
             `.../final_accuracy`, `.../pooled_accuracy` and `.../forgetting`. Percentages.
 
         Raises:
@@ -121,7 +121,7 @@ class IncrementalSequence:
             consolidation = self._consolidation(task)
             self.method.begin_task(task, consolidation)
         if self.preconsolidator is not None:
-            row[STORE_FOUND] = float(self.preconsolidator.found)
+            row[CACHE_HIT] = float(self.preconsolidator.hit)
         with _timed(row, "training"):
             row |= self.method.train_task(task)
             self.method.end_task(task)
@@ -176,7 +176,7 @@ class IncrementalSequence:
     def state(self) -> State:
         """Return the method's state and the accuracies so far.
 
-        Entries of the store are not copied: they are found again by key, or computed again to the same numbers.
+        Entries of the cache are not copied: they are found again by key, or computed again to the same numbers.
         """
         accuracies: JSON = [list(row) for row in self.accuracies]
         return self.method.state().within("method") | State(values={"accuracies": accuracies})

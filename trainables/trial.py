@@ -33,8 +33,8 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         seed=config.seed,
         device=claim(config.gpu_share),
         precision=config.precision,
-        store=None if config.store is None else Path(config.store),
-        store_bytes=config.store_bytes,
+        cache=None if config.cache is None else Path(config.cache),
+        cache_bytes=config.cache_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
         on_epoch=Heartbeat(None if config.blobs is None else Path(config.blobs)),
     )

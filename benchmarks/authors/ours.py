@@ -1,4 +1,4 @@
-"""One configuration of ours, as the authors' code has it and no store: `python -m benchmarks.authors.ours JSON`."""
+"""One configuration of ours, as the authors' code has it and no cache: `python -m benchmarks.authors.ours JSON`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def main() -> None:
     table.add_argument("--configurations", type=int, default=200, help="random ones, beside start and paper")
     table.add_argument("--splits", type=int, nargs="+", default=SPLITS, help="seeds of validation splits")
     table.add_argument("--test-seeds", type=int, nargs="+", default=TEST_SEEDS)
-    table.add_argument("--work", type=Path, default=Path("tausearch-runs/choosing"), help="folder of records and store")
+    table.add_argument("--work", type=Path, default=Path("tausearch-runs/choosing"), help="folder of records and cache")
     table.add_argument("--cores", type=int, default=cores())
     table.add_argument("--gpu", action="store_true", help="all processes share one GPU")
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")

@@ -1,7 +1,7 @@
 """Make a recorded table: every configuration runs on each validation split as a trial of a search, then as final runs.
 
 Configurations are those of a random search that starts from what the paper chose; each runs by the trial's own code, in
-one of as many processes as there are cores, with the store that trials share. What has been run lies in records below
+one of as many processes as there are cores, with the cache that trials share. What has been run lies in records below
 the work folder and is not run again.
 """
 
@@ -37,7 +37,7 @@ class Wanted:
         configurations: How many random ones, beside the start and what the paper chose.
         splits: Seeds of the validation splits, and of the trials on them.
         test_seeds: Seeds of the final runs.
-        work: Folder for records and store.
+        work: Folder for records and cache.
         gpu_share: 1/k of a GPU for each process, or 0 to compute on the CPU.
     """
 
@@ -116,15 +116,15 @@ def _left(wanted: Wanted, spec: RunSpec) -> Iterator[TrialConfig]:
         for purpose, seed in wanted.runs:
             for number, point in points[first : first + BLOCK]:
                 if number not in done[purpose, seed]:
-                    yield _config(spec, number, point, purpose, seed, wanted.work / "store")
+                    yield _config(spec, number, point, purpose, seed, wanted.work / "cache")
 
 
 def _config(
-    spec: RunSpec, number: int, point: dict[str, float | int | str | bool], purpose: Purpose, seed: int, store: Path
+    spec: RunSpec, number: int, point: dict[str, float | int | str | bool], purpose: Purpose, seed: int, cache: Path
 ) -> TrialConfig:
     protocol = spec.protocol.model_copy(update={"split_seed": seed})
     own = spec.model_copy(update={"seed": seed, "protocol": protocol})
-    return replace(own.trial(number, point, store=store), purpose=purpose)
+    return replace(own.trial(number, point, cache=cache), purpose=purpose)
 
 
 def _run(config: TrialConfig) -> TrialSummary:

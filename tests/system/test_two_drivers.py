@@ -20,7 +20,7 @@ from tests.support.drivers.services import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
-# Both methods read the same entries of the pre-consolidation store, which the one finds while the other computes them.
+# Both methods read the same entries of the pre-consolidation cache, which the one finds while the other computes them.
 SEARCHES = {
     "lora": ["ita-lora", "--set", "alpha=50", "--set", "alpha_cls=0.1", "--set", "alpha_cls_prior=0.01"],
     "ia3": ["ita-ia3", "--set", "alpha=50", "--set", "alpha_cls=0.1", "--set", "alpha_cls_prior=0.01"],
@@ -70,5 +70,5 @@ def test_two_searches_in_one_storage_root_on_one_cluster_and_a_third_driver_is_r
         assert without_time(trials) == without_time(trials_of(alone, name))
         assert len(study_trials(together, name)) == TRIALS
         assert_mlflow_has_each_task_once(together, name, trials)
-    entries = [{file.name for file in Storage(root).store.iterdir()} for root in (together, alone)]
+    entries = [{file.name for file in Storage(root).cache.iterdir()} for root in (together, alone)]
     assert entries[0] == entries[1] and entries[0]

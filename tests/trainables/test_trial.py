@@ -121,8 +121,8 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             weights=str(weights),
             precision="bf16",
             threads=2,
-            store=str(tmp_path / "store"),
-            store_bytes=77,
+            cache=str(tmp_path / "cache"),
+            cache_bytes=77,
             artifacts=str(tmp_path / "vectors"),
         )
     )
@@ -134,8 +134,8 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     assert context.backbone == sequence.backbone and sequence.backbone.weights == weights
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)
     before = sequence.preconsolidator
-    assert before is not None and before.store is not None
-    assert (before.seed, before.store.folder, before.store.max_bytes) == (4, tmp_path / "store", 77)
+    assert before is not None and before.cache is not None
+    assert (before.seed, before.cache.folder, before.cache.max_bytes) == (4, tmp_path / "cache", 77)
     assert (before.fingerprint, before.purpose) == (sequence.benchmark.fingerprint, "final")
     assert before.config == method.rule.config.preconsolidation and before.spec == sequence.benchmark.spec
     assert sequence.artifacts == tmp_path / "vectors"

@@ -1,4 +1,4 @@
-"""Pre-consolidation: a trial's computations before fine-tuning, and the store that shares them between trials."""
+"""Pre-consolidation: a trial's computations before fine-tuning, and the cache that shares them between trials."""
 
 from __future__ import annotations
 

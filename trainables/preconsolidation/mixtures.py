@@ -53,7 +53,7 @@ def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
     """
     if len(features) == 1:  # scikit-learn refuses one row
         return Mixture(features.new_ones(1), features, torch.full_like(features, VARIANCE_FLOOR))
-    # Imported here: it takes a second, and a trial with a filled store does not need it.
+    # Imported here: it takes a second, and a trial with a filled cache does not need it.
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 

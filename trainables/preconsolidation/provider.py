@@ -1,4 +1,4 @@
-"""Provides a method with the pre-consolidation of a task, from the store if it has it."""
+"""Provides a method with the pre-consolidation of a task, from the cache if it has it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch import Tensor
 from trainables.backbones import Backbone
 from trainables.config import Purpose
 from trainables.data import BenchmarkSpec, Task
+from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig, consolidate
 from trainables.preconsolidation.mixtures import Mixture
-from trainables.preconsolidation.store import Store, digest
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -33,15 +33,15 @@ class Preconsolidator:
         backbone: The pre-trained network, theta_0.
         config: The hyperparameters of pre-consolidation.
         spec: The specification of the benchmark.
-        fingerprint: The benchmark's fingerprint, a part of the store's keys.
-        purpose: The benchmark's purpose, written to the store's entries.
+        fingerprint: The benchmark's fingerprint, a part of the cache's keys.
+        purpose: The benchmark's purpose, written to the cache's entries.
         seed: The seed of the trial.
         device: The device that computes.
-        store: Directory shared between trials; None computes everything here and keeps only the last result.
-        store_bytes: The bound on the store's size; None for no bound.
+        cache: Directory shared between trials; None computes everything here and keeps only the last result.
+        cache_bytes: The bound on the cache's size; None for no bound.
 
     Attributes:
-        found: Whether the store had the last task.
+        hit: Whether the cache had the last task.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class Preconsolidator:
         purpose: Purpose,
         seed: int,
         device: torch.device,
-        store: Path | None,
-        store_bytes: int | None = None,
+        cache: Path | None,
+        cache_bytes: int | None = None,
     ) -> None:
         self.tasks = tasks
         self.backbone = backbone
@@ -66,8 +66,8 @@ class Preconsolidator:
         self.purpose = purpose
         self.seed = seed
         self.device = device
-        self.store = None if store is None else Store(store, store_bytes)
-        self.found = False
+        self.cache = None if cache is None else Cache(cache, cache_bytes)
+        self.hit = False
         self._last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
@@ -82,7 +82,7 @@ class Preconsolidator:
         task = self.tasks[0 if previous is None else previous.task]
 
         def compute() -> Consolidation:
-            self.found = False
+            self.hit = False
             return consolidate(
                 task,
                 previous,
@@ -93,15 +93,15 @@ class Preconsolidator:
                 device=self.device,
             )
 
-        if self.store is None:
+        if self.cache is None:
             return compute()
-        self.found = True
-        entry = self.store.get(self._key(task.index), lambda: _packed(compute()), self._about(task.index))
+        self.hit = True
+        entry = self.cache.get(self._key(task.index), lambda: _packed(compute()), self._about(task.index))
         return _unpack(entry, task.index, previous)
 
     @cached_property
     def _theta_0(self) -> VisionTransformer:
-        """Loaded at the first miss: a trial that finds everything in the store does not need it."""
+        """Loaded at the first miss: a trial that finds everything in the cache does not need it."""
         return self.backbone.load(self.device)
 
     def _about(self, t: int) -> dict[str, str]:
@@ -115,10 +115,10 @@ class Preconsolidator:
         }
 
     def close(self) -> None:
-        """Release the store's entries that were read, so that the store may remove them."""
+        """Release the cache's entries that were read, so that the cache may remove them."""
         self._last = None
-        if self.store is not None:
-            self.store.close()
+        if self.cache is not None:
+            self.cache.close()
 
     def _key(self, t: int) -> str:
         return digest(

@@ -2,7 +2,7 @@
 
 Methods that run in their authors' code as well have the hyperparameters of the first comparison with it, all others
 those that a search starts with. A trial counts from its first task to its last evaluation, on one thread, with nothing
-in the store; both programs have a process to themselves and take turns.
+in the cache; both programs have a process to themselves and take turns.
 """
 
 from __future__ import annotations

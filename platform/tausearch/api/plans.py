@@ -203,7 +203,7 @@ def _given(
         "method": entry.name,
         "resources": resources,
         "steps": _steps(entry, opened),
-        "store_gigabytes": request.store_size,
+        "cache_size": request.cache_size,
         "tracking_uri": uri,
     }
     return storage, given

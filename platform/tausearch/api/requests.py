@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from search_spaces import bounds
 from search_spaces.bounds import Bounds
 from search_spaces.text_files import shown
-from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
+from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to 
     from tausearch.studies import BestFile
 
 DEFAULT_SEEDS = (0, 1, 2)
-_CALLED = {"store_gigabytes": "store-size", "overrides": "set", "constraints": "constraint"}  # on the command line
+_CALLED = {"cache_size": "cache-size", "overrides": "set", "constraints": "constraint"}  # on the command line
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -116,14 +116,14 @@ class NewRunRequest(DriveRequest):
         name: The run's name; by default made of benchmark and method, with the next free number.
         set: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
         cpus_per_trial: Number of CPU threads of a trial.
-        store_size: Bound on the size of the pre-consolidation store, gigabytes; 0 does without it.
+        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 does without it.
         go_on: Whether to go on with the run of that name if there is one, provided that it is what is asked for.
     """
 
     name: str | None = None
     set: Mapping[str, Scalar] | None = None
     cpus_per_trial: int = within(bounds.THREADS, 1)
-    store_size: float = within(bounds.GIGABYTES, DEFAULT_STORE_GIGABYTES)
+    cache_size: float = within(bounds.GIGABYTES, DEFAULT_CACHE_SIZE)
     go_on: bool = False
 
 

@@ -117,7 +117,7 @@ def _measured(request: SearchRequest, plan: Plan) -> Plan:
     """Run a pilot trial, and give every trial the share of a GPU that it needs; a run that goes on keeps its share."""
     if plan.exists:
         return replace(plan, spec=plan.spec.model_copy(update={"resources": read_spec(plan.directory).resources}))
-    pilot = plan.spec.trial(0, dict(plan.spec.start), store=plan.storage.store)
+    pilot = plan.spec.trial(0, dict(plan.spec.start), cache=plan.storage.cache)
     spec, line = with_measured_share(plan.spec, pilot, request.address)
     print(line, file=sys.stdout if request.progress_to == "stdout" else sys.stderr, flush=True)
     return replace(plan, spec=spec)

@@ -83,11 +83,11 @@ def run_pilots(plan: CampaignPlan) -> None:
 
 
 def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
-    """Run the first tasks of the first trial of a cell's search, without the store, which all trials share later."""
+    """Run the first tasks of the first trial of a cell's search, without the cache, which all trials share later."""
     from trainables.trial import build_sequence  # what else needs no network
 
     spec = cell.search.spec
-    sequence = build_sequence(spec.trial(0, dict(spec.start), store=None))
+    sequence = build_sequence(spec.trial(0, dict(spec.start), cache=None))
     taken: list[float] = []
     try:
         for _ in range(min(PILOT_TASKS, spec.steps)):

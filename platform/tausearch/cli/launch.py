@@ -21,6 +21,7 @@ from tausearch.cli.options import (
     AddressOption,
     AllowCodeOption,
     BackboneOption,
+    CacheSizeOption,
     ConcurrentOption,
     ConfirmOption,
     ConfirmRunsOption,
@@ -34,7 +35,7 @@ from tausearch.cli.options import (
     JsonOption,
     LabelColumnOption,
     NameOption,
-    NoStoreOption,
+    NoCacheOption,
     OwnConcurrentOption,
     OwnConfirmOption,
     OwnConfirmRunsOption,
@@ -46,7 +47,6 @@ from tausearch.cli.options import (
     SkipBrokenOption,
     SpaceOption,
     StorageOption,
-    StoreSizeOption,
     TimeBudgetOption,
     TrackingOption,
     VariantOption,
@@ -57,7 +57,7 @@ from tausearch.cli.options import (
     whole_numbers,
 )
 from tausearch.presentation import print_json, say_loading
-from tausearch.runs import DEFAULT_STORAGE, DEFAULT_STORE_GIGABYTES
+from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
@@ -104,8 +104,8 @@ def search(
     skip_broken: SkipBrokenOption = False,
     label_column: LabelColumnOption = None,
     data_root: DataRootOption = None,
-    store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
-    no_store: NoStoreOption = False,
+    cache_size: CacheSizeOption = DEFAULT_CACHE_SIZE,
+    no_cache: NoCacheOption = False,
     time_budget: TimeBudgetOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
@@ -180,8 +180,8 @@ def train(
     concurrent: SeedsConcurrentOption = None,
     cpus_per_trial: CpusOption = SearchRequest.cpus_per_trial,
     gpus_per_trial: GpusOption = "0",
-    store_size: StoreSizeOption = DEFAULT_STORE_GIGABYTES,
-    no_store: NoStoreOption = False,
+    cache_size: CacheSizeOption = DEFAULT_CACHE_SIZE,
+    no_cache: NoCacheOption = False,
     name: NameOption = None,
     continue_: ContinueOption = False,
     data_root: DataRootOption = None,
@@ -210,8 +210,8 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
     given = dict(options)
     given.pop("allow_code", None)  # reading it has allowed it
     given["progress_to"] = "stderr" if given.pop("json") else "stdout"
-    if given.pop("no_store", False):
-        given["store_size"] = 0.0
+    if given.pop("no_cache", False):
+        given["cache_size"] = 0.0
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "set_": ("set", _assignments),
         "continue_": ("go_on", bool),

@@ -1,4 +1,4 @@
-"""The commands on what lies in the storage folder: store, delete, rename, note."""
+"""The commands on what lies in the storage folder: cache, delete, rename, note."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocom
 
 
 @app.command()
-def store(
+def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
     storage: StorageOption = DEFAULT_STORAGE,
     json: JsonOption = False,
 ) -> None:
-    """List the pre-consolidation store, what trials share, or clear it."""
-    from trainables.preconsolidation.store import Store
+    """List the pre-consolidation cache, what trials share, or clear it."""
+    from trainables.preconsolidation.cache import Cache
 
-    folder = open_storage(storage, write=False).store
-    shared = Store(folder) if folder.is_dir() else None
+    folder = open_storage(storage, write=False).cache
+    shared = Cache(folder) if folder.is_dir() else None
     removed = shared.shrink(0) if shared and clear else []
     entries = shared.entries() if shared else []
     if json:
         print_json({"removed": len(removed), "entries": [output.entry_as_dict(entry) for entry in entries]})
     else:
-        output.show_store(entries, removed if clear else None)
+        output.show_cache(entries, removed if clear else None)
 
 
 @app.command()

@@ -90,10 +90,10 @@ OwnConfirmOption = Annotated[
 OwnConfirmRunsOption = Annotated[
     int | None, typer.Option("--confirm-runs", help="How often [default: as before, or 2].")
 ]
-StoreSizeOption = Annotated[
-    float, typer.Option("--store-size", help="Gigabytes that the pre-consolidation store may take.")
+CacheSizeOption = Annotated[
+    float, typer.Option("--cache-size", help="Gigabytes that the pre-consolidation cache may take.")
 ]
-NoStoreOption = Annotated[bool, typer.Option("--no-store", help="Compute everything in every trial.")]
+NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Compute everything in every trial.")]
 TimeBudgetOption = Annotated[
     str | None,
     typer.Option(

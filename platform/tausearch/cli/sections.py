@@ -38,7 +38,7 @@ SECTIONS = {
         "note": "Note something of a run.",
         "rename": "Rename a run.",
         "delete": "Delete runs.",
-        "store": "List or clear what trials share on disk.",
+        "cache": "List or clear what trials share on disk.",
     },
 }
 

@@ -9,7 +9,7 @@ from functools import cache
 from ray.util.metrics import Gauge
 
 from tausearch.runs import STATUSES, RunSpec, TrialSummary, TrialTable, best_trial
-from trainables.metrics import STORE_FOUND
+from trainables.metrics import CACHE_HIT
 
 _RUN = ("run", "benchmark", "method")
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class Gauges:
     """Keeps the gauges of a run as its trials are; a `Listener`.
 
     Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done`,
-    `ray_tausearch_preconsolidations` (by `source`: `store` or `computed`) and `ray_tausearch_best_accuracy`, each with
+    `ray_tausearch_preconsolidations` (by `source`: `cache` or `computed`) and `ray_tausearch_best_accuracy`, each with
     the labels `run`, `benchmark` and `method`. Trials in the state `running` are the slots that are busy.
 
     Args:
@@ -54,7 +54,7 @@ class Gauges:
 
     def _count(self, trial: TrialSummary) -> None:
         """Count anew where a trial's pre-consolidations came from: of this trial alone, however many there are."""
-        now = Counter(row[STORE_FOUND] for row in trial.rows if STORE_FOUND in row)
+        now = Counter(row[CACHE_HIT] for row in trial.rows if CACHE_HIT in row)
         self._sources.update(now)
         self._sources.subtract(self._counted.get(trial.number, Counter()))
         self._counted[trial.number] = now
@@ -68,7 +68,7 @@ class Gauges:
         done = sum(each.tasks_done for each in self.trials)
         _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)
         gauge = _gauge("preconsolidations", "Number of tasks by where their pre-consolidation came from.", "source")
-        gauge.set(self._sources[1.0], {**self.tags, "source": "store"})
+        gauge.set(self._sources[1.0], {**self.tags, "source": "cache"})
         gauge.set(self._sources[0.0], {**self.tags, "source": "computed"})
         best = best_trial(self.trials, self.spec.constraints)
         if best is not None:

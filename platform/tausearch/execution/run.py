@@ -105,7 +105,7 @@ class Run:
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
         """Return the config of a trial; one that has started before resumes from its newest checkpoint."""
-        config = self.spec.trial(number, hyperparameters, store=self.storage.store, directory=self.directory)
+        config = self.spec.trial(number, hyperparameters, cache=self.storage.cache, directory=self.directory)
         checkpoint = None if self.trials.get(number) is None else newest_checkpoint(self.directory, number)
         return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
 

@@ -65,8 +65,8 @@ from .spec import (
 )
 from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
 from .storage import (
+    DEFAULT_CACHE_SIZE,
     DEFAULT_STORAGE,
-    DEFAULT_STORE_GIGABYTES,
     Storage,
     StorageError,
     nearest_folder,
@@ -86,7 +86,7 @@ __all__ = [
     "ConfirmationSpec",
     "Constraint",
     "DEFAULT_STORAGE",
-    "DEFAULT_STORE_GIGABYTES",
+    "DEFAULT_CACHE_SIZE",
     "DataFacts",
     "DrivenDirectory",
     "ENOUGH",

@@ -112,7 +112,7 @@ class Plan:
         then = read_spec(self.directory)
         if found := differences(then, self.spec):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
-        changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "store_gigabytes")}
+        changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size")}
         return then.model_copy(update={**changed, "tracking_uri": self.spec.tracking_uri or then.tracking_uri})
 
     @contextmanager

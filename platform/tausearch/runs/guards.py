@@ -53,7 +53,7 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
         return
     place = target.resolve()
     runs = [folder for folder in (place, *place.parents) if (folder / "run.yaml").is_file()]
-    kept = [each.resolve() for each in (storage.store, storage.mlflow_artifacts, storage.campaigns_folder)]
+    kept = [each.resolve() for each in (storage.cache, storage.mlflow_artifacts, storage.campaigns_folder)]
     beside = place.parent == storage.root.resolve() and place.name.startswith("mlflow.")
     if runs or beside or any(place.is_relative_to(each) for each in kept):
         owner = f"the run {runs[-1].name!r}" if runs else f"the storage {storage.root}"

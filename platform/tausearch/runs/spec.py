@@ -16,7 +16,7 @@ from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
-from tausearch.runs.storage import DEFAULT_STORE_GIGABYTES, Storage, replace_text
+from tausearch.runs.storage import DEFAULT_CACHE_SIZE, Storage, replace_text
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
@@ -78,7 +78,7 @@ class RunSpec(Strict):
         resources: What one trial gets, and how many were asked to run at a time.
         trials: How many trials a search runs; of a final run, the number of seeds, times that of class orders.
         steps: Number of tasks per trial: T, or 1 for a joint method.
-        store_gigabytes: Bound on the size of the pre-consolidation store; 0 does without it.
+        cache_size: Bound on the size of the pre-consolidation cache; 0 does without it.
         algorithm: The search algorithm; without meaning in a final run.
         scheduler: The rule by which a search stops trials early.
         seed: The seed of a search's algorithm and of each of its trials.
@@ -108,7 +108,7 @@ class RunSpec(Strict):
     resources: Resources
     trials: Annotated[int, AfterValidator(bounds.TRIALS.checked)]
     steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
-    store_gigabytes: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_STORE_GIGABYTES
+    cache_size: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
     algorithm: Algorithm = "tpe"
     scheduler: Scheduler = "none"
     seed: Seed = 0
@@ -201,7 +201,7 @@ class RunSpec(Strict):
         number: int,
         hyperparameters: dict[str, Any],
         *,
-        store: Path | None,
+        cache: Path | None,
         directory: RunDirectory | None = None,
     ) -> TrialConfig:
         """Return the config of one of its trials.
@@ -209,7 +209,7 @@ class RunSpec(Strict):
         Args:
             number: The number of the trial.
             hyperparameters: The hyperparameters that the trial was given; the fixed ones are added.
-            store: The pre-consolidation store; not used if its size is 0.
+            cache: The pre-consolidation cache; not used if its size is 0.
             directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
                 None for a trial that leaves nothing.
         """
@@ -236,8 +236,8 @@ class RunSpec(Strict):
             data_root=self.data_root,
             code_folder=code_folder(self.benchmark),
             threads=self.resources.cpus_per_trial,
-            store=str(store) if store is not None and self.store_gigabytes else None,
-            store_bytes=int(self.store_gigabytes * 1e9),
+            cache=str(cache) if cache is not None and self.cache_size else None,
+            cache_bytes=int(self.cache_size * 1e9),
             artifacts=None if artifacts is None else str(artifacts),
             blobs=None if directory is None else str(directory.blobs(number)),
         )
@@ -274,7 +274,7 @@ def read_spec(directory: RunDirectory) -> RunSpec:
     return spec
 
 
-_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "store_gigabytes", "data"}  # how and where, not what
+_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data"}  # how and where, not what
 
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:

@@ -19,8 +19,8 @@ from trainables.errors import InputError
 T = TypeVar("T")
 
 DEFAULT_STORAGE = "./tausearch-runs"
-DEFAULT_STORE_GIGABYTES = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
-_RESERVED = ("store", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
+DEFAULT_CACHE_SIZE = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
+_RESERVED = ("cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
 _MAX_SUGGESTIONS = 5  # run names in an error message
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -36,9 +36,9 @@ class Storage:
     root: Path
 
     @property
-    def store(self) -> Path:
-        """The pre-consolidation store, shared by all searches."""
-        return self.root / "store"
+    def cache(self) -> Path:
+        """The pre-consolidation cache, shared by all searches."""
+        return self.root / "cache"
 
     @property
     def mlflow_uri(self) -> str:

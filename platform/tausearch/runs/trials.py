@@ -47,7 +47,7 @@ class TrialSummary:
 
     @property
     def own_seconds(self) -> float:
-        """`seconds` without pre-consolidation, which the first trial computes and later trials take from the store."""
+        """`seconds` without pre-consolidation, which the first trial computes and later trials take from the cache."""
         return self.seconds - sum(row.get(seconds("preconsolidation"), 0.0) for row in self.rows)
 
     @property

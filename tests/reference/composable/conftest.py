@@ -22,11 +22,11 @@ from trainables.preconsolidation import Consolidation, PreconsolidationConfig, P
 
 @dataclass(frozen=True)
 class Product:
-    """The product's pre-consolidation of every task, and its store for whoever needs it again."""
+    """The product's pre-consolidation of every task, and its cache for whoever needs it again."""
 
     benchmark: Benchmark
     backbone: Backbone
-    store: Path
+    cache: Path
     consolidations: list[Consolidation]
     probed: list[Any]
 
@@ -52,9 +52,9 @@ def make_product(folder: Path, patch: pytest.MonkeyPatch) -> Product:
         purpose="final",
         seed=SEED,
         device=torch.device("cpu"),
-        store=folder / "store",
+        cache=folder / "cache",
     )
-    return Product(benchmark, backbone, folder / "store", [tasks.task(t) for t in (1, 2, 3)], probed)
+    return Product(benchmark, backbone, folder / "cache", [tasks.task(t) for t in (1, 2, 3)], probed)
 
 
 @pytest.fixture(scope="session")

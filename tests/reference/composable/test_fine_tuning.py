@@ -67,7 +67,7 @@ class Pair:
 def run(setting: Setting, product: Product, x: Tensor) -> Done:
     method, hyperparameters = method_of(setting)
     sequence = IncrementalSequence(
-        product.benchmark, method, hyperparameters, backbone=product.backbone, seed=SEED, store=product.store
+        product.benchmark, method, hyperparameters, backbone=product.backbone, seed=SEED, cache=product.cache
     )
     learner: Any = sequence.method
     done = Done([], [], [], [], [])

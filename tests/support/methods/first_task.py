@@ -16,7 +16,7 @@ HYPERPARAMETERS = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr"
 
 def sequence_in(folder: Path) -> IncrementalSequence:
     return IncrementalSequence(
-        small_digits(), "ita-ia3", HYPERPARAMETERS, backbone=Backbone(), store=folder / "store", store_bytes=10**9
+        small_digits(), "ita-ia3", HYPERPARAMETERS, backbone=Backbone(), cache=folder / "cache", cache_bytes=10**9
     )
 
 

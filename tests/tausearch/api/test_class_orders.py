@@ -54,7 +54,7 @@ def ended(number: int, seed: int, accuracy: float) -> TrialSummary:
 def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> None:
     spec = planned(best, storage, seeds=[3, 5], class_orders=[7, 1, 2])
     _, directory = create(spec, storage)
-    configs = [spec.trial(number, {}, store=None, directory=directory) for number in range(spec.trials)]
+    configs = [spec.trial(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
     assert [(c.benchmark, c.seed) for c in configs] == [
         (f"digits?class_order={order}", seed) for order in (7, 1, 2) for seed in (3, 5)
     ]
@@ -65,7 +65,7 @@ def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> N
 def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> None:
     spec = planned(best, storage, seeds=[3, 5])
     _, directory = create(spec, storage)
-    configs = [spec.trial(number, {}, store=None, directory=directory) for number in range(spec.trials)]
+    configs = [spec.trial(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
     assert [(c.benchmark, c.seed) for c in configs] == [("digits", 3), ("digits", 5)]
     assert [Path(c.artifacts or "").name for c in configs] == ["seed_3", "seed_5"]
     assert spec.protocol.class_orders is None and spec.class_order(1) is None

@@ -115,7 +115,7 @@ class TestRename:
         assert json.loads(directory.results_file.read_text(encoding="utf-8"))["name"] == "tested"
         assert read_about(directory.artifacts).runs == ("tested",) and read_spec(directory).id == before
 
-    @pytest.mark.parametrize("new", ["final", "store", "a/b", ".hidden"])
+    @pytest.mark.parametrize("new", ["final", "cache", "a/b", ".hidden"])
     def test_a_name_that_is_taken_or_none_is_refused(self, new: str, storage: Storage) -> None:
         with pytest.raises(InputError, match="name '"):
             rename_run(storage, "search", new)
@@ -206,7 +206,7 @@ class TestByName:
         assert load_best("search.best.yaml") == load_best(storage.run("search").best_file)
 
     @pytest.mark.parametrize(
-        "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "store/x.yaml", "campaigns/c/x.yaml"]
+        "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "cache/x.yaml", "campaigns/c/x.yaml"]
     )
     def test_nothing_of_the_storage_is_overwritten(
         self, place: str, storage: Storage, capsys: Captured, monkeypatch: Patch
@@ -272,14 +272,14 @@ class TestByName:
 
 class TestShown:
     def test_the_store_has_totals_per_benchmark(self, capsys: Captured) -> None:
-        from tausearch.cli.output import show_store
-        from trainables.preconsolidation.store import Entry
+        from tausearch.cli.output import show_cache
+        from trainables.preconsolidation.cache import Entry
 
         entries = [
             Entry(Path(f"{n}.safetensors"), 1000 * n, 0.0, {"benchmark": benchmark})
             for n, benchmark in ((1, "digits"), (2, "glyphs"), (3, "digits"))
         ]
-        show_store(entries, None)
+        show_cache(entries, None)
         lines = capsys.readouterr().out.splitlines()[-3:]
         assert lines == ["digits: 2 entries, 4.0 kB", "glyphs: 1 entry, 2.0 kB", "3 entries, 6.0 kB"]
 

@@ -22,12 +22,12 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
     assert not first.exists
     with first.entered() as (spec, directory):
         assert (spec, directory.name) == (first.spec, "s")
-    again = planned(tmp_path, concurrent=1, tracking_uri="http://a:1", store_size=1)
+    again = planned(tmp_path, concurrent=1, tracking_uri="http://a:1", cache_size=1)
     assert again.exists and again.spec.id != spec.id
     with again.entered() as (continued, directory):
         assert continued.id == spec.id  # MLflow knows it by that
         assert continued == spec.model_copy(
-            update={"resources": Resources(concurrent=1), "tracking_uri": "http://a:1", "store_gigabytes": 1}
+            update={"resources": Resources(concurrent=1), "tracking_uri": "http://a:1", "cache_size": 1}
         )
         assert read_spec(directory) == continued
         with pytest.raises(InputError, match="driven by another process"), planned(tmp_path).entered():

@@ -104,11 +104,11 @@ def test_texts_become_values(monkeypatch: pytest.MonkeyPatch) -> None:
         if parameter.default is not parameter.empty
     }
     options |= {"set_": ["lr=0.1", "regularise=none"], "gpus_per_trial": "1/4", "time_budget": "90m", "json": True}
-    options |= {"class_order": "3", "no_store": True, "store_size": 5.0}
+    options |= {"class_order": "3", "no_cache": True, "cache_size": 5.0}
     found = reached(monkeypatch, launch.search, "search", benchmark="digits", method="ita-lora", **options)
     assert found["set"] == {"lr": 0.1, "regularise": "none"}
     assert (found["gpus_per_trial"], found["time_budget"], found["class_order"]) == (0.25, 5400.0, 3)
-    assert (found["store_size"], found["progress_to"]) == (0.0, "stderr")
+    assert (found["cache_size"], found["progress_to"]) == (0.0, "stderr")
 
 
 def test_a_final_run_measures_no_pilot() -> None:

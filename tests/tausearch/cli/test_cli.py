@@ -46,7 +46,7 @@ SPACES = {
         (["search", "digits", "ita-lora", "--time-budget", "90"], "a number and s, m, h or d, such as 90m, got '90'"),
         (["search", "digits", "ita-lora", "--time-budget", "-1h"], "--time-budget must be a number"),
         (
-            ["search", "digits", "ita-lora", "--store-size", "-1"],
+            ["search", "digits", "ita-lora", "--cache-size", "-1"],
             "must be a number from 0 to 1000000 gigabytes, got -1",
         ),
         (["search", "digits", "ita-lora", "--set", "lr"], "--set 'lr': must be KEY=VALUE"),
@@ -65,7 +65,7 @@ SPACES = {
         (["search", "digits", "ita-lora", "--seed", "4294967296"], "--seed must be a whole number from 0 to"),
         (["search", "digits", "ita-lora", "--precision", "fp8"], "unknown precision 'fp8'; allowed: fp32, bf16"),
         (["search", "digits", "ita-lora", "--cpus-per-trial", "999"], "--cpus-per-trial 999: this machine has"),
-        (["search", "digits", "ita-lora", "--name", "store"], "reserved for files that all runs share"),
+        (["search", "digits", "ita-lora", "--name", "cache"], "reserved for files that all runs share"),
         (
             ["search", "digits", "ita-lora", "--address", "nonsense"],
             "--address must be auto, HOST:PORT or ray://HOST:PORT",

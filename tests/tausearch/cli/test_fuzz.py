@@ -27,7 +27,7 @@ VALUES: dict[str, list[str]] = {
     "--concurrent": COUNTS,
     "--cpus-per-trial": COUNTS,
     "--gpus-per-trial": ["", "nan", "inf", "-1", "2", "1/0", "1e999999999", "1/" + HUGE, HUGE, "0x1", "٣"],
-    "--store-size": ["nan", "inf", "-inf", "-1", "1e300", "1e400"],
+    "--cache-size": ["nan", "inf", "-inf", "-1", "1e300", "1e400"],
     "--time-budget": ["", "1", "h", "nanh", "infh", "-1h", "0s", "1e400h", HUGE + "h", "1 h", "1_0h", "99999999d"],
     "--class-order": ["", "-1", "x", HUGE, "4294967296", "²"],
     "--tasks": [*COUNTS, "6"],
@@ -37,7 +37,7 @@ VALUES: dict[str, list[str]] = {
     "--algorithm": TEXTS,
     "--scheduler": [*TEXTS, "asha,median"],
     "--precision": TEXTS,
-    "--name": [*TEXTS, "..", "a/b", ".a", "store", "a" * 101, "ä"],
+    "--name": [*TEXTS, "..", "a/b", ".a", "cache", "a" * 101, "ä"],
     "--backbone": TEXTS,
     "--data-root": TEXTS,
     "--storage": [*TEXTS, "a?b", "a#b", "a%b", "s3://a", "file", "file/below", "/proc/nope", "/dev/null", "x" * 300],
@@ -104,8 +104,8 @@ CAMPAIGNS = [
 ]
 MANAGED = [
     *(["rename", *names] for names in (["nope", "b"], ["", "b"], ["..", "b"], ["nope", ".."])),
-    *(["note", name, "text"] for name in (*TEXTS, "nope", "..", "store")),
-    *(["delete", name, "--yes"] for name in (*TEXTS, "nope", "..", "store", "campaigns", "folder")),
+    *(["note", name, "text"] for name in (*TEXTS, "nope", "..", "cache")),
+    *(["delete", name, "--yes"] for name in (*TEXTS, "nope", "..", "cache", "campaigns", "folder")),
     *(["report", name] for name in (*TEXTS, "nope", "..")),
     *(["replay", name] for name in (*TEXTS, "nope")),
 ]
@@ -191,7 +191,7 @@ def test_reading_needs_no_right_to_write(
     spec.save(storage.run(spec.name))
     Record(storage.run(spec.name).record).write(make_trial(0, value=70.0))
     before = listing(folder)
-    for command in (["status"], ["status", spec.name], ["compare", "--csv"], ["store"], ["spaces", "ita-lora"]):
+    for command in (["status"], ["status", spec.name], ["compare", "--csv"], ["cache"], ["spaces", "ita-lora"]):
         at = [] if command[0] == "spaces" else ["--storage", str(storage.root)]
         code, out, err = run([*command, *at], capsys, monkeypatch)
         assert code == 0 and (err == "" or command[0] == "compare"), (command, err)

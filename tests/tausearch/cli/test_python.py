@@ -36,7 +36,7 @@ DOORS = {
     "campaign run": "campaign",
 }
 LOOKING = {  # they print what lies in run directories, which Python reads as it is
-    "status", "replay", "compare", "export", "spaces", "sync", "ui", "store", "delete", "rename", "note", "report",
+    "status", "replay", "compare", "export", "spaces", "sync", "ui", "cache", "delete", "rename", "note", "report",
     "backbones", "data", "data check", "data prepare", "campaign plan", "campaign status", "campaign report",
 }  # fmt: skip
 RENAMED = {
@@ -45,7 +45,7 @@ RENAMED = {
     "form": "forms",  # given again and again
 }
 ON_THE_COMMAND_LINE_ALONE = {
-    "": {"no_store", "allow_code"},  # store_size=0; the function `tausearch.allow_code`
+    "": {"no_cache", "allow_code"},  # cache_size=0; the function `tausearch.allow_code`
     "search": {"dry_run"},  # preview_search, which answers with something else
     "train": {"dry_run"},  # preview_train
     # Of the model's `predict`, and how it is shown.

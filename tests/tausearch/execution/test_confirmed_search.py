@@ -61,7 +61,7 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
     by_number = {trial.number: trial for trial in trials}
     for run in runs:
         assert run.hyperparameters == by_number[confirming.candidate(run.number)].hyperparameters
-        config = confirming.trial(run.number, run.hyperparameters, store=None, directory=directory.confirmation)
+        config = confirming.trial(run.number, run.hyperparameters, cache=None, directory=directory.confirmation)
         assert (config.seed, config.split_seed, config.purpose) == (run.seed, run.seed, "search")
         assert config.blobs is not None and "confirmation" in config.blobs and config.artifacts is None
     means = {c: statistics.fmean(r.value for r in runs if confirming.candidate(r.number) == c) for c in candidates}

@@ -10,7 +10,7 @@ from tausearch.execution import gauges
 from tausearch.execution.gauges import Gauges
 from tausearch.runs import TrialTable
 from tests.support.runs.trials import make_trial, search_spec, tell
-from trainables.metrics import STORE_FOUND
+from trainables.metrics import CACHE_HIT
 
 
 class Kept:
@@ -53,11 +53,11 @@ def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
 def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, Kept]) -> None:
     trial = make_trial(0, tasks=3)
     for row, found in zip(trial.rows, (1.0, 0.0, 1.0), strict=True):
-        row[STORE_FOUND] = found
+        row[CACHE_HIT] = found
     told = Gauges(search_spec(), TrialTable([make_trial(0, tasks=2), trial]))  # as of a search that goes on
     tell(told, trial)
     tell(told, make_trial(1, tasks=2))  # of a method that needs none
-    assert made["preconsolidations"].values == {("store",): 2, ("computed",): 1}
+    assert made["preconsolidations"].values == {("cache",): 2, ("computed",): 1}
 
 
 def test_labels_are_ascii_whatever_the_folder_is_called(made: dict[str, Kept]) -> None:

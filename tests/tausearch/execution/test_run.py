@@ -34,7 +34,7 @@ def test_a_search_keeps_state_and_leaves_no_task_vectors(spec: RunSpec, storage:
     assert (first.resume_from, second.resume_from) == (str(checkpoint), None)
     assert first.blobs == str(run.directory.path / "state" / "trial-00000")
     assert second.blobs == str(run.directory.path / "state" / "trial-00001")
-    assert (first.store, first.artifacts, first.seed) == (str(storage.store), None, spec.seed)
+    assert (first.cache, first.artifacts, first.seed) == (str(storage.cache), None, spec.seed)
     assert second.hyperparameters == {**spec.fixed, "alpha": 1.0, "lr": 0.1}
 
 
@@ -54,10 +54,10 @@ def test_a_final_run_leaves_task_vectors_seed_by_seed(spec: RunSpec, storage: St
     assert config.blobs == str(run.directory.blobs(1)) and config.artifacts == str(run.directory.artifacts / "seed_6")
 
 
-def test_a_pilot_leaves_nothing_and_a_store_of_no_size_is_none(spec: RunSpec, storage: Storage) -> None:
-    pilot = spec.trial(0, dict(spec.start), store=storage.store)
-    assert (pilot.artifacts, pilot.blobs, pilot.store) == (None, None, str(storage.store))
-    assert spec.model_copy(update={"store_gigabytes": 0}).trial(0, {}, store=storage.store).store is None
+def test_a_pilot_leaves_nothing_and_a_cache_of_no_size_is_none(spec: RunSpec, storage: Storage) -> None:
+    pilot = spec.trial(0, dict(spec.start), cache=storage.cache)
+    assert (pilot.artifacts, pilot.blobs, pilot.cache) == (None, None, str(storage.cache))
+    assert spec.model_copy(update={"cache_size": 0}).trial(0, {}, cache=storage.cache).cache is None
 
 
 def test_epochs_of_a_task_that_is_done_are_not_shown(spec: RunSpec, storage: Storage) -> None:

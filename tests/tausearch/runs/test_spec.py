@@ -21,13 +21,13 @@ def asked(spec: RunSpec) -> RunSpec:
         "seed": 9,
         "fixed": {"lr_pre": 0.1, "alpha": 1.0},
         "data_root": "/data",
-        "store_gigabytes": 2.5,
+        "cache_size": 2.5,
     }
     return spec.model_copy(update=changes)
 
 
 def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -> None:
-    config = asked.trial(7, {"alpha": 2.0, "lr": 0.03}, store=tmp_path / "store", directory=RunDirectory(tmp_path))
+    config = asked.trial(7, {"alpha": 2.0, "lr": 0.03}, cache=tmp_path / "cache", directory=RunDirectory(tmp_path))
     assert asdict(config) == {
         "run": "digits-ita-lora-1",
         "trial": 7,
@@ -44,8 +44,8 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -
         "data_root": "/data",
         "code_folder": None,
         "threads": 3,
-        "store": str(tmp_path / "store"),
-        "store_bytes": 2_500_000_000,
+        "cache": str(tmp_path / "cache"),
+        "cache_bytes": 2_500_000_000,
         "artifacts": None,
         "blobs": str(tmp_path / "state" / "trial-00007"),
         "resume_from": None,
@@ -54,17 +54,17 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -
 
 def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(asked: RunSpec, tmp_path: Path) -> None:
     final = asked.model_copy(update={"purpose": "final", "seeds": (5, 8)})
-    configs = [final.trial(number, {}, store=None, directory=RunDirectory(tmp_path)) for number in (0, 1)]
+    configs = [final.trial(number, {}, cache=None, directory=RunDirectory(tmp_path)) for number in (0, 1)]
     assert [config.seed for config in configs] == [5, 8] and all(config.purpose == "final" for config in configs)
     assert [Path(config.artifacts or "").name for config in configs] == ["seed_5", "seed_8"]
     assert final.metrics.final_accuracy == "test/final_accuracy"
 
 
-def test_a_trial_may_do_without_store_and_directory(asked: RunSpec, tmp_path: Path) -> None:
-    bare = asked.trial(0, {}, store=None)
-    assert (bare.store, bare.artifacts, bare.blobs) == (None, None, None)
-    none = asked.model_copy(update={"store_gigabytes": 0})
-    assert none.trial(0, {}, store=tmp_path).store is None
+def test_a_trial_may_do_without_cache_and_directory(asked: RunSpec, tmp_path: Path) -> None:
+    bare = asked.trial(0, {}, cache=None)
+    assert (bare.cache, bare.artifacts, bare.blobs) == (None, None, None)
+    none = asked.model_copy(update={"cache_size": 0})
+    assert none.trial(0, {}, cache=tmp_path).cache is None
 
 
 def test_a_specification_is_read_as_it_was_written(asked: RunSpec, tmp_path: Path) -> None:

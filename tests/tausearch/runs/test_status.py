@@ -154,7 +154,7 @@ def test_who_did_not_finish_did_not_compete(storage: Storage, spec: RunSpec) -> 
     assert load_best(directory.best_file).selection.trials == 2
 
 
-@pytest.mark.parametrize("name", ["store", "mlflow.db", "mlflow.lock"])
+@pytest.mark.parametrize("name", ["cache", "mlflow.db", "mlflow.lock"])
 def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> None:
     with pytest.raises(InputError, match="files that all runs share"):
         storage.run(name)

@@ -33,7 +33,7 @@ def everything(folder: Path) -> list[str]:
         "other/state/new",
         "campaigns/new",
         "mlflow-artifacts/new",
-        "store/new",
+        "cache/new",
     ],
 )
 @pytest.mark.parametrize("command", [["export", "letters", "--adapters"], ["compose", "letters", "--export"]])

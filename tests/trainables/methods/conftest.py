@@ -15,17 +15,17 @@ from trainables.sequence import IncrementalSequence
 
 
 @pytest.fixture(scope="session")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pre-consolidation store of all trials."""
-    return tmp_path_factory.mktemp("store")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pre-consolidation cache of all trials."""
+    return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
-def make(store: Path) -> Callable[..., IncrementalSequence]:
+def make(cache: Path) -> Callable[..., IncrementalSequence]:
     """Makes a trial of a method with some hyperparameters."""
 
     def make(method: str, hyperparameters: dict[str, Any], **options: Any) -> IncrementalSequence:
-        given = {"backbone": Backbone(), "store": store, "seed": seed_of(method), **options}
+        given = {"backbone": Backbone(), "cache": cache, "seed": seed_of(method), **options}
         return IncrementalSequence(small_digits(), method, hyperparameters, **given)
 
     return make

@@ -156,7 +156,7 @@ def assert_same(one: State, other: State) -> None:
         assert all(torch.equal(tensor, wanted[name]) for name, tensor in found.items())
 
 
-def test_same_numbers_in_a_fresh_process_without_a_store(trial: Trials) -> None:
+def test_same_numbers_in_a_fresh_process_without_a_cache(trial: Trials) -> None:
     """Methods that share all their code with others are left out; the others run in another order than here."""
     others = {"ita-ia3", "iel-fft", "iel-lora", "joint", LINEAR_PROBE.name}
     chosen = {name: given for name, given in reversed(HYPERPARAMETERS.items()) if name not in others}
@@ -216,7 +216,7 @@ def test_an_absurd_learning_rate_is_divergence(method: str, make: Run) -> None:
 
 @pytest.mark.parametrize("method", [name for name in CASES if name != "linear-probe"])
 def test_a_weight_that_the_last_step_leaves_infinite_is_divergence(
-    method: str, store: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No loss shows it: a task is one step here, and its loss was taken before. The tests' own has no optimiser."""
 
@@ -228,7 +228,7 @@ def test_a_weight_that_the_last_step_leaves_infinite_is_divergence(
             spoils.remove()
 
     one_step = build_benchmark(dataclasses.replace(SOURCE, epochs=1, batch_size=128), "final")
-    sequence = IncrementalSequence(one_step, method, HYPERPARAMETERS[method], backbone=Backbone(), store=store)
+    sequence = IncrementalSequence(one_step, method, HYPERPARAMETERS[method], backbone=Backbone(), cache=cache)
     train = sequence.method.train_task
     monkeypatch.setattr(sequence.method, "train_task", train_and_spoil)
     with pytest.raises(DivergedError, match="not finite at task 1, step 1"):

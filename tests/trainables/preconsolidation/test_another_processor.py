@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.processors import SETTINGS, printed_under
 from tests.support.methods.first_task import sequence_in
-from trainables.metrics import STORE_FOUND
+from trainables.metrics import CACHE_HIT
 from trainables.process import threads
 from trainables.state import read_state
 
@@ -16,7 +16,7 @@ def test_a_trial_moves_and_finds_the_cache(tmp_path: Path) -> None:
     with threads(1):
         moved, anew, apart = sequence_in(tmp_path), sequence_in(tmp_path), sequence_in(tmp_path / "own")
         moved.load_state(read_state(tmp_path / "state", None))
-        assert anew.run_next_task()[STORE_FOUND] == 1 and apart.run_next_task()[STORE_FOUND] == 0
+        assert anew.run_next_task()[CACHE_HIT] == 1 and apart.run_next_task()[CACHE_HIT] == 0
         for sequence in (moved, apart):
             while not sequence.finished:
                 sequence.run_next_task()

@@ -1,4 +1,4 @@
-"""Who hands out pre-consolidations: every task after those before it, and from the store only what is the same."""
+"""Who hands out pre-consolidations: every task after those before it, and from the cache only what is the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig, Preconsolidator, provider, store
+from trainables.preconsolidation import Consolidation, PreconsolidationConfig, Preconsolidator, cache, provider
 from trainables.preconsolidation.mixtures import Mixture
 
 Make = Callable[..., Preconsolidator]
@@ -44,7 +44,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
-    """A provider with some of what it is given changed; all share a store."""
+    """A provider with some of what it is given changed; all share a cache."""
     benchmark = small_digits()
     given = {
         "backbone": Backbone(),
@@ -54,7 +54,7 @@ def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
         "purpose": "search",
         "seed": 3,
         "device": torch.device("cpu"),
-        "store": tmp_path,
+        "cache": tmp_path,
     }
     return lambda **changed: Preconsolidator(benchmark.tasks, **{**given, **changed})
 
@@ -65,9 +65,9 @@ def tasks(computed: list[dict[str, Any]]) -> list[int]:
 
 def test_who_asks_for_the_same_finds_it(make: Make, computed: list[dict[str, Any]]) -> None:
     first, second = make(), make(purpose="final")  # which trains on the same images, or its fingerprint is another
-    assert [(first.task(t).task, first.found) for t in (1, 2, 3)] == [(1, False), (2, False), (3, False)]
+    assert [(first.task(t).task, first.hit) for t in (1, 2, 3)] == [(1, False), (2, False), (3, False)]
     got = second.task(3)
-    assert tasks(computed) == [1, 2, 3] and second.found
+    assert tasks(computed) == [1, 2, 3] and second.hit
     _, two, three = (small(task, None) for task in small_digits().tasks)
     torch.testing.assert_close(got.fisher, three.fisher)
     torch.testing.assert_close(got.head, three.head)
@@ -102,7 +102,7 @@ CHANGES: dict[str, Callable[[pytest.MonkeyPatch], dict[str, Any]]] = {
     "torch": lambda patch: upgraded(patch, "torch"),
     "timm": lambda patch: upgraded(patch, "timm"),
     "scikit-learn": lambda patch: upgraded(patch, "scikit-learn"),
-    "format": lambda patch: patch.setattr(store, "FORMAT_VERSION", store.FORMAT_VERSION + 1) or {},
+    "format": lambda patch: patch.setattr(cache, "FORMAT_VERSION", cache.FORMAT_VERSION + 1) or {},
 }
 
 
@@ -128,9 +128,9 @@ def test_all_fields_of_the_config_are_tried_above() -> None:
 def test_each_task_is_handed_the_one_before_it_and_what_it_depends_on(
     make: Make, computed: list[dict[str, Any]]
 ) -> None:
-    made = make(store=None)
+    made = make(cache=None)
     three = made.task(3)
-    assert tasks(computed) == [1, 2, 3] and not made.found
+    assert tasks(computed) == [1, 2, 3] and not made.hit
     assert [each["previous"] and each["previous"].task for each in computed] == [None, 1, 2]
     for each in computed:
         assert (each["config"], each["batch_size"], each["seed"]) == (CONFIG, 8, 3)
@@ -151,7 +151,7 @@ def test_what_is_in_the_store_needs_no_network(make: Make, monkeypatch: pytest.M
 def test_an_entry_says_what_it_is_and_is_let_go_of(make: Make, tmp_path: Path) -> None:
     made = make(purpose="final")
     made.task(2)
-    entries = store.Store(tmp_path).entries()
+    entries = cache.Cache(tmp_path).entries()
     about = {entry.about["task"]: entry.about for entry in entries}
     assert set(about) == {"1", "2"} and all(entry.in_use for entry in entries)
     assert {"benchmark": "digits", "purpose": "final", "seed": "3", "epochs_pre": "8"}.items() <= about["2"].items()

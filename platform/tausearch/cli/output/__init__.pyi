@@ -1,3 +1,4 @@
+from .cache import entry_as_dict, show_cache
 from .campaigns import plan_as_dict, show_plan, show_result, show_standing, show_standings
 from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
 from .data import show_backbones, show_check, show_states
@@ -14,7 +15,6 @@ from .runs import (
     trials_as_dicts,
 )
 from .spaces import show_space, show_spaces, space_as_dict
-from .store import entry_as_dict, show_store
 
 __all__ = [
     "composed_as_dict",
@@ -42,7 +42,7 @@ __all__ = [
     "show_states",
     "show_status",
     "show_statuses",
-    "show_store",
+    "show_cache",
     "space_as_dict",
     "tracking_as_dict",
     "trials_as_dicts",

@@ -1,4 +1,4 @@
-"""The pre-consolidation store as a table for people, and as plain values for programs."""
+"""The pre-consolidation cache as a table for people, and as plain values for programs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rich.table import Table
 from tausearch.presentation import console, counted
 
 if TYPE_CHECKING:  # torch takes seconds to import
-    from trainables.preconsolidation.store import Entry
+    from trainables.preconsolidation.cache import Entry
 
 
 def entry_as_dict(entry: Entry) -> dict[str, Any]:
-    """Return the plain form of an entry of the pre-consolidation store."""
+    """Return the plain form of an entry of the pre-consolidation cache."""
     return {"key": entry.path.stem, "bytes": entry.bytes, "used": entry.used, "in_use": entry.in_use, **entry.about}
 
 
-def show_store(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> None:
-    """Print what the pre-consolidation store holds, after what was removed from it if that was asked for."""
+def show_cache(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> None:
+    """Print what the pre-consolidation cache holds, after what was removed from it if that was asked for."""
     out = console()
     if removed is not None:
         size = decimal(sum(entry.bytes for entry in removed))
         out.print(f"removed {counted(len(removed), 'entry')}, {size}; {len(entries)} in use stay")
     if not entries:
-        out.print("the store is empty")
+        out.print("the cache is empty")
         return
     first = ("benchmark", "purpose", "backbone", "seed", "task")
     about = [*first, *sorted({name for entry in entries for name in entry.about} - set(first))]

@@ -1,4 +1,4 @@
-"""The pre-consolidation store: a directory of safetensors files named by a digest of their inputs.
+"""The pre-consolidation cache: a directory of safetensors files named by a digest of their inputs.
 
 Trials that miss the same entry compute it once: the first takes the entry's lock, the others wait for it. A file
 appears whole or not at all, because it is renamed into place; the lock is released when its process exits. A process
@@ -44,7 +44,7 @@ class Entry:
         path: The entry's file.
         bytes: The size of the file.
         used: Time of the last read or write, seconds since the epoch.
-        about: The entry's description, as passed to `Store.get`.
+        about: The entry's description, as passed to `Cache.get`.
     """
 
     path: Path
@@ -68,7 +68,7 @@ class Entry:
         return True
 
 
-class Store:
+class Cache:
     """A content-addressed directory of tensors, shared by every process that names it.
 
     Args:
@@ -90,7 +90,7 @@ class Store:
         Args:
             key: The entry's key, made by `digest`.
             compute: Function that makes the tensors; called at most once at a time per key, over all processes.
-            about: The entry's description, for lists of the store.
+            about: The entry's description, for lists of the cache.
 
         Returns:
             Name to tensor on the CPU: memory-mapped, or as computed if the disk refuses it.
@@ -107,7 +107,7 @@ class Store:
             try:
                 replace_file(path, tensors, sealed(about or {}, tensors))
             except (OSError, SafetensorError) as error:
-                _log.warning("store entry %s cannot be written (%s); going on without it", path, error)
+                _log.warning("cache entry %s cannot be written (%s); going on without it", path, error)
                 return tensors
             entry = self._read(path)
         self.shrink()
@@ -125,7 +125,7 @@ class Store:
     def shrink(self, max_bytes: int | None = None) -> list[Entry]:
         """Remove least recently used entries until the rest fits; entries in use stay.
 
-        The bound is `max_bytes` or else the store's own; 0 removes all entries that are not in use.
+        The bound is `max_bytes` or else the cache's own; 0 removes all entries that are not in use.
 
         Returns:
             The removed entries.
@@ -157,7 +157,7 @@ class Store:
             tensors, _ = read_sealed(path)
         except Exception as error:  # damaged headers raise more kinds than safetensors documents
             self._held.pop(path).close()
-            say("store entry %s cannot be read (%s); computing it again", path, error)
+            say("cache entry %s cannot be read (%s); computing it again", path, error)
             return None
         with suppress(OSError):
             os.utime(path)
