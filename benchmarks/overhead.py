@@ -27,7 +27,7 @@ CAMPAIGN = """
 campaign: overhead
 benchmarks: [digits]
 methods: [ita-lora, iel-ia3, finetune, joint]
-search: {trials: 12, confirm: 0, cache_size: 1}
+search: {trials: 12, reevaluate: 0, cache_size: 1}
 train: {seeds: [0, 1, 2], cache_size: 1}
 """
 
@@ -85,7 +85,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
             "digits",
             "ita-lora",
             trials=trials,
-            confirm=0,
+            reevaluate=0,
             concurrent=slots,
             name="overhead",
             cache_size=1,

@@ -53,8 +53,8 @@ SEED = Bounds(0, 2**32 - 1)  # numpy's and scikit-learn's
 THREADS = Bounds(1, 4096)
 GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")
 TIME = Bounds(0.001, 10 * 366 * 86400.0, whole=False, unit="seconds")
-CONFIRMED = Bounds(1, 1000)
-CONFIRM = Bounds(0, 1000)  # as users give it: 0 confirms nothing
+REEVALUATED = Bounds(1, 1000)
+REEVALUATE = Bounds(0, 1000)  # as users give it: 0 re-evaluates nothing
 ROUNDS = Bounds(1, 100)
 TASKS = Bounds(1, 100_000)
 CLASSES_PER_TASK = Bounds(2, 100_000)

@@ -97,7 +97,7 @@ def collect(wanted: Wanted) -> Path:
 def _spec(wanted: Wanted) -> RunSpec:
     """Return the search whose trials are the configurations."""
     request = SearchRequest(
-        wanted.benchmark, wanted.method, algorithm="random", confirm=0, warm_start=["paper"], storage=wanted.work
+        wanted.benchmark, wanted.method, algorithm="random", reevaluate=0, warm_start=["paper"], storage=wanted.work
     )
     spec = plan_search(request).spec
     trials = len(points_ahead(spec)) + wanted.configurations

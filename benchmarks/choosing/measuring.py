@@ -18,7 +18,7 @@ from benchmarks.choosing.making import cores
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
 from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files
 
-PRICES = (12, 18, 24)  # trials that are not stopped; 18 is that of a search by default with its confirmations
+PRICES = (12, 18, 24)  # trials that are not stopped; 18 is that of a search by default with its re-evaluations
 RESAMPLES = 50  # tables drawn with replacement
 SEARCHES = {"tpe": 10, "random": 10, "gp": 2}  # on each of them; a Gaussian process takes seconds for one
 SEARCHED = (
@@ -79,15 +79,15 @@ class Outcome:
 
     Attributes:
         search: The search.
-        confirm: Whether its best trials were confirmed.
-        price: Trials that are not stopped, for which all its trials and confirmations are had.
+        reevaluate: Whether its best trials were re-evaluated.
+        price: Trials that are not stopped, for which all its trials and re-evaluations are had.
         accuracy: Test accuracy of what is chosen, percent.
-        gain: What that is more than by random search, unconfirmed, in the same draws at the same price.
+        gain: What that is more than by random search, not re-evaluated, in the same draws at the same price.
         searches: Number of searches.
     """
 
     search: Search
-    confirm: bool
+    reevaluate: bool
     price: int
     accuracy: Estimate
     gain: Estimate
@@ -95,9 +95,9 @@ class Outcome:
 
     @property
     def label(self) -> str:
-        """What it is called: `tpe, asha, paper first, confirmed`."""
+        """What it is called: `tpe, asha, paper first, reevaluated`."""
         parts = [self.search.algorithm, *([self.search.scheduler] if self.search.scheduler != "none" else [])]
-        return ", ".join([*parts, *["paper first"] * self.search.warm, *["confirmed"] * self.confirm])
+        return ", ".join([*parts, *["paper first"] * self.search.warm, *["reevaluated"] * self.reevaluate])
 
 
 def outcomes(table: ConfigurationTable, resamples: int = RESAMPLES, prices: Sequence[int] = PRICES) -> list[Outcome]:
@@ -110,7 +110,7 @@ def outcomes(table: ConfigurationTable, resamples: int = RESAMPLES, prices: Sequ
         jobs = [(search, draw, prices) for search in SEARCHED for row in draws for draw in row[: _count(search)]]
         found = iter(pool.map(_measured, jobs, chunksize=16))
         tested = {s: np.array([[next(found) for _ in row[: _count(s)]] for row in draws]) for s in SEARCHED}
-    return [_outcome(tested, search, prices.index(price), confirm, price) for search, price, confirm in ways]
+    return [_outcome(tested, search, prices.index(price), reevaluate, price) for search, price, reevaluate in ways]
 
 
 def _count(search: Search) -> int:
@@ -118,20 +118,20 @@ def _count(search: Search) -> int:
 
 
 def _measured(job: tuple[Search, Draw, Sequence[int]]) -> list[list[float]]:
-    """Return the test accuracy of what one search chooses, for each price, unconfirmed and confirmed."""
+    """Return the test accuracy of what one search chooses, for each price, not re-evaluated and re-evaluated."""
     search, draw, prices = job
     steps = draw.table.spec.steps
     found = replayed(search, draw, max(prices) * steps)
-    picked = [[chosen(draw, found, price * steps, confirm) for confirm in (False, True)] for price in prices]
+    picked = [[chosen(draw, found, price * steps, reevaluate) for reevaluate in (False, True)] for price in prices]
     return [[0.0 if number is None else draw.table.test[number] for number in pair] for pair in picked]
 
 
 def _outcome(
-    tested: dict[Search, NDArray[np.float64]], search: Search, place: int, confirm: bool, price: int
+    tested: dict[Search, NDArray[np.float64]], search: Search, place: int, reevaluate: bool, price: int
 ) -> Outcome:
-    own = tested[search][:, :, place, int(confirm)]
+    own = tested[search][:, :, place, int(reevaluate)]
     baseline = tested[BASELINE][:, : own.shape[1], place, 0]
-    return Outcome(search, confirm, price, Estimate.of(own), Estimate.of(own - baseline), own.size)
+    return Outcome(search, reevaluate, price, Estimate.of(own), Estimate.of(own - baseline), own.size)
 
 
 def best_test(table: ConfigurationTable) -> float:

@@ -95,7 +95,7 @@ def draw(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figur
         axes.set_title(f"{table.spec.method} on {table.spec.benchmark}", fontsize=10)
     panels[0].set_yticks(range(len(ways)), ways, fontsize=8)
     figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, loc="outside upper center", ncols=len(PRICES))
-    about = f"95 % intervals; confirmed: the {CANDIDATES} best trials {ROUNDS} times each"
+    about = f"95 % intervals; re-evaluated: the {CANDIDATES} best trials {ROUNDS} times each"
     figure.supxlabel(f"points of test accuracy more than random search\n{about}", fontsize=9)
     return figure
 

@@ -1,4 +1,4 @@
-"""One way to choose, on one recorded table: a search replayed as far as its price allows, and confirmed or not."""
+"""One way to choose, on one recorded table: a search replayed as far as its price allows, and re-evaluated or not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 
 from benchmarks.choosing.tables import ConfigurationTable
 from tausearch.runs import Algorithm, RunSpec, Scheduler, race, verdict
-from tausearch.studies import USUAL_CONFIRM, RecordedTrials, Replay, replay
+from tausearch.studies import USUAL_REEVALUATION, RecordedTrials, Replay, replay
 
-CANDIDATES, ROUNDS = USUAL_CONFIRM.best, USUAL_CONFIRM.runs  # of a confirmation: the three best trials, twice each
+CANDIDATES, ROUNDS = (
+    USUAL_REEVALUATION.best,
+    USUAL_REEVALUATION.runs,
+)  # three best, twice each
 
 
 @dataclass(frozen=True)
@@ -92,20 +95,20 @@ def _spec(search: Search, draw: Draw, tasks: int) -> RunSpec:
     return spec.model_copy(update=changes)
 
 
-def chosen(draw: Draw, found: Replay, tasks: int, confirm: bool) -> int | None:
+def chosen(draw: Draw, found: Replay, tasks: int, reevaluate: bool) -> int | None:
     """Return what is chosen for a price; None if no trial has finished.
 
     Args:
         draw: What the search was replayed on.
         found: The search, of at least that price.
-        tasks: The price: tasks trained by trials and confirmations together.
-        confirm: Whether the price includes confirmations of the best trials on the other splits.
+        tasks: The price: tasks trained by trials and re-evaluations together.
+        reevaluate: Whether the price includes re-evaluations of the best trials on the other splits.
     """
-    price = CANDIDATES * ROUNDS * draw.table.spec.steps if confirm else 0
+    price = CANDIDATES * ROUNDS * draw.table.spec.steps if reevaluate else 0
     best = _best_first(draw, found, tasks - price)
     if not best:
         return None
-    return _confirmed(draw, best[:CANDIDATES]) if confirm else best[0]
+    return _reevaluated(draw, best[:CANDIDATES]) if reevaluate else best[0]
 
 
 def _best_first(draw: Draw, found: Replay, tasks: int) -> list[int]:
@@ -120,7 +123,7 @@ def _best_first(draw: Draw, found: Replay, tasks: int) -> list[int]:
     return [number for _, _, number in sorted(finished)]
 
 
-def _confirmed(draw: Draw, candidates: list[int]) -> int:
+def _reevaluated(draw: Draw, candidates: list[int]) -> int:
     """Return who wins the race of some configurations over the splits that the search has not seen."""
     fresh = [split for split in draw.table.splits if split != draw.split][:ROUNDS]
     known: Mapping[tuple[int, int], float | None] = {

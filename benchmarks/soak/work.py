@@ -17,7 +17,7 @@ search: {{algorithm: grid, trials: 3}}
 train: {{seeds: [0, 1]}}
 cells: [{{method: joint, search: null}}]
 """
-_LENGTH = ("--trials", "12", "--confirm", "0")
+_LENGTH = ("--trials", "12", "--reevaluate", "0")
 _SEARCH = ("search", "digits", "finetune", "--algorithm", "random", *_LENGTH, "--concurrent", "2")
 # One at a time, or which trials the sampler and the median know would depend on the kills.
 _STOPPING = ("search", "digits", "finetune", "--scheduler", "median", *_LENGTH, "--concurrent", "1")

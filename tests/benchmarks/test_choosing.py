@@ -1,4 +1,4 @@
-"""The benchmark of choosing: tables that come back whole, draws, prices, confirmations and intervals, by hand."""
+"""The benchmark of choosing: tables that come back whole, draws, prices, re-evaluations and intervals, by hand."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class TestChoosing:
             spent += cost
             if spent <= tasks and status == "complete":
                 finished.append(number)
-        assert spent >= tasks and chosen(drawn, found, tasks, confirm=False) == max(finished, key=quality)
+        assert spent >= tasks and chosen(drawn, found, tasks, reevaluate=False) == max(finished, key=quality)
         if scheduler != "none":
             assert len(found.tried) > tasks / STEPS and found.stopped
 
@@ -141,21 +141,23 @@ class TestChoosing:
         found = [replayed(Search("random", warm=warm), self.one(), 20).tried for warm in (True, False)]
         assert found[0][:2] == (0, 1) and found[1][0] == 0 and found[1][1] != 1
 
-    def test_a_confirmation_is_paid_for_and_looks_at_other_splits(self) -> None:
+    def test_a_reevaluation_is_paid_for_and_looks_at_other_splits(self) -> None:
         drawn = self.one(noise=3.0, split=1)
         found = replayed(Search("random"), drawn, 60)
         searched = drawn.table.runs["search", 1]
-        best = sorted(found.tried[:6], key=lambda n: -(searched[n].value or 0))[:3]  # of 12 trials' price, 6 confirm
+        best = sorted(found.tried[:6], key=lambda n: -(searched[n].value or 0))[
+            :3
+        ]  # of 12 trials' price, 6 re-evaluate
         means = {n: np.mean([drawn.table.runs["search", s][n].value for s in (0, 2)]) for n in best}
-        assert chosen(drawn, found, 60, confirm=True) == max(means, key=means.__getitem__)
-        assert chosen(drawn, found, 30, confirm=True) is None  # nothing is left for the search
+        assert chosen(drawn, found, 60, reevaluate=True) == max(means, key=means.__getitem__)
+        assert chosen(drawn, found, 30, reevaluate=True) is None  # nothing is left for the search
 
     def test_ties_go_to_the_earlier(self) -> None:
         drawn = self.one()
         for run in drawn.table.runs["search", 0].values():
             run.value = 50.0
         found = replayed(Search("random"), drawn, 30)
-        assert chosen(drawn, found, 30, confirm=False) == found.tried[0]
+        assert chosen(drawn, found, 30, reevaluate=False) == found.tried[0]
 
 
 class TestDraws:
@@ -202,7 +204,7 @@ def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(by_name) == 12 and all(each.searches == 24 for each in found)
     assert by_name["random", 12].gain == Estimate(0, 0, 0)
     assert by_name["random", 12].accuracy.mean > by_name["random", 8].accuracy.mean
-    assert by_name["random, confirmed", 12].accuracy.mean < by_name["random", 12].accuracy.mean
+    assert by_name["random, re-evaluated", 12].accuracy.mean < by_name["random", 12].accuracy.mean
     monkeypatch.setattr("benchmarks.choosing.page.PRICES", (8, 10, 12))
     text = as_text(table(), found)
     assert text.count("\n| random") == 4 and "30 configurations, each on 3 splits" in text

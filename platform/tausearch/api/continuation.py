@@ -19,13 +19,13 @@ from tausearch.runs import (
     driver_lock,
     open_storage,
     protocol_of,
-    read_confirmation,
+    read_reevaluation,
     read_spec,
     read_trials,
     require_space,
     set_aside_orphans,
 )
-from tausearch.studies import confirm_of, grid_size
+from tausearch.studies import grid_size, requested_reevaluation
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
 from trainables.errors import InputError
@@ -84,13 +84,13 @@ def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
     spec = read_spec(directory)
     require_continuable(spec)
     say_unreadable(*(_set_aside(directory) if without_damaged else ()))
-    read_confirmation(spec, directory.confirmation, read_trials(spec, directory))
+    read_reevaluation(spec, directory.reevaluation, read_trials(spec, directory))
     return spec
 
 
 def _set_aside(directory: RunDirectory) -> list[str]:
     """Put damaged files of both records aside; returns a line for each."""
-    records = (directory.record, directory.confirmation.record)
+    records = (directory.record, directory.reevaluation.record)
     damaged = [line for record in records for line in Record(record).set_aside_damaged()]
     return [*damaged, *set_aside_orphans(directory)]
 
@@ -102,8 +102,8 @@ def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
     _require_unchanged(spec)
     if request.trials is not None:
         spec = _extended(spec, request.trials)
-    if request.confirm is not None or request.confirm_runs is not None:
-        spec = _confirming(spec, request)
+    if request.reevaluate is not None or request.reevaluate_runs is not None:
+        spec = _reevaluating(spec, request)
     wanted = request.concurrent or spec.resources.concurrent
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
@@ -121,12 +121,11 @@ def _extended(spec: RunSpec, trials: int) -> RunSpec:
     return spec.model_copy(update={"trials": trials})
 
 
-def _confirming(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+def _reevaluating(spec: RunSpec, request: ResumeRequest) -> RunSpec:
     if spec.purpose == "final":
-        raise InputError(f"run {spec.name!r} is a final run, which chooses nothing; only searches confirm")
-    return spec.model_copy(
-        update={"confirm": confirm_of(request.confirm, request.confirm_runs, spec.trials, spec.confirm)}
-    )
+        raise InputError(f"run {spec.name!r} is a final run, which chooses nothing; only searches re-evaluate")
+    wanted = requested_reevaluation(request.reevaluate, request.reevaluate_runs, spec.trials, spec.reevaluate)
+    return spec.model_copy(update={"reevaluate": wanted})
 
 
 def _require_unchanged(spec: RunSpec) -> None:

@@ -16,7 +16,7 @@ from tausearch.runs import (
     best_trial,
     importances,
     rank_correlations,
-    read_confirmation,
+    read_reevaluation,
     write_results,
 )
 from tausearch.studies import SearchStudy, Selection, write_best
@@ -40,7 +40,7 @@ def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
 
 
 def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
-    """Whether nothing of a run is left to run, confirmations included.
+    """Whether nothing of a run is left to run, re-evaluations included.
 
     Args:
         spec: The run.
@@ -52,8 +52,8 @@ def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) 
     """
     if not all_ended(trials, spec.trials):
         return False
-    confirmation = read_confirmation(spec, directory.confirmation, trials)
-    return confirmation is None or confirmation.race.over
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+    return reevaluation is None or reevaluation.race.over
 
 
 def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
@@ -78,18 +78,18 @@ def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialS
     if best is None or best.selection is None:
         return Conclusion(metrics=metrics, files=files)
     chosen = best.selection.trial
-    metrics |= _confirmed(spec, best.selection)
+    metrics |= _reevaluated(spec, best.selection)
     return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
 
 
-def _confirmed(spec: RunSpec, selection: Selection) -> dict[str, float]:
-    """Return what confirmation says, as metrics: of no trial, but of the mean of fresh runs of one."""
-    confirmed, metric = selection.confirmation, spec.metrics.final_accuracy
-    if confirmed is None:
+def _reevaluated(spec: RunSpec, selection: Selection) -> dict[str, float]:
+    """Return what re-evaluation says, as metrics: of no trial, but of the mean of fresh runs of one."""
+    reevaluated, metric = selection.reevaluation, spec.metrics.final_accuracy
+    if reevaluated is None:
         return {}
-    values = {"": confirmed.value, "_error": confirmed.error, "_ahead": confirmed.ahead}
-    values["_ahead_error"] = confirmed.ahead_error
-    return {f"confirmed/{metric}{name}": value for name, value in values.items() if value is not None}
+    values = {"": reevaluated.value, "_error": reevaluated.error, "_ahead": reevaluated.ahead}
+    values["_ahead_error"] = reevaluated.ahead_error
+    return {f"reevaluated/{metric}{name}": value for name, value in values.items() if value is not None}
 
 
 def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:

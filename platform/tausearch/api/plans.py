@@ -15,16 +15,16 @@ from tausearch.presentation import counted
 from tausearch.runs import Algorithm, ExperimentProtocol, Plan, RunSpec, Storage, new_run, open_storage, protocol_of
 from tausearch.studies import (
     algorithm_named,
-    confirm_of,
     constraints_named,
     different_numbers,
     grid_size,
     known_points,
     one_of,
+    requested_reevaluation,
     require_runs,
     scheduler_named,
     space_of,
-    usual_confirm,
+    usual_reevaluation,
 )
 from tausearch.tracking import checked_uri
 from trainables.backbones import EMBEDDED, Backbone
@@ -71,7 +71,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
     trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
-    usual = usual_confirm(opened.embedded and backbone.name == EMBEDDED, trials)
+    usual = usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     usable = opened.require("search", request.seed, backbone.input)
     spec = RunSpec(
@@ -86,7 +86,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         start=space.start,
         warm_start=known,
         constraints=constraints,
-        confirm=confirm_of(request.confirm, request.confirm_runs, trials, usual),
+        reevaluate=requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
         fixed=space.fixed,
         left_out=usable.left_out,
     )

@@ -145,9 +145,9 @@ class SearchRequest(NewRunRequest):
             its datasets, names of searches for their best configurations, paths of best files.
         constraint: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
-        confirm: How many of the best complete trials run again before one of them is chosen, by its fresh runs alone;
+        reevaluate: How many of the best complete trials run again before one is chosen, by its fresh runs alone;
             0 for none. By default 3 on an embedded benchmark with its backbone and 12 trials or more, otherwise none.
-        confirm_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
+        reevaluate_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
         weights: Local weights file of the backbone.
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
@@ -173,8 +173,8 @@ class SearchRequest(NewRunRequest):
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
     constraint: Sequence[str] | None = None
-    confirm: int | None = within(bounds.CONFIRM, None)
-    confirm_runs: int | None = within(bounds.ROUNDS, None)
+    reevaluate: int | None = within(bounds.REEVALUATE, None)
+    reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None
     weights: str | Path | None = None
     precision: str = "fp32"
@@ -196,8 +196,8 @@ class ResumeRequest(DriveRequest):
     Attributes:
         name: The name of the search or final run to continue.
         trials: A new total, to extend a search; the algorithm is told everything that is known.
-        confirm: As in a search, which may have been made without; by default as it was.
-        confirm_runs: As in a search; confirmations that have ended count.
+        reevaluate: As in a search, which may have been made without; by default as it was.
+        reevaluate_runs: As in a search; re-evaluations that have ended count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
         without_damaged: Whether to put damaged files of the record aside, and run their trials again.
     """
@@ -205,8 +205,8 @@ class ResumeRequest(DriveRequest):
     name: str
     _: KW_ONLY
     trials: int | None = within(bounds.TRIALS, None)
-    confirm: int | None = within(bounds.CONFIRMED, None)
-    confirm_runs: int | None = within(bounds.ROUNDS, None)
+    reevaluate: int | None = within(bounds.REEVALUATED, None)
+    reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     time_budget: float | None = within(bounds.TIME, None)
     without_damaged: bool = False
 

@@ -19,24 +19,24 @@ from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
     Conclusion,
-    Confirmation,
-    ConfirmationSpec,
     Plan,
     Record,
+    Reevaluation,
+    ReevaluationSpec,
     RunDirectory,
     RunResult,
     RunSpec,
     Storage,
     TrialSummary,
     TrialTable,
-    read_confirmation,
+    read_reevaluation,
     read_spec,
 )
 from tausearch.studies import (
     BestFile,
     BestListener,
-    ConfirmationSearcher,
     OptunaSearcher,
+    ReevaluationSearcher,
     SearchStudy,
     StudyMirror,
     load_best,
@@ -52,12 +52,12 @@ class SearchResult(RunResult):
     Attributes:
         best: The chosen configuration; None if no trial finished.
         best_file: The file that has it.
-        confirmation: What fresh runs of the best trials said; None if none were asked for.
+        reevaluation: What fresh runs of the best trials said; None if none were asked for.
     """
 
     best: BestFile | None
     best_file: Path | None
-    confirmation: Confirmation | None
+    reevaluation: Reevaluation | None
 
     @property
     def study(self) -> optuna.Study:
@@ -152,9 +152,9 @@ def run_search(
     search = SearchRun(spec, storage, directory, callbacks=listeners, trainable=trainable)
     run = drive(search, address=address, time_budget=time_budget, progress_to=progress_to)
     best = load_best(directory.best_file) if directory.best_file.exists() else None
-    confirmation = read_confirmation(spec, directory.confirmation, run.trials)
+    reevaluation = read_reevaluation(spec, directory.reevaluation, run.trials)
     return SearchResult(
-        **vars(run), best=best, best_file=directory.best_file if best else None, confirmation=confirmation
+        **vars(run), best=best, best_file=directory.best_file if best else None, reevaluation=reevaluation
     )
 
 
@@ -174,7 +174,7 @@ class SearchRun(Run):
         trials = TrialTable(history)
         searcher = OptunaSearcher(spec, history, trials)
         self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
-        again = TrialTable(Record(directory.confirmation.record).trials())
+        again = TrialTable(Record(directory.reevaluation.record).trials())
         callbacks = (BestListener(spec, directory, trials, again), self._mirror, *callbacks)
         super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks, trainable=trainable)
 
@@ -184,7 +184,7 @@ class SearchRun(Run):
 
     def follow_up(self) -> Run | None:
         """Return the re-evaluation of the best trials, if the search asks for one."""
-        return None if self.spec.confirm is None else ConfirmationRun(self)
+        return None if self.spec.reevaluate is None else ReevaluationRun(self)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, best file and figures."""
@@ -196,17 +196,17 @@ class SearchRun(Run):
         identify(self.spec, self.directory, trials, run_ids)
 
 
-class ConfirmationRun(Run):
+class ReevaluationRun(Run):
     """The re-evaluation of a search's best trials; it belongs to the search and leaves nothing of its own."""
 
     def __init__(self, search: SearchRun) -> None:
-        spec, directory = ConfirmationSpec.of(search.spec), search.directory.confirmation
+        spec, directory = ReevaluationSpec.of(search.spec), search.directory.reevaluation
         trials = TrialTable(Record(directory.record).trials())
         super().__init__(
             spec,
             search.storage,
             directory,
-            ConfirmationSearcher(spec, search.trials, trials),
+            ReevaluationSearcher(spec, search.trials, trials),
             trials,
             callbacks=(BestListener(search.spec, search.directory, search.trials, trials),),
             trainable=search.trainable,

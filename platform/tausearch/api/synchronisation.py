@@ -15,7 +15,7 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     driver_lock,
-    read_confirmation,
+    read_reevaluation,
     read_spec,
     read_trials,
 )
@@ -78,7 +78,7 @@ def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: lis
     run = MlflowRun(spec, storage, uri, draw_trial)
     for trial in trials:
         run.write(trial)
-    written = _write_confirmations(spec, storage, directory, trials, uri)
+    written = _write_reevaluations(spec, storage, directory, trials, uri)
     conclusion = conclude(spec, directory, trials)
     identify(spec, directory, trials, run.run_ids)
     run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
@@ -88,14 +88,14 @@ def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: lis
     return run.written + written
 
 
-def _write_confirmations(
+def _write_reevaluations(
     spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
 ) -> int:
-    confirmation = read_confirmation(spec, directory.confirmation, trials)
-    if confirmation is None or not confirmation.runs:
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+    if reevaluation is None or not reevaluation.runs:
         return 0
-    nested = MlflowRun(confirmation.spec, storage, uri, draw_trial)
-    for run in confirmation.runs:
+    nested = MlflowRun(reevaluation.spec, storage, uri, draw_trial)
+    for run in reevaluation.runs:
         nested.write(run)
     nested.conclude("FINISHED", Conclusion())
     return nested.written

@@ -21,7 +21,7 @@ class CellRuns(Strict):
         search: Name of its search; None if it is not searched.
         final: Name of its final run.
         trials: Number of trials of its search.
-        confirmations: Number of confirmations of its search, if none is eliminated.
+        reevaluations: Number of re-evaluations of its search, if none is eliminated.
         seeds: Number of seeds of its final run.
         steps: Number of tasks of a trial.
     """
@@ -32,14 +32,14 @@ class CellRuns(Strict):
     search: str | None
     final: str
     trials: int = Field(ge=0)
-    confirmations: int = Field(ge=0, default=0)
+    reevaluations: int = Field(ge=0, default=0)
     seeds: int = Field(ge=1)
     steps: int = Field(ge=1)
 
     @property
     def tasks(self) -> int:
         """Number of tasks of all of its trials."""
-        return (self.trials + self.confirmations + self.seeds) * self.steps
+        return (self.trials + self.reevaluations + self.seeds) * self.steps
 
 
 class CampaignCells(Strict):

@@ -25,7 +25,7 @@ class _Shown:
 
     cell: PlannedCell
     search: TrialTable
-    confirmation: TrialTable
+    reevaluation: TrialTable
     final: TrialTable
     failed: bool
 
@@ -43,14 +43,14 @@ class _Shown:
 
     @property
     def tables(self) -> tuple[TrialTable, ...]:
-        return self.search, self.confirmation, self.final
+        return self.search, self.reevaluation, self.final
 
     @property
     def tasks(self) -> tuple[int, int]:
         """Number of tasks done, and in all."""
         runs, steps = self.cell.runs, self.cell.runs.steps
         done = sum(_tasks(trial, steps) for table in self.tables for trial in table)
-        eliminated = runs.confirmations - len(list(self.confirmation)) if list(self.final) else 0
+        eliminated = runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0
         return done, runs.tasks - max(0, eliminated) * steps
 
     @property
@@ -58,8 +58,8 @@ class _Shown:
         """How far the search is, its best, and how far the final run is."""
         best = best_trial(self.search, self.cell.search.spec.constraints)
         searched = f"{self.search.ended}/{self.cell.runs.trials}" if self.searched else "not searched"
-        if list(self.confirmation):
-            searched += f" and {self.confirmation.ended}/{self.cell.runs.confirmations} again"
+        if list(self.reevaluation):
+            searched += f" and {self.reevaluation.ended}/{self.cell.runs.reevaluations} again"
         values = [trial.value for trial in self.final if trial.value is not None]
         final = f"{self.final.ended}/{self.cell.runs.seeds}"
         if values:
@@ -74,7 +74,7 @@ class _Shown:
             return "done"
         if list(self.final):
             return "training"
-        return "confirming" if list(self.confirmation) else "searching" if list(self.search) else "waiting"
+        return "reevaluating" if list(self.reevaluation) else "searching" if list(self.search) else "waiting"
 
 
 class CampaignDisplay(LiveDisplay):
@@ -96,8 +96,8 @@ class CampaignDisplay(LiveDisplay):
         shown = self._cells[cell.title]
         if run.spec.role == "trial":
             shown.search = run.trials
-        elif run.spec.role == "confirmation":
-            shown.confirmation = run.trials
+        elif run.spec.role == "reevaluation":
+            shown.reevaluation = run.trials
         else:
             shown.final = run.trials
         return [_Told(self, shown, run)]
@@ -175,9 +175,9 @@ def _shown(cell: PlannedCell) -> _Shown:
     search, final = (
         TrialTable() if each is None else TrialTable(each.trials) for each in (standing.search, standing.final)
     )
-    known = None if standing.search is None else standing.search.confirmation
-    confirmation = TrialTable(() if known is None else known.runs)
-    return _Shown(cell, search, confirmation, final, standing.state == "failed")
+    known = None if standing.search is None else standing.search.reevaluation
+    reevaluation = TrialTable(() if known is None else known.runs)
+    return _Shown(cell, search, reevaluation, final, standing.state == "failed")
 
 
 def _tasks(trial: TrialSummary, steps: int) -> int:

@@ -127,7 +127,7 @@ def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot:
         of - ended for of, ended in zip((cell.runs.trials, cell.runs.seeds), cell.standing.ended, strict=True)
     )
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
-    trials += cell.standing.confirmations_left
+    trials += cell.standing.reevaluations_left
     return Estimate(trials * searching + seeds * training, source, _disk(plan.storage, runs, cell), memory)
 
 

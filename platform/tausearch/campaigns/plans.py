@@ -12,7 +12,7 @@ from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign
 from tausearch.campaigns.requests import CampaignRequest
 from tausearch.campaigns.status import CellStanding, cell_standing
-from tausearch.runs import CampaignDirectory, Plan, RunSpec, Storage, confirmations_of, open_storage
+from tausearch.runs import CampaignDirectory, Plan, RunSpec, Storage, open_storage, reevaluations_of
 from tausearch.studies import BestFile, load_best, start_of
 from trainables.errors import InputError
 
@@ -139,7 +139,7 @@ class _Planner:
             search=search_name,
             final=final_name,
             trials=0 if search_name is None else search.spec.trials,
-            confirmations=0 if search_name is None else confirmations_of(search.spec),
+            reevaluations=0 if search_name is None else reevaluations_of(search.spec),
             seeds=1,
             steps=search.spec.steps,
         )

@@ -20,7 +20,7 @@ from tausearch.runs import (
 from trainables.errors import InputError
 from trainables.metrics import TEST
 
-CellState = Literal["waiting", "searching", "confirming", "training", "stopped", "done", "failed"]
+CellState = Literal["waiting", "searching", "reevaluating", "training", "stopped", "done", "failed"]
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class CellStanding:
         return (0 if self.search is None else self.search.ended, 0 if self.final is None else self.final.ended)
 
     @property
-    def confirmations_left(self) -> int:
-        """Number of confirmations that its search may still run."""
+    def reevaluations_left(self) -> int:
+        """Number of re-evaluations that its search may still run."""
         if self.search is None:
-            return self.cell.confirmations
-        if self.search.state == "finished" or self.search.confirmation is None:
+            return self.cell.reevaluations
+        if self.search.state == "finished" or self.search.reevaluation is None:
             return 0
-        ended = sum(run.status not in ("running", "pending") for run in self.search.confirmation.runs)
-        return max(0, self.cell.confirmations - ended)
+        ended = sum(run.status not in ("running", "pending") for run in self.search.reevaluation.runs)
+        return max(0, self.cell.reevaluations - ended)
 
     @property
     def best(self) -> TrialSummary | None:
@@ -71,14 +71,14 @@ class CellStanding:
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --json` prints."""
         best = None if self.best is None else {"trial": self.best.number, "value": self.best.value}
-        confirmation = None if self.search is None else self.search.confirmation
+        reevaluation = None if self.search is None else self.search.reevaluation
         return {
             **self.cell.model_dump(mode="json"),
             "state": self.state,
             "trials_ended": self.ended[0],
             "seeds_ended": self.ended[1],
             "best": best,
-            **({} if confirmation is None else {"confirmation": confirmation.as_dict()}),
+            **({} if reevaluation is None else {"reevaluation": reevaluation.as_dict()}),
             "test": {name: vars(score) for name, score in (self.scores or {}).items()},
             "reason": self.reason,
         }
@@ -174,7 +174,7 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
     if search is None:
         return "waiting", None
     if search.state != "finished":
-        under_way: CellState = "confirming" if search.ended == search.spec.trials else "searching"
+        under_way: CellState = "reevaluating" if search.ended == search.spec.trials else "searching"
         return (under_way if search.state == "running" else "stopped"), None
     if search.best is None:
         return "failed", _why(search)

@@ -23,8 +23,6 @@ from tausearch.cli.options import (
     BackboneOption,
     CacheSizeOption,
     ConcurrentOption,
-    ConfirmOption,
-    ConfirmRunsOption,
     ConstraintOption,
     ContinueOption,
     CpusOption,
@@ -37,11 +35,13 @@ from tausearch.cli.options import (
     NameOption,
     NoCacheOption,
     OwnConcurrentOption,
-    OwnConfirmOption,
-    OwnConfirmRunsOption,
     OwnDataRootOption,
+    OwnReevaluateOption,
+    OwnReevaluateRunsOption,
     OwnTrackingOption,
     PartialOption,
+    ReevaluateOption,
+    ReevaluateRunsOption,
     SeedsConcurrentOption,
     SetOption,
     SkipBrokenOption,
@@ -90,8 +90,8 @@ def search(
     set_: SetOption = None,
     warm_start: WarmStartOption = None,
     constraint: ConstraintOption = None,
-    confirm: ConfirmOption = None,
-    confirm_runs: ConfirmRunsOption = None,
+    reevaluate: ReevaluateOption = None,
+    reevaluate_runs: ReevaluateRunsOption = None,
     backbone: BackboneOption = None,
     weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
@@ -145,8 +145,8 @@ def resume(
 def extend(
     name: Annotated[str, typer.Argument(help="Search to extend.", autocompletion=completion.runs)],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
-    confirm: OwnConfirmOption = None,
-    confirm_runs: OwnConfirmRunsOption = None,
+    reevaluate: OwnReevaluateOption = None,
+    reevaluate_runs: OwnReevaluateRunsOption = None,
     concurrent: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
@@ -318,8 +318,8 @@ def _show_search(result: SearchResult, storage: str, json: bool) -> None:
     if json:
         best = None if result.best is None else result.best.model_dump(mode="json")
         trials = output.trials_as_dicts(result.trials)
-        confirmed = {} if result.confirmation is None else {"confirmation": result.confirmation.as_dict()}
-        content = {"name": result.name, "best": best, "trials": trials, **confirmed}
+        reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
+        content = {"name": result.name, "best": best, "trials": trials, **reevaluated}
         print_json({**content, **output.tracking_as_dict(result)})
     else:
         output.show_search(result, _spec_of(result.name, storage), storage_words(storage))

@@ -71,24 +71,26 @@ ConstraintOption = Annotated[
         metavar="'METRIC <= NUMBER'",
     ),
 ]
-ConfirmOption = Annotated[
+ReevaluateOption = Annotated[
     int | None,
     typer.Option(
-        "--confirm",
+        "--reevaluate",
         help="Run this many of the best trials again, and choose by that; 0: none [default: 3 on embedded benchmarks"
         " from 12 trials on, else none].",
     ),
 ]
-ConfirmRunsOption = Annotated[
+ReevaluateRunsOption = Annotated[
     int | None,
-    typer.Option("--confirm-runs", help="How often, each time on a fresh seed and validation split [default: 2]."),
+    typer.Option("--reevaluate-runs", help="How often, each time on a fresh seed and validation split [default: 2]."),
 ]
-OwnConfirmOption = Annotated[
+OwnReevaluateOption = Annotated[
     int | None,
-    typer.Option("--confirm", help="Run this many of the best trials again, and choose by that [default: as before]."),
+    typer.Option(
+        "--reevaluate", help="Run this many of the best trials again, and choose by that [default: as before]."
+    ),
 ]
-OwnConfirmRunsOption = Annotated[
-    int | None, typer.Option("--confirm-runs", help="How often [default: as before, or 2].")
+OwnReevaluateRunsOption = Annotated[
+    int | None, typer.Option("--reevaluate-runs", help="How often [default: as before, or 2].")
 ]
 CacheSizeOption = Annotated[
     float, typer.Option("--cache-size", help="Gigabytes that the pre-consolidation cache may take.")

@@ -12,8 +12,8 @@ from search_spaces import Scalar, far_off
 from tausearch.cluster import slots_of
 from tausearch.execution.durations import Taken, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
-from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, confirmations_of, read_trials
-from tausearch.studies import STARTUP_TRIALS, USUAL_CONFIRM, grid_size, points_ahead
+from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, read_trials, reevaluations_of
+from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, points_ahead
 from trainables.data.few import steps_of
 
 _COARSE = 0.25  # points that a validation image weighs, from which on the best of many trials is partly luck
@@ -50,9 +50,9 @@ class Preview:
         return (self.spec.trials - self.ended) * self.spec.steps - self.begun
 
     @property
-    def confirmations(self) -> int:
-        """Number of runs, at most, in which the best trials are confirmed afterwards."""
-        return confirmations_of(self.spec)
+    def reevaluations(self) -> int:
+        """Number of runs, at most, in which the best trials are re-evaluated afterwards."""
+        return reevaluations_of(self.spec)
 
     @property
     def seconds(self) -> float | None:
@@ -62,9 +62,9 @@ class Preview:
         return None if whole is None else whole * self.tasks / max(1, left * self.spec.steps)
 
     @property
-    def seconds_confirming(self) -> float | None:
-        """Time that confirmation will take at most; None where nothing is known."""
-        return self._seconds_of(self.confirmations)
+    def seconds_reevaluating(self) -> float | None:
+        """Time that re-evaluation will take at most; None where nothing is known."""
+        return self._seconds_of(self.reevaluations)
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
@@ -112,13 +112,13 @@ class Preview:
             "ended": self.ended,
             "tasks": self.tasks,
             "fixed": spec.fixed,
-            "confirmations": self.confirmations,
+            "reevaluations": self.reevaluations,
             "points": list(self.points),
             "random": self.random,
             "learned": self.learned,
             "at_once": self.slots,
             "seconds": self.seconds,
-            "seconds_confirming": self.seconds_confirming,
+            "seconds_reevaluating": self.seconds_reevaluating,
             "seconds_per_trial": self.taken.seconds,
             "gpu_bytes": self.taken.gpu_bytes,
             "disk": self.taken.disk,
@@ -133,14 +133,14 @@ class Preview:
         return f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.resolution:.2g} points"
 
     def _choice(self) -> Iterator[str]:
-        """Say how sure the choice will be, where it is confirmed or should be."""
-        asked = self.spec.confirm
+        """Say how sure the choice will be, where it is re-evaluated or should be."""
+        asked = self.spec.reevaluate
         if asked is not None:
-            tasks = self.confirmations * self.spec.steps
+            tasks = self.reevaluations * self.spec.steps
             what = f"the best {asked.best} again, {asked.runs} times each"
-            yield f"confirmation: {what}: up to {counted(self.confirmations, 'run')}, {tasks} tasks more"
+            yield f"re-evaluation: {what}: up to {counted(self.reevaluations, 'run')}, {tasks} tasks more"
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1:
-            again = f"--confirm {USUAL_CONFIRM.best} runs the best again on others"
+            again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one split this small, so partly luck; {again}"
 
     def _origin(self) -> str:
@@ -170,8 +170,8 @@ class Preview:
         parts = [f"{inside} inside {counted(spec.trials - self.ended, unit)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.slots} at a time")
-        if self.confirmations and self.seconds_confirming is not None:
-            parts.append(f"up to {clock(self.seconds_confirming)} more to confirm")
+        if self.reevaluations and self.seconds_reevaluating is not None:
+            parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
         if taken.gpu_bytes is not None:
             parts.append(f"{decimal(int(taken.gpu_bytes))} of a GPU per trial")
         disk = "" if taken.disk is None else f"; the largest is {decimal(taken.disk)}"

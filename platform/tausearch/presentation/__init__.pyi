@@ -7,7 +7,7 @@ from .figures.predictions import draw_predictions
 from .figures.search import draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
-from .run_tables import confirmation_table, front_table, trials_table
+from .run_tables import front_table, reevaluation_table, trials_table
 from .table_formats import as_csv, as_latex, as_markdown, record_table
 from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
@@ -41,7 +41,7 @@ __all__ = [
     "clock",
     "code_words",
     "command_on",
-    "confirmation_table",
+    "reevaluation_table",
     "console",
     "cosine_figure",
     "counted",

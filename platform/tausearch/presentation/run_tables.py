@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tausearch.presentation.tables import Column, Table, emphasise, numbers
 from tausearch.presentation.terminal.text import clock, percent
-from tausearch.runs import Confirmation, RunSpec, TrialSummary
+from tausearch.runs import Reevaluation, RunSpec, TrialSummary
 
 
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
@@ -71,14 +71,14 @@ def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) 
     return Table("Pareto front of accuracy, forgetting and time", columns, rows, chosen)
 
 
-def confirmation_table(confirmation: Confirmation) -> Table:
+def reevaluation_table(reevaluation: Reevaluation) -> Table:
     """Return the accuracy of every candidate in every round; the chosen candidate is marked."""
-    seeds = (f"seed {seed}" for seed in confirmation.seeds)
+    seeds = (f"seed {seed}" for seed in reevaluation.seeds)
     columns = [*numbers("trial"), *numbers(*seeds, "mean", format=percent), Column("", wrap=True)]
     rows = []
-    for candidate in confirmation.race.candidates:
-        values = list(confirmation.race.values.get(candidate, ()))
-        missing = [None] * (confirmation.spec.rounds - len(values))
+    for candidate in reevaluation.race.candidates:
+        values = list(reevaluation.race.values.get(candidate, ()))
+        missing = [None] * (reevaluation.spec.rounds - len(values))
         mean = statistics.fmean(values) if values else None
-        rows.append((candidate, *values, *missing, mean, confirmation.state_of(candidate)))
+        rows.append((candidate, *values, *missing, mean, reevaluation.state_of(candidate)))
     return Table("fresh runs", columns, rows, emphasise(n for n, row in enumerate(rows) if row[-1] == "chosen"))

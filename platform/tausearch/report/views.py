@@ -16,7 +16,7 @@ from tausearch.report.plots import Plot, script_json
 from tausearch.report.search_plots import search_plots, slice_plots
 from tausearch.report.searched import Searched
 from tausearch.runs import (
-    Confirmation,
+    Reevaluation,
     RunDirectory,
     RunStatus,
     Score,
@@ -183,8 +183,8 @@ def _facts(status: RunStatus) -> dict[str, str]:
     if spec.purpose == "search":
         stopping = "" if spec.scheduler == "none" else f", stopped early by {spec.scheduler}"
         facts["algorithm"] = f"{spec.algorithm}, seed {spec.seed}{stopping}"
-        if status.confirmation is not None:
-            facts["confirmed"] = _confirmed(status.confirmation)
+        if status.reevaluation is not None:
+            facts["reevaluated"] = _reevaluated(status.reevaluation)
         if spec.constraints:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
             facts |= _nothing_chosen(status)
@@ -198,12 +198,12 @@ def _facts(status: RunStatus) -> dict[str, str]:
     return facts
 
 
-def _confirmed(confirmation: Confirmation) -> str:
-    verdict = confirmation.verdict
+def _reevaluated(reevaluation: Reevaluation) -> str:
+    verdict = reevaluation.verdict
     if verdict is None:
-        return "not yet" if not confirmation.race.over else "no candidate is left"
+        return "not yet" if not reevaluation.race.over else "no candidate is left"
     error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
-    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {confirmation.spec.rounds} fresh runs"
+    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {reevaluation.spec.rounds} fresh runs"
 
 
 def _nothing_chosen(status: RunStatus) -> dict[str, str]:

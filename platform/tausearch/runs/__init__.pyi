@@ -1,18 +1,9 @@
-from .confirmations import (
-    Confirmation,
-    ConfirmationSpec,
-    confirmation_of,
-    confirmations_of,
-    known_of,
-    read_confirmation,
-    set_aside_orphans,
-)
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
 from .directories import (
     CampaignDirectory,
-    ConfirmationDirectory,
     DrivenDirectory,
+    ReevaluationDirectory,
     RunDirectory,
     trial_name,
 )
@@ -40,6 +31,15 @@ from .insight import (
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
 from .racing import FIRST_LOOK, LEVEL, Known, Race, Verdict, race, verdict
 from .record import Record, row_metrics
+from .reevaluations import (
+    Reevaluation,
+    ReevaluationSpec,
+    known_of,
+    read_reevaluation,
+    reevaluation_of,
+    reevaluations_of,
+    set_aside_orphans,
+)
 from .results import (
     Conclusion,
     MetricSummary,
@@ -55,8 +55,8 @@ from .spec import (
     ALGORITHMS,
     SCHEDULERS,
     Algorithm,
-    Confirm,
     KnownPoint,
+    Reevaluate,
     Resources,
     RunSpec,
     Scheduler,
@@ -80,10 +80,10 @@ __all__ = [
     "Algorithm",
     "CampaignDirectory",
     "Conclusion",
-    "Confirm",
-    "Confirmation",
-    "ConfirmationDirectory",
-    "ConfirmationSpec",
+    "Reevaluate",
+    "Reevaluation",
+    "ReevaluationDirectory",
+    "ReevaluationSpec",
     "Constraint",
     "DEFAULT_STORAGE",
     "DEFAULT_CACHE_SIZE",
@@ -122,8 +122,8 @@ __all__ = [
     "at_rest",
     "best_trial",
     "chosen_trial",
-    "confirmation_of",
-    "confirmations_of",
+    "reevaluation_of",
+    "reevaluations_of",
     "correlation_interval",
     "created",
     "differences",
@@ -145,7 +145,7 @@ __all__ = [
     "race",
     "rank_correlations",
     "ranked",
-    "read_confirmation",
+    "read_reevaluation",
     "read_scores",
     "read_spec",
     "read_status",

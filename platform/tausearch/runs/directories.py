@@ -56,13 +56,13 @@ class RunDirectory(DrivenDirectory):
 
     @property
     def run(self) -> RunDirectory:
-        """The run directory itself; for confirmations, that of their search."""
+        """The run directory itself; for re-evaluations, that of their search."""
         return self
 
     @property
-    def confirmation(self) -> ConfirmationDirectory:
-        """The folder of a search's confirmations, which need not exist."""
-        return ConfirmationDirectory(self.path / "confirmation")
+    def reevaluation(self) -> ReevaluationDirectory:
+        """The folder of a search's re-evaluations, which need not exist."""
+        return ReevaluationDirectory(self.path / "reevaluation")
 
     @property
     def spec_file(self) -> Path:
@@ -90,8 +90,8 @@ class RunDirectory(DrivenDirectory):
         return self.path / "study.journal"
 
     def trial_folder(self, run: str, number: int) -> str:
-        """Return the name of a trial's folder in an attempt's folder; `run` is this run or its confirmation."""
-        return trial_name(number) if run == self.name else f"confirmation-{trial_name(number)}"
+        """Return the name of a trial's folder in an attempt's folder; `run` is this run or its re-evaluation."""
+        return trial_name(number) if run == self.name else f"reevaluation-{trial_name(number)}"
 
     def blobs(self, number: int) -> Path:
         """The folder that all checkpoints of a trial share, over all attempts; see `trainables.state`."""
@@ -129,13 +129,13 @@ class RunDirectory(DrivenDirectory):
 
 
 @dataclass(frozen=True)
-class ConfirmationDirectory(RunDirectory):
-    """The folder `confirmation` in a search's run directory: a run with a record of its own."""
+class ReevaluationDirectory(RunDirectory):
+    """The folder `reevaluation` in a search's run directory: a run with a record of its own."""
 
     @property
     def name(self) -> str:
-        """The name of the confirmations among the runs of a driver."""
-        return f"{self.run.name}.confirmation"
+        """The name of the re-evaluations among the runs of a driver."""
+        return f"{self.run.name}.reevaluation"
 
     @property
     def run(self) -> RunDirectory:

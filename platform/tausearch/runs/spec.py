@@ -50,19 +50,19 @@ class KnownPoint(Strict):
     misfits: tuple[str, ...] = ()
 
 
-class Confirm(Strict):
-    """How a search confirms what it has found before it chooses (`--confirm`, `--confirm-runs`).
+class Reevaluate(Strict):
+    """How a search re-evaluates what it has found before it chooses (`--reevaluate`, `--reevaluate-runs`).
 
     Attributes:
         best: How many of the best complete trials run again.
         runs: How often each of them, every time with a fresh seed and validation split.
     """
 
-    best: Annotated[int, AfterValidator(bounds.CONFIRMED.checked)]
+    best: Annotated[int, AfterValidator(bounds.REEVALUATED.checked)]
     runs: Annotated[int, AfterValidator(bounds.ROUNDS.checked)]
 
 
-Role = Literal["trial", "seed", "confirmation"]
+Role = Literal["trial", "seed", "reevaluation"]
 
 
 class RunSpec(Strict):
@@ -86,7 +86,7 @@ class RunSpec(Strict):
         start: The hyperparameters that a search tries first.
         warm_start: The points that it tries next, before the algorithm is asked.
         constraints: Bounds that a configuration must keep to be chosen.
-        confirm: How a search confirms its best trials; None if it does not.
+        reevaluate: How a search re-evaluates its best trials; None if it does not.
         fixed: The hyperparameters that are not searched; all of them in a final run.
         seeds: The seeds of a final run's trials, one for each class order; empty in a search.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
@@ -116,7 +116,7 @@ class RunSpec(Strict):
     start: dict[str, Scalar] = {}
     warm_start: tuple[KnownPoint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
-    confirm: Confirm | None = None
+    reevaluate: Reevaluate | None = None
     fixed: dict[str, Scalar] = {}
     seeds: tuple[Seed, ...] = ()
     tracking_uri: str | None = None
@@ -151,7 +151,7 @@ class RunSpec(Strict):
 
     @property
     def run_name(self) -> str:
-        """The name of the run directory that it is part of; only confirmations have a name of their own."""
+        """The name of the run directory that it is part of; only re-evaluations have a name of their own."""
         return self.name
 
     @property

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from tausearch.runs.confirmations import Confirmation, read_confirmation
 from tausearch.runs.constraints import best_trial
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.guards import is_driven
 from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.record import Record
+from tausearch.runs.reevaluations import Reevaluation, read_reevaluation
 from tausearch.runs.results import Score
 from tausearch.runs.spec import RunSpec, read_spec
 from tausearch.runs.storage import Storage
@@ -33,7 +33,7 @@ class RunStatus:
         best: The chosen trial; see `chosen_trial`.
         rank_correlations: See `insight.rank_correlations`; empty for a final run.
         note: The user's note.
-        confirmation: The state of a search's confirmation; None without one.
+        reevaluation: The state of a search's re-evaluation; None without one.
     """
 
     spec: RunSpec
@@ -43,12 +43,12 @@ class RunStatus:
     best: TrialSummary | None
     rank_correlations: dict[int, float] = field(default_factory=dict)
     note: str = ""
-    confirmation: Confirmation | None = None
+    reevaluation: Reevaluation | None = None
 
     @property
     def accuracy(self) -> float | None:
-        """Final accuracy of the chosen trial, percent; the mean over its fresh runs once it is confirmed."""
-        verdict = None if self.confirmation is None else self.confirmation.verdict
+        """Final accuracy of the chosen trial, percent; the mean over its fresh runs once it is re-evaluated."""
+        verdict = None if self.reevaluation is None else self.reevaluation.verdict
         return verdict.mean if verdict is not None else None if self.best is None else self.best.value
 
     @property
@@ -80,7 +80,7 @@ class RunStatus:
             "state": self.state,
             "trials": self.counts,
             "best": best,
-            **({"confirmation": self.confirmation.as_dict()} if self.confirmation is not None else {}),
+            **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in self.spec.constraints]} if self.spec.constraints else {}),
             **({"note": self.note} if self.note else {}),
@@ -99,25 +99,25 @@ def read_status(directory: RunDirectory) -> RunStatus:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     counts["pending"] += spec.trials - sum(counts.values())
-    confirmation = read_confirmation(spec, directory.confirmation, trials)
-    if confirmation is not None and not driven:
-        confirmation = replace(confirmation, runs=tuple(at_rest(confirmation.runs)))
-    ended = counts["pending"] == 0 and counts["running"] == 0 and (confirmation is None or confirmation.race.over)
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+    if reevaluation is not None and not driven:
+        reevaluation = replace(reevaluation, runs=tuple(at_rest(reevaluation.runs)))
+    ended = counts["pending"] == 0 and counts["running"] == 0 and (reevaluation is None or reevaluation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     ordered = {name: counts[name] for name in order}
-    chosen = chosen_trial(spec, trials, confirmation)
-    return RunStatus(spec, state, ordered, trials, chosen, correlations, directory.note, confirmation)
+    chosen = chosen_trial(spec, trials, reevaluation)
+    return RunStatus(spec, state, ordered, trials, chosen, correlations, directory.note, reevaluation)
 
 
 def chosen_trial(
-    spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None
+    spec: RunSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None
 ) -> TrialSummary | None:
-    """Return the trial that the confirmation chose; before it is over, the best trial that keeps all constraints."""
-    if confirmation is None or confirmation.verdict is None:
+    """Return the trial that the re-evaluation chose; before it is over, the best trial that keeps all constraints."""
+    if reevaluation is None or reevaluation.verdict is None:
         return best_trial(trials, spec.constraints)
-    return next(trial for trial in trials if trial.number == confirmation.verdict.chosen)
+    return next(trial for trial in trials if trial.number == reevaluation.verdict.chosen)
 
 
 def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:

@@ -3,20 +3,20 @@ from .best_listener import BestListener, write_best
 from .dashboard import dashboard_of
 from .grid import grid_size
 from .options import (
-    USUAL_CONFIRM,
+    USUAL_REEVALUATION,
     algorithm_named,
-    confirm_of,
     constraints_named,
     different_numbers,
     one_of,
+    requested_reevaluation,
     scheduler_named,
-    usual_confirm,
+    usual_reevaluation,
 )
 from .recorded_trials import RecordedTrials
 from .replay_comparison import Comparison, Outcome
 from .replay_request import DEFAULT_SEEDS, replays_of
 from .replays import Replay, replay
-from .searchers import ConfirmationSearcher, FixedSearcher, OptunaSearcher, Searcher, points_ahead
+from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
 from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
 from .study_mirror import StudyMirror
@@ -26,7 +26,7 @@ __all__ = [
     "BestFile",
     "BestListener",
     "Comparison",
-    "ConfirmationSearcher",
+    "ReevaluationSearcher",
     "DEFAULT_SEEDS",
     "FIRST_STOP",
     "FixedSearcher",
@@ -39,11 +39,11 @@ __all__ = [
     "Selection",
     "StudyMirror",
     "Searcher",
-    "USUAL_CONFIRM",
+    "USUAL_REEVALUATION",
     "algorithm_named",
     "best_of_all",
     "best_of_run",
-    "confirm_of",
+    "requested_reevaluation",
     "constraints_named",
     "dashboard_of",
     "defaults",
@@ -59,7 +59,7 @@ __all__ = [
     "scheduler_named",
     "space_of",
     "start_of",
-    "usual_confirm",
+    "usual_reevaluation",
     "warm_start_lines",
     "write_best",
 ]

@@ -17,9 +17,9 @@ from search_spaces.text_files import TextFileError, shown
 from search_spaces.values import ScalarField
 from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs import (
-    Confirmation,
     Constraint,
     ExperimentProtocol,
+    Reevaluation,
     RunSpec,
     RunStatus,
     Storage,
@@ -36,7 +36,7 @@ from trainables.methods import get_method
 SCHEMA_VERSION: Literal[1] = 1
 
 
-class Confirmed(Strict):
+class Reevaluated(Strict):
     """How sure a choice is: what the chosen trial and its rivals came to on fresh seeds and validation splits.
 
     Attributes:
@@ -63,14 +63,14 @@ class Selection(Strict):
 
     Attributes:
         metric: Name of the metric.
-        value: Its value in the search, percent: if the choice was confirmed, what made the trial a candidate, and no
+        value: Its value in the search, percent: if the choice was re-evaluated, what made the trial a candidate, and no
             more than that.
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
         constraints: The bounds that it had to keep.
         mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
-        confirmation: What fresh runs said; None if the highest value was chosen, without any.
+        reevaluation: What fresh runs said; None if the highest value was chosen, without any.
     """
 
     metric: str
@@ -80,7 +80,7 @@ class Selection(Strict):
     search: str
     constraints: tuple[Constraint, ...] = ()
     mlflow_run_id: str | None = None
-    confirmation: Confirmed | None = None
+    reevaluation: Reevaluated | None = None
 
 
 class BestFile(Strict):
@@ -117,7 +117,7 @@ def choose(
     best: TrialSummary,
     competitors: int,
     mlflow_run_id: str | None = None,
-    confirmation: Confirmation | None = None,
+    reevaluation: Reevaluation | None = None,
 ) -> BestFile:
     """Describe the chosen trial of a search, its hyperparameters with those that were left at their defaults."""
     assert best.value is not None
@@ -129,20 +129,20 @@ def choose(
         search=spec.name,
         constraints=spec.constraints,
         mlflow_run_id=mlflow_run_id,
-        confirmation=_confirmed(confirmation),
+        reevaluation=_reevaluated(reevaluation),
     )
     return _best(spec, best.hyperparameters, selection)
 
 
-def _confirmed(confirmation: Confirmation | None) -> Confirmed | None:
-    if confirmation is None or confirmation.verdict is None:
+def _reevaluated(reevaluation: Reevaluation | None) -> Reevaluated | None:
+    if reevaluation is None or reevaluation.verdict is None:
         return None
-    verdict = confirmation.verdict
-    return Confirmed(
+    verdict = reevaluation.verdict
+    return Reevaluated(
         value=verdict.mean,
         error=verdict.error,
-        seeds=confirmation.seeds,
-        candidates=confirmation.race.candidates,
+        seeds=reevaluation.seeds,
+        candidates=reevaluation.race.candidates,
         second=verdict.second,
         ahead=verdict.ahead,
         ahead_error=verdict.ahead_error,
@@ -202,7 +202,7 @@ def best_of_all(
 ) -> BestFile:
     """Find the best configuration of all searches of a benchmark and method, from their records.
 
-    A search that has confirmed its choice counts with the mean of its fresh runs.
+    A search that has re-evaluated its choice counts with the mean of its fresh runs.
 
     Args:
         storage: The storage root.
@@ -262,7 +262,7 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
             return load_best(directory.best_file)
         except InputError as fault:
             left_out(InputError(f"{fault}; its content was taken from the record"))
-    return choose(found.spec, found.best, found.counts["complete"], confirmation=found.confirmation)
+    return choose(found.spec, found.best, found.counts["complete"], reevaluation=found.reevaluation)
 
 
 def _completed(best: BestFile) -> BestFile:
@@ -292,7 +292,7 @@ def _explain(error: ValidationError) -> str:
         (): BestFile,
         ("protocol",): ExperimentProtocol,
         ("selection",): Selection,
-        ("selection", "confirmation"): Confirmed,
+        ("selection", "reevaluation"): Reevaluated,
     }
     model = sections[first["loc"][:-1]]
     return f"{first_fault(error)}; allowed: {', '.join(model.model_fields)}"

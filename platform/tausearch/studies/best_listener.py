@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tausearch.runs import (
-    Confirmation,
-    ConfirmationSpec,
+    Reevaluation,
+    ReevaluationSpec,
     RunDirectory,
     RunSpec,
     TrialSummary,
     TrialTable,
     Verdict,
     chosen_trial,
-    confirmation_of,
-    read_confirmation,
+    read_reevaluation,
+    reevaluation_of,
 )
 from tausearch.studies.best_file import BestFile, choose
 
@@ -34,7 +34,7 @@ def write_best(
         The content of the file; None if no trial can be chosen.
     """
     trials = list(trials)
-    return _write(spec, directory, trials, read_confirmation(spec, directory.confirmation, trials), run_ids or {})
+    return _write(spec, directory, trials, read_reevaluation(spec, directory.reevaluation, trials), run_ids or {})
 
 
 class BestListener:
@@ -46,29 +46,29 @@ class BestListener:
         spec: The search.
         directory: The run directory of the search.
         trials: All trials of the search, as they are now.
-        confirmations: All re-evaluations, as they are now.
+        reevaluations: All re-evaluations, as they are now.
     """
 
-    def __init__(self, spec: RunSpec, directory: RunDirectory, trials: TrialTable, confirmations: TrialTable) -> None:
+    def __init__(self, spec: RunSpec, directory: RunDirectory, trials: TrialTable, reevaluations: TrialTable) -> None:
         self.spec = spec
         self.directory = directory
         self.trials = trials
-        self.confirmations = confirmations
+        self.reevaluations = reevaluations
         self._choice: tuple[int, Verdict | None] | None = None
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Choose again if the trial has ended, and write the best file if the choice is another."""
         if trial.status == "running":
             return
-        trials, confirmation = list(self.trials), None
-        if self.spec.confirm is not None:
-            confirmation = confirmation_of(ConfirmationSpec.of(self.spec), trials, list(self.confirmations))
-        chosen = chosen_trial(self.spec, trials, confirmation)
+        trials, reevaluation = list(self.trials), None
+        if self.spec.reevaluate is not None:
+            reevaluation = reevaluation_of(ReevaluationSpec.of(self.spec), trials, list(self.reevaluations))
+        chosen = chosen_trial(self.spec, trials, reevaluation)
         if chosen is None:
             return
-        choice = chosen.number, None if confirmation is None else confirmation.verdict
+        choice = chosen.number, None if reevaluation is None else reevaluation.verdict
         if choice != self._choice:
-            _write(self.spec, self.directory, trials, confirmation, {})
+            _write(self.spec, self.directory, trials, reevaluation, {})
             self._choice = choice
 
 
@@ -76,13 +76,13 @@ def _write(
     spec: RunSpec,
     directory: RunDirectory,
     trials: list[TrialSummary],
-    confirmation: Confirmation | None,
+    reevaluation: Reevaluation | None,
     run_ids: Mapping[int, str],
 ) -> BestFile | None:
-    chosen = chosen_trial(spec, trials, confirmation)
+    chosen = chosen_trial(spec, trials, reevaluation)
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)
-    best = choose(spec, chosen, competitors, run_ids.get(chosen.number), confirmation)
+    best = choose(spec, chosen, competitors, run_ids.get(chosen.number), reevaluation)
     best.save(directory.best_file)
     return best

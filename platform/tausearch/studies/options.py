@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from search_spaces.bounds import MOST_SEEDS
 from search_spaces.text_files import shown
-from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Confirm, Constraint, Scheduler, row_metrics
+from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Constraint, Reevaluate, Scheduler, row_metrics
 from tausearch.studies.study import FIRST_STOP
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
@@ -15,7 +15,7 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.methods import MethodEntry
 
-USUAL_CONFIRM = Confirm(best=3, runs=2)  # measured in docs/what-helps.md
+USUAL_REEVALUATION = Reevaluate(best=3, runs=2)  # measured in docs/what-helps.md
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -42,14 +42,16 @@ def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def confirm_of(best: int | None, runs: int | None, trials: int, known: Confirm | None = None) -> Confirm | None:
-    """Return how a search of so many trials confirms.
+def requested_reevaluation(
+    best: int | None, runs: int | None, trials: int, known: Reevaluate | None = None
+) -> Reevaluate | None:
+    """Return how a search of so many trials re-evaluates.
 
     Args:
-        best: How many of the best trials are to run again (`--confirm`), 0 for none; None for as many as so far.
-        runs: How often each (`--confirm-runs`); None for as often as so far, or twice.
+        best: How many of the best trials are to run again (`--reevaluate`), 0 for none; None for as many as so far.
+        runs: How often each (`--reevaluate-runs`); None for as often as so far, or twice.
         trials: Number of trials of the search.
-        known: How it has confirmed so far, or does if nobody says.
+        known: How it has re-evaluated so far, or does if nobody says.
 
     Raises:
         InputError: If that cannot be done.
@@ -57,22 +59,22 @@ def confirm_of(best: int | None, runs: int | None, trials: int, known: Confirm |
     wanted = best if best is not None or known is None else known.best
     if not wanted:
         if runs is not None:
-            raise InputError(f"--confirm-runs {runs}: goes with --confirm, the number of trials to run again")
+            raise InputError(f"--reevaluate-runs {runs}: goes with --reevaluate, the number of trials to run again")
         return None
     if wanted > trials:
-        raise InputError(f"--confirm {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
-    return Confirm(best=wanted, runs=runs or (known or USUAL_CONFIRM).runs)
+        raise InputError(f"--reevaluate {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
+    return Reevaluate(best=wanted, runs=runs or (known or USUAL_REEVALUATION).runs)
 
 
-def usual_confirm(embedded: bool, trials: int) -> Confirm | None:
-    """Return how a search confirms if nobody says: it does where a trial takes seconds, for half its price at most.
+def usual_reevaluation(embedded: bool, trials: int) -> Reevaluate | None:
+    """Return how a search re-evaluates if nobody says: it does where a trial takes seconds, for half its price at most.
 
     Args:
         embedded: Whether its benchmark is embedded, and its backbone, too.
         trials: Number of trials of the search.
     """
-    affordable = 2 * USUAL_CONFIRM.best * USUAL_CONFIRM.runs <= trials
-    return USUAL_CONFIRM if embedded and affordable else None
+    affordable = 2 * USUAL_REEVALUATION.best * USUAL_REEVALUATION.runs <= trials
+    return USUAL_REEVALUATION if embedded and affordable else None
 
 
 def algorithm_named(name: str) -> Algorithm:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.runs import ConfirmationSpec, RunSpec, Status, TrialSummary, TrialTable, confirmation_of
+from tausearch.runs import ReevaluationSpec, RunSpec, Status, TrialSummary, TrialTable, reevaluation_of
 from tausearch.studies.grid import grid_points, spread
 from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats
@@ -98,24 +98,24 @@ class FixedSearcher:
         """Take note of how a trial ended; see `Searcher`."""
 
 
-class ConfirmationSearcher:
-    """The confirmations of a search, round by round: of a candidate that cannot win any more, none.
+class ReevaluationSearcher:
+    """The re-evaluations of a search, round by round: of a candidate that cannot win any more, none.
 
     Args:
-        spec: The confirmations that are asked for.
+        spec: The re-evaluations that are asked for.
         trials: The trials of the search, all of which have ended.
-        runs: The confirmations that are known already, when a search is continued.
+        runs: The re-evaluations that are known already, when a search is continued.
     """
 
-    def __init__(self, spec: ConfirmationSpec, trials: Iterable[TrialSummary], runs: Iterable[TrialSummary]) -> None:
+    def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Iterable[TrialSummary]) -> None:
         self.spec = spec
         self.trials = {trial.number: trial for trial in trials}
         self.runs = {run.number: run for run in runs if run.status != "running"}
         self.out: set[int] = set()
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next confirmation; see `Searcher`."""
-        standing = confirmation_of(self.spec, self.trials.values(), list(self.runs.values()))
+        """Return number and hyperparameters of the next re-evaluation; see `Searcher`."""
+        standing = reevaluation_of(self.spec, self.trials.values(), list(self.runs.values()))
         for candidate, round_ in standing.race.wanted:
             number = self.spec.number(candidate, round_)
             if number not in self.out:
@@ -124,11 +124,11 @@ class ConfirmationSearcher:
         return None
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """See `Searcher`: a confirmation runs to its end, since last tasks alone are compared."""
+        """See `Searcher`: a re-evaluation runs to its end, since last tasks alone are compared."""
         return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a confirmation ended; see `Searcher`."""
+        """Take note of how a re-evaluation ended; see `Searcher`."""
         self.out.discard(number)
         seed, hyperparameters = self.spec.seed_of(number), self.trials[self.spec.candidate(number)].hyperparameters
         self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)

@@ -188,7 +188,7 @@ class MlflowRun:
     def _find_nested(self) -> dict[int, _Nested]:
         runs: dict[int, Any] = {}
         nested = self._search(f"tags.`{PARENT_TAG}` = '{self._parent.info.run_id}'")
-        # A search and its confirmations share a parent run; nested runs of older versions have no role.
+        # A search and its re-evaluations share a parent run; nested runs of older versions have no role.
         before = "trial" if self.spec.purpose == "search" else "seed"
         found = [run for run in nested if run.data.tags.get("role", before) == self.spec.role]
         found.sort(key=lambda run: (-int(run.data.tags.get(_TASKS_TAG, 0)), run.info.start_time))

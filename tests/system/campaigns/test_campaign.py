@@ -32,7 +32,7 @@ search: {algorithm: tpe, trials: 6}
 train: {seeds: [0, 1, 2]}
 cells:
   - {benchmark: "digits?epochs=1", method: ita-ia3, search: null}
-  - {benchmark: "digits?epochs=1", method: ita-lora, search: {confirm: 2, confirm_runs: 2}}
+  - {benchmark: "digits?epochs=1", method: ita-lora, search: {reevaluate: 2, reevaluate_runs: 2}}
 """
 TITLES = ["digits/ita-lora", "digits/ita-ia3", "digits-epochs-1/ita-lora", "digits-epochs-1/ita-ia3"]
 SEARCHES = ["table-digits-ita-lora", "table-digits-ita-ia3", "table-digits-epochs-1-ita-lora"]
@@ -78,15 +78,15 @@ def test_every_cell_is_an_ordinary_search_and_an_ordinary_final_run(result: Camp
     assert [trial.seed for trial in final.trials] == [0, 1, 2] and final.spec.source is None
 
 
-def test_a_cell_confirms_before_its_final_run(result: CampaignResult, root: Path) -> None:
+def test_a_cell_reevaluates_before_its_final_run(result: CampaignResult, root: Path) -> None:
     directory = Storage(root).run(SEARCHES[2])
     selection = load_best(directory.best_file).selection
-    assert selection is not None and selection.confirmation is not None
-    assert len(selection.confirmation.candidates) == 2 and selection.confirmation.seeds == (1, 2)
-    assert {trial.status for trial in Record(directory.confirmation.record).trials()} == {"complete"}
+    assert selection is not None and selection.reevaluation is not None
+    assert len(selection.reevaluation.candidates) == 2 and selection.reevaluation.seeds == (1, 2)
+    assert {trial.status for trial in Record(directory.reevaluation.record).trials()} == {"complete"}
     final = read_spec(Storage(root).run(f"{SEARCHES[2]}-final"))
     assert final.fixed["lr"] == load_best(directory.best_file).hyperparameters["lr"]
-    assert not Storage(root).run(SEARCHES[0]).confirmation.record.exists()
+    assert not Storage(root).run(SEARCHES[0]).reevaluation.record.exists()
 
 
 def test_mlflow_has_every_run_once(result: CampaignResult, root: Path) -> None:

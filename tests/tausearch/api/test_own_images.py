@@ -14,7 +14,7 @@ import timm
 from PIL import Image
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
-from tausearch.runs import Confirm, TrialSummary
+from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from tests.support.command_line import run
 from trainables.backbones import EMBEDDED, Backbone
@@ -140,7 +140,7 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
     assert code == 2 and "or ?tasks=2 in its name" in err
 
 
-def test_a_search_on_them_confirms_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:
+def test_a_search_on_them_reevaluates_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:
     request = SearchRequest(folder(), "finetune", backbone=EMBEDDED, trials=12, storage=tmp_path / "runs")
-    assert plan_search(request).spec.confirm is None
-    assert plan_search(replace(request, confirm=3)).spec.confirm == Confirm(best=3, runs=2)
+    assert plan_search(request).spec.reevaluate is None
+    assert plan_search(replace(request, reevaluate=3)).spec.reevaluate == Reevaluate(best=3, runs=2)

@@ -13,7 +13,7 @@ import timm
 from safetensors.torch import save_file
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
-from tausearch.runs import Confirm, TrialSummary
+from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
@@ -129,25 +129,25 @@ def test_a_share_that_is_to_be_measured_is_a_whole_gpu_until_then(
 
 
 @pytest.mark.parametrize(
-    ("asked", "confirm"),
+    ("asked", "reevaluate"),
     [
-        ({}, Confirm(best=3, runs=2)),
+        ({}, Reevaluate(best=3, runs=2)),
         ({"trials": 11}, None),
-        ({"trials": 12, "confirm_runs": 3}, Confirm(best=3, runs=3)),
-        ({"trials": 11, "confirm": 2}, Confirm(best=2, runs=2)),
-        ({"confirm": 0}, None),
+        ({"trials": 12, "reevaluate_runs": 3}, Reevaluate(best=3, runs=3)),
+        ({"trials": 11, "reevaluate": 2}, Reevaluate(best=2, runs=2)),
+        ({"reevaluate": 0}, None),
     ],
 )
-def test_a_search_confirms_by_itself_where_trials_take_seconds(
-    asked: dict[str, Any], confirm: Confirm | None, tmp_path: Path
+def test_a_search_reevaluates_by_itself_where_trials_take_seconds(
+    asked: dict[str, Any], reevaluate: Reevaluate | None, tmp_path: Path
 ) -> None:
-    assert plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path, **asked)).spec.confirm == confirm
+    assert plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path, **asked)).spec.reevaluate == reevaluate
 
 
-def test_a_search_with_another_backbone_confirms_when_it_is_asked_to(tmp_path: Path) -> None:
+def test_a_search_with_another_backbone_reevaluates_when_it_is_asked_to(tmp_path: Path) -> None:
     weights = tmp_path / "weights.safetensors"
     save_file(timm.create_model("vit_tiny_patch16_224", num_classes=0).state_dict(), weights)
     request = SearchRequest(
         "digits", "ita-lora", backbone="vit_tiny_patch16_224", weights=weights, storage=tmp_path / "runs"
     )
-    assert plan_search(request).spec.confirm is None
+    assert plan_search(request).spec.reevaluate is None

@@ -71,7 +71,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, command: Any, door: str, **options:
     ("command", "door", "request_of", "apart"),
     [
         (launch.search, "search", SearchRequest, set()),
-        (launch.resume, "resume", ResumeRequest, {"trials", "confirm", "confirm_runs"}),
+        (launch.resume, "resume", ResumeRequest, {"trials", "reevaluate", "reevaluate_runs"}),
         (launch.extend, "resume", ResumeRequest, set()),
         (launch.train, "train", TrainRequest, {"best"}),
     ],

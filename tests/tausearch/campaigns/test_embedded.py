@@ -15,7 +15,7 @@ def test_it_has_every_method_that_runs_on_the_embedded_benchmarks() -> None:
     cells = read_campaign(ROOT / "examples" / "embedded.yaml").cells
     assert {cell.method for cell in cells} == set(METHODS) and len(cells) == len(BENCHMARKS) * len(METHODS)
     assert {cell.benchmark for cell in cells} == set(BENCHMARKS)
-    assert all(cell.search == {"trials": 12, "confirm": 0} and cell.train == {"seeds": [0, 1, 2]} for cell in cells)
+    assert all(cell.search == {"trials": 12, "reevaluate": 0} and cell.train == {"seeds": [0, 1, 2]} for cell in cells)
 
 
 def test_a_table_goes_between_its_markers_and_nowhere_else() -> None:

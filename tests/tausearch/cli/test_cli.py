@@ -118,18 +118,24 @@ SPACES = {
             "--warm-start low.yaml: best file low.yaml: key",
         ),
         (
-            ["search", "digits", "ita-lora", "--confirm", "-1"],
-            "--confirm must be a whole number from 0 to 1000, got -1",
-        ),
-        (["search", "digits", "ita-lora", "--confirm", "0", "--confirm-runs", "2"], "--confirm-runs 2: goes with"),
-        (["search", "digits", "ita-lora", "--confirm", "3", "--trials", "2"], "--confirm 3: the search has 2 trials"),
-        (
-            ["search", "digits", "joint", "--trials", "4", "--confirm-runs", "2"],
-            "--confirm-runs 2: goes with --confirm",
+            ["search", "digits", "ita-lora", "--reevaluate", "-1"],
+            "--reevaluate must be a whole number from 0 to 1000, got -1",
         ),
         (
-            ["search", "digits", "ita-lora", "--confirm", "2", "--confirm-runs", "101"],
-            "--confirm-runs must be a whole number from 1 to 100, got 101",
+            ["search", "digits", "ita-lora", "--reevaluate", "0", "--reevaluate-runs", "2"],
+            "--reevaluate-runs 2: goes with",
+        ),
+        (
+            ["search", "digits", "ita-lora", "--reevaluate", "3", "--trials", "2"],
+            "--reevaluate 3: the search has 2 trials",
+        ),
+        (
+            ["search", "digits", "joint", "--trials", "4", "--reevaluate-runs", "2"],
+            "--reevaluate-runs 2: goes with --reevaluate",
+        ),
+        (
+            ["search", "digits", "ita-lora", "--reevaluate", "2", "--reevaluate-runs", "101"],
+            "--reevaluate-runs must be a whole number from 1 to 100, got 101",
         ),
         (["train", "none.yaml"], "best file none.yaml: cannot be read"),
         (["train", "digits", "ita-lora"], "no search of 'ita-lora' on 'digits'"),

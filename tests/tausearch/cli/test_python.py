@@ -54,7 +54,7 @@ ON_THE_COMMAND_LINE_ALONE = {
 }  # fmt: skip
 IN_PYTHON_ALONE = {
     "": set[str](),
-    "resume": {"trials", "confirm", "confirm_runs"},  # on the command line `extend`
+    "resume": {"trials", "reevaluate", "reevaluate_runs"},  # on the command line `extend`
     "predict": {"device"},  # the command line takes the kind that the run had
 }
 
@@ -107,7 +107,7 @@ def result(spec: RunSpec, tmp_path: Path) -> SearchResult:
         record.write(trial)
     where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
     return SearchResult(
-        spec.name, directory.path, trials, None, False, **where, best=None, best_file=None, confirmation=None
+        spec.name, directory.path, trials, None, False, **where, best=None, best_file=None, reevaluation=None
     )  # type: ignore[arg-type]
 
 

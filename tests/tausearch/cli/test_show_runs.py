@@ -56,7 +56,7 @@ def test_little_left_of_earlier_tasks_is_said(
     spec, directory = create(spec, Storage(tmp_path))
     trial = make_trial(0, value=44.0)
     trial.rows[-1]["val/forgetting"] = forgotten
-    where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None, "confirmation": None}
+    where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None, "reevaluation": None}
     best = choose(spec, trial, 1)
     found = SearchResult(
         spec.name, directory.path, [trial], None, False, **where, best=best, best_file=directory.best_file

@@ -26,7 +26,7 @@ TABLE = """
 campaign: t
 benchmarks: [digits]
 methods: [finetune, ewc]
-search: {trials: 12, confirm: 0, algorithm: random}
+search: {trials: 12, reevaluate: 0, algorithm: random}
 train: {seeds: [0, 1, 2, 3, 4, 5, 6, 7]}
 cells: [{method: joint, search: null}]
 """

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 import tausearch
 from tausearch.execution import preview
-from tausearch.runs import Confirm, DataFacts, Record, Resources, RunSpec, Storage, open_storage
+from tausearch.runs import DataFacts, Record, Reevaluate, Resources, RunSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, SearchStudy
 from tests.support.command_line import run
@@ -123,17 +123,17 @@ def test_images_are_those_of_each_task(spec: RunSpec, tmp_path: Path) -> None:
     said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))
     assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
     assert "; 24 for validation, one of which is 4.2 points\n" in said
-    assert "choice: by one split this small, so partly luck; --confirm 3" in said
+    assert "choice: by one split this small, so partly luck; --reevaluate 3" in said
     large = data.model_copy(update={"evaluation": 401})
     assert "choice:" not in str(previewed(spec, tmp_path, data=large))
 
 
-def test_confirmation_is_in_the_estimate(spec: RunSpec, tmp_path: Path) -> None:
+def test_reevaluation_is_in_the_estimate(spec: RunSpec, tmp_path: Path) -> None:
     remembered(spec, tmp_path, 60.0, name="before")
-    found = previewed(spec, tmp_path, name="now", trials=12, confirm=Confirm(best=3, runs=3))
-    assert "confirmation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
-    assert found.seconds == pytest.approx(360) and "12 trials, up to 5:00 more to confirm, " in str(found)
-    assert found.as_dict()["confirmations"] == 9
+    found = previewed(spec, tmp_path, name="now", trials=12, reevaluate=Reevaluate(best=3, runs=3))
+    assert "re-evaluation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
+    assert found.seconds == pytest.approx(360) and "12 trials, up to 5:00 more to re-evaluate, " in str(found)
+    assert found.as_dict()["reevaluations"] == 9
 
 
 def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: RunSpec, tmp_path: Path) -> None:

@@ -11,21 +11,21 @@ import pytest
 from search_spaces.yaml_text import read_yaml
 from tausearch.api import SearchRequest, SearchResult, plan_search
 from tausearch.runs import (
-    Confirm,
-    ConfirmationSpec,
     Constraint,
     Record,
+    Reevaluate,
+    ReevaluationSpec,
     RunSpec,
     Storage,
     TrialSummary,
     TrialTable,
     best_trial,
-    confirmation_of,
     differences,
     excesses,
     pareto_front,
     read_spec,
     read_status,
+    reevaluation_of,
     why_nothing_chosen,
 )
 from tausearch.runs.constraints import keeps
@@ -175,16 +175,16 @@ class TestChoosing:
     ) -> None:
         spec, directory = create(bound(spec, "forgetting <= 0"), Storage(tmp_path))
         about = {"signal": None, "out_of_time": False, "log_file": tmp_path, "tracking_uri": "", "tracking_error": None}
-        nothing = {"best": None, "best_file": None, "confirmation": None}
+        nothing = {"best": None, "best_file": None, "reevaluation": None}
         result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
         monkeypatch.setattr("tausearch.api.search", lambda **options: result)
         command = ["search", "digits", "ita-lora", "--storage", str(tmp_path)]
         code, out, _ = run(command, capsys, monkeypatch)
         assert code == 1 and "Nothing is chosen: none of 4 finished trials keeps val/forgetting <= 0;" in out
 
-    def test_only_those_that_keep_them_are_confirmed(self, spec: RunSpec) -> None:
-        spec = bound(spec, "forgetting <= 5", confirm=Confirm(best=2, runs=2))
-        assert confirmation_of(ConfirmationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
+    def test_only_those_that_keep_them_are_reevaluated(self, spec: RunSpec) -> None:
+        spec = bound(spec, "forgetting <= 5", reevaluate=Reevaluate(best=2, runs=2))
+        assert reevaluation_of(ReevaluationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
 
     def test_a_search_without_any_chooses_as_before(self, spec: RunSpec) -> None:
         assert choose(spec, self.TRIALS[1], 4).selection.constraints == ()  # type: ignore[union-attr]

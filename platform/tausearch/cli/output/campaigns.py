@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
     from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
     from tausearch.runs import RunSpec
 
-_STYLES = {"done": "green", "failed": "red", "searching": "bold", "confirming": "bold", "training": "bold"}
+_STYLES = {"done": "green", "failed": "red", "searching": "bold", "reevaluating": "bold", "training": "bold"}
 
 
 def show_standing(standing: CampaignStanding, storage_option: str) -> None:
@@ -91,7 +91,7 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
 
 def _more(spec: RunSpec) -> str:
     early = "" if spec.scheduler == "none" else f", {spec.scheduler}"
-    again = "" if spec.confirm is None else f", {spec.confirm.best} again {spec.confirm.runs} times"
+    again = "" if spec.reevaluate is None else f", {spec.reevaluate.best} again {spec.reevaluate.runs} times"
     return early + again
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tausearch.cli.output.confirmations import confirmed_words, show_confirmation
+from tausearch.cli.output.reevaluations import reevaluated_words, show_reevaluation
 from tausearch.presentation import (
     Column,
     Table,
@@ -28,9 +28,9 @@ from tausearch.presentation import (
 )
 from tausearch.runs import (
     ENOUGH,
-    Confirmation,
     MetricSummary,
     ProtocolChoice,
+    Reevaluation,
     RunResult,
     RunSpec,
     RunStatus,
@@ -103,7 +103,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         code = code_words(spec.benchmark)
         chosen = brief(dict(result.best.hyperparameters), list(spec.space))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
-        _show_gain(out, spec, result.trials, result.confirmation, 12)
+        _show_gain(out, spec, result.trials, result.reevaluation, 12)
         forgetting = {trial.number: trial.forgetting for trial in result.trials}
         _show_forgetting(out, f"trial {selection.trial}", forgetting[selection.trial])
         out.print(f"best file   {result.best_file}", soft_wrap=True)
@@ -140,19 +140,19 @@ def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], bes
 
 
 def _show_gain(
-    out: Console, spec: RunSpec, trials: Sequence[TrialSummary], confirmation: Confirmation | None, indent: int
+    out: Console, spec: RunSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None, indent: int
 ) -> None:
     """Say what the search has gained over the point that it started from, if that finished, and how sure it is."""
-    best = chosen_trial(spec, trials, confirmation)
+    best = chosen_trial(spec, trials, reevaluation)
     starts = [each for each in trials if all(each.hyperparameters.get(k) == v for k, v in spec.start.items())]
     start = best_trial(starts) if spec.start else None
     if best is not None and start is not None:
         gain = (best.value or 0.0) - (start.value or 0.0)
-        confirmed = confirmed_words(confirmation)
-        chosen = f"chosen {percent(best.value)} %{confirmed}" if confirmed else f"chosen {gain:+.2f} points"
+        reevaluated = reevaluated_words(reevaluation)
+        chosen = f"chosen {percent(best.value)} %{reevaluated}" if reevaluated else f"chosen {gain:+.2f} points"
         out.print(f"{'start':<{indent}}{percent(start.value)} % (trial {start.number}), {chosen}", soft_wrap=True)
-    if confirmation is not None:
-        show_confirmation(out, confirmation, indent)
+    if reevaluation is not None:
+        show_reevaluation(out, reevaluation, indent)
     elif best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
         text = f"{equal} trials came to {percent(best.value)} %: of them the one that forgets least, then the earliest"
         out.print(f"{'equal':<{indent}}{text}", soft_wrap=True)
@@ -284,7 +284,7 @@ def show_status(found: RunStatus) -> None:
     _print_trials(out, found.spec, found.trials, best)
     _show_settings(out, found.spec, 14)
     if found.spec.purpose == "search":
-        _show_gain(out, found.spec, found.trials, found.confirmation, 14)
+        _show_gain(out, found.spec, found.trials, found.reevaluation, 14)
         if found.best is None and found.counts["complete"]:
             out.print(_nothing_chosen(found.spec, found.trials), style="yellow", soft_wrap=True)
         _show_front(out, found.spec, found.trials, best)

@@ -1,7 +1,7 @@
-"""The confirmations of a search: its best trials run again on fresh seeds and validation splits, to choose among them.
+"""The re-evaluations of a search: its best trials run again on fresh seeds and validation splits, to choose among them.
 
 They lie in a folder of their own in the run directory, with a record like that of trials, so that nobody who reads the
-trials of a search meets a confirmation. What is to be run follows from the two records alone (`tausearch.runs`).
+trials of a search meets a re-evaluation. What is to be run follows from the two records alone (`tausearch.runs`).
 """
 
 from __future__ import annotations
@@ -12,97 +12,97 @@ from typing import Any
 
 from search_spaces.bounds import ROUNDS, SEED
 from tausearch.runs.constraints import eligible
-from tausearch.runs.directories import ConfirmationDirectory, RunDirectory, trial_name
+from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, trial_name
 from tausearch.runs.racing import Known, Race, Verdict, race, verdict
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Role, RunSpec
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
-_MOST = int(ROUNDS.high)  # a confirmation's number is that of its trial times this, and its round
+_MOST = int(ROUNDS.high)  # a re-evaluation's number is that of its trial times this, and its round
 
 
-class ConfirmationSpec(RunSpec):
-    """The confirmations of a search as a run to be driven; made of the search's specification, never written.
+class ReevaluationSpec(RunSpec):
+    """The re-evaluations of a search as a run to be driven; made of the search's specification, never written.
 
-    Its trials are confirmations, numbered so that more trials, candidates or rounds change no number. Round k has the
+    Its trials are re-evaluations, numbered so that more trials, candidates or rounds change no number. Round k has the
     seed of the search plus k + 1, for the trial and for its validation split.
     """
 
     @classmethod
-    def of(cls, search: RunSpec) -> ConfirmationSpec:
-        """Return the confirmations of a search that asks for them."""
-        assert search.confirm is not None, "whoever asks has looked"
+    def of(cls, search: RunSpec) -> ReevaluationSpec:
+        """Return the re-evaluations of a search that asks for them."""
+        assert search.reevaluate is not None, "whoever asks has looked"
         given = {name: getattr(search, name) for name in RunSpec.model_fields}
-        own = {"trials": confirmations_of(search), "algorithm": "grid", "scheduler": "none"}
-        return cls(**{**given, **own, "name": f"{search.name}.confirmation"})
+        own = {"trials": reevaluations_of(search), "algorithm": "grid", "scheduler": "none"}
+        return cls(**{**given, **own, "name": f"{search.name}.reevaluation"})
 
     @property
     def rounds(self) -> int:
         """How often each candidate runs."""
-        assert self.confirm is not None, "of a search that asks for them"
-        return self.confirm.runs
+        assert self.reevaluate is not None, "of a search that asks for them"
+        return self.reevaluate.runs
 
     @property
     def role(self) -> Role:
         """What each of its trials is to it."""
-        return "confirmation"
+        return "reevaluation"
 
     @property
     def run_name(self) -> str:
         """The name of the search."""
-        return self.name.removesuffix(".confirmation")
+        return self.name.removesuffix(".reevaluation")
 
     def number(self, candidate: int, round_: int) -> int:
-        """Return the number of a confirmation."""
+        """Return the number of a re-evaluation."""
         return candidate * _MOST + round_
 
     def candidate(self, number: int) -> int:
-        """Return the number of the trial that a confirmation confirms."""
+        """Return the number of the trial that a re-evaluation re-evaluates."""
         return number // _MOST
 
     def round(self, number: int) -> int:
-        """Return the round of a confirmation, from 0."""
+        """Return the round of a re-evaluation, from 0."""
         return number % _MOST
 
     def about(self, number: int) -> dict[str, Any]:
-        """Return which trial a confirmation confirms, and how."""
-        return {"role": self.role, "confirms": self.candidate(number), "split_seed": self.split_of(number)}
+        """Return which trial a re-evaluation re-evaluates, and how."""
+        return {"role": self.role, "reevaluates": self.candidate(number), "split_seed": self.split_of(number)}
 
     def label(self, number: int) -> str:
-        """Return what a person calls a confirmation."""
-        return f"confirmation of trial {self.candidate(number)}, seed {self.seed_of(number)}"
+        """Return what a person calls a re-evaluation."""
+        return f"re-evaluation of trial {self.candidate(number)}, seed {self.seed_of(number)}"
 
     def file_name(self, number: int) -> str:
-        """Return what a confirmation is called where a name has no spaces."""
+        """Return what a re-evaluation is called where a name has no spaces."""
         return f"trial-{self.candidate(number)}-seed-{self.seed_of(number)}"
 
     def seed_of(self, number: int) -> int:
-        """Return the seed of a confirmation; none of them is that of the search."""
+        """Return the seed of a re-evaluation; none of them is that of the search."""
         return int((self.seed + 1 + self.round(number)) % (SEED.high + 1))
 
     def split_of(self, number: int) -> int:
-        """Return the seed of the validation split of a confirmation."""
+        """Return the seed of the validation split of a re-evaluation."""
         return self.seed_of(number)
 
 
-def confirmations_of(search: RunSpec) -> int:
-    """Return how many confirmations a search has if none is eliminated."""
-    return 0 if search.confirm is None else min(search.confirm.best, search.trials) * search.confirm.runs
+def reevaluations_of(search: RunSpec) -> int:
+    """Return how many re-evaluations a search has if none is eliminated."""
+    return 0 if search.reevaluate is None else min(search.reevaluate.best, search.trials) * search.reevaluate.runs
 
 
 @dataclass(frozen=True)
-class Confirmation:
-    """How far the confirmation of a search is, and what it says.
+class Reevaluation:
+    """How far the re-evaluation of a search is, and what it says.
 
     Attributes:
         spec: What is to be run.
         race: Where it stands.
         verdict: Who is chosen; None before that is known, or if no candidate is left.
-        runs: All confirmations that have started, of former candidates too.
+        runs: All re-evaluations that have started, of former candidates too.
     """
 
-    spec: ConfirmationSpec
+    spec: ReevaluationSpec
     race: Race
     verdict: Verdict | None
     runs: tuple[TrialSummary, ...]
@@ -138,27 +138,27 @@ class Confirmation:
         return {"trial": candidate, "state": self.state_of(candidate), "values": values}
 
 
-def confirmation_of(
-    spec: ConfirmationSpec, trials: Iterable[TrialSummary], runs: Sequence[TrialSummary]
-) -> Confirmation:
-    """Work out where the confirmation of a search stands.
+def reevaluation_of(
+    spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Sequence[TrialSummary]
+) -> Reevaluation:
+    """Work out where the re-evaluation of a search stands.
 
     Args:
-        spec: The confirmations that are asked for.
+        spec: The re-evaluations that are asked for.
         trials: The trials of the search.
-        runs: The confirmations that have started.
+        runs: The re-evaluations that have started.
 
     Returns:
         Where it stands; its candidates are the best complete trials so far that keep all constraints.
     """
-    assert spec.confirm is not None, "of a search that asks for them"
-    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.confirm.best]]
+    assert spec.reevaluate is not None, "of a search that asks for them"
+    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.reevaluate.best]]
     standing = race(candidates, spec.rounds, known_of(spec, runs), spec.resolution)
-    return Confirmation(spec, standing, verdict(standing, spec.resolution), tuple(runs))
+    return Reevaluation(spec, standing, verdict(standing, spec.resolution), tuple(runs))
 
 
-def known_of(spec: ConfirmationSpec, runs: Iterable[TrialSummary]) -> Known:
-    """Return what confirmations that have ended have reached; one that diverged or failed has no value."""
+def known_of(spec: ReevaluationSpec, runs: Iterable[TrialSummary]) -> Known:
+    """Return what re-evaluations that have ended have reached; one that diverged or failed has no value."""
     ended = [run for run in runs if run.status not in ("running", "pending")]
     return {
         (spec.candidate(run.number), spec.round(run.number)): run.value if run.status == "complete" else None
@@ -166,14 +166,14 @@ def known_of(spec: ConfirmationSpec, runs: Iterable[TrialSummary]) -> Known:
     }
 
 
-def read_confirmation(
-    search: RunSpec, directory: ConfirmationDirectory, trials: Iterable[TrialSummary]
-) -> Confirmation | None:
-    """Read how far the confirmation of a search is.
+def read_reevaluation(
+    search: RunSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
+) -> Reevaluation | None:
+    """Read how far the re-evaluation of a search is.
 
     Args:
         search: The search.
-        directory: The folder of its confirmations.
+        directory: The folder of its re-evaluations.
         trials: The trials of the search.
 
     Returns:
@@ -182,39 +182,39 @@ def read_confirmation(
     Raises:
         InputError: If a file of the record is damaged, or is not of this search.
     """
-    if search.confirm is None:
+    if search.reevaluate is None:
         return None
-    spec, known = ConfirmationSpec.of(search), {trial.number: trial for trial in trials}
+    spec, known = ReevaluationSpec.of(search), {trial.number: trial for trial in trials}
     runs = Record(directory.record).trials()
     for run in runs:
         if fault := _foreign(spec, run, known):
-            raise InputError(f"record {directory.record}: confirmation {run.number} is not of this search: {fault}")
-    return confirmation_of(spec, known.values(), runs)
+            raise InputError(f"record {directory.record}: re-evaluation {run.number} is not of this search: {fault}")
+    return reevaluation_of(spec, known.values(), runs)
 
 
 def set_aside_orphans(directory: RunDirectory) -> list[str]:
-    """Rename the confirmations of trials that the record has no more: run again, they may be others.
+    """Rename the re-evaluations of trials that the record has no more: run again, they may be others.
 
     Returns:
         A line for each.
     """
     known, lines = {trial.number for trial in Record(directory.record).trials()}, []
-    for run in Record(directory.confirmation.record).trials():
+    for run in Record(directory.reevaluation.record).trials():
         if run.number // _MOST not in known:
-            path = directory.confirmation.record / f"{trial_name(run.number)}.parquet"
+            path = directory.reevaluation.record / f"{trial_name(run.number)}.parquet"
             path.rename(path.with_name(f".{path.name}.damaged"))
-            lines.append(f"record file {path}: is a confirmation of a trial that is run again; it was put aside")
+            lines.append(f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside")
     return lines
 
 
-def _foreign(spec: ConfirmationSpec, run: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
-    """Say what a confirmation has that none of the search can have; None if there is nothing."""
-    confirmed = trials.get(spec.candidate(run.number))
-    if confirmed is None:
+def _foreign(spec: ReevaluationSpec, run: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
+    """Say what a re-evaluation has that none of the search can have; None if there is nothing."""
+    reevaluated = trials.get(spec.candidate(run.number))
+    if reevaluated is None:
         mend = f"`tausearch resume {spec.run_name} --without-damaged` puts it aside"
         return f"the search has no trial {spec.candidate(run.number)}; {mend}"
     if run.seed != spec.seed_of(run.number):
         return f"its seed is {run.seed}, must be {spec.seed_of(run.number)}"
-    if {**spec.fixed, **run.hyperparameters} != {**spec.fixed, **confirmed.hyperparameters}:
-        return f"its hyperparameters are not those of trial {confirmed.number}"
+    if {**spec.fixed, **run.hyperparameters} != {**spec.fixed, **reevaluated.hyperparameters}:
+        return f"its hyperparameters are not those of trial {reevaluated.number}"
     return f"it has {run.tasks_done} tasks of {spec.steps}" if run.tasks_done > spec.steps else None

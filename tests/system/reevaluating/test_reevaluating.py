@@ -1,4 +1,4 @@
-"""A search that confirms, through the command line: undisturbed, and with a driver that is killed as it confirms."""
+"""A search that re-evaluates, through the command line: undisturbed, and with a driver that is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from tests.support.drivers.services import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SHORT = ["search", "digits", "finetune", "--tasks", "2", "--epochs", "1", "--algorithm", "grid"]
-SEARCH = [*SHORT, "--trials", "3", "--confirm", "2", "--confirm-runs", "2", "--concurrent", "1"]
+SEARCH = [*SHORT, "--trials", "3", "--reevaluate", "2", "--reevaluate-runs", "2", "--concurrent", "1"]
 
 
-def confirmations(root: Path, name: str) -> list[TrialSummary]:
-    return Record(Storage(root).run(name).confirmation.record).trials()
+def reevaluations(root: Path, name: str) -> list[TrialSummary]:
+    return Record(Storage(root).run(name).reevaluation.record).trials()
 
 
-def assert_confirmed(root: Path, name: str, status: dict[str, Any]) -> None:
-    """Best file, status and MLflow of a search that has confirmed two of three trials with two runs each."""
-    assert len(trials_of(root, name)) == 3 and len(confirmations(root, name)) == 4
+def assert_reevaluated(root: Path, name: str, status: dict[str, Any]) -> None:
+    """Best file, status and MLflow of a search that has re-evaluated two of three trials with two runs each."""
+    assert len(trials_of(root, name)) == 3 and len(reevaluations(root, name)) == 4
     selection = load_best(Storage(root).run(name).best_file).selection
-    assert selection is not None and selection.confirmation is not None and selection.confirmation.seeds == (1, 2)
-    assert status["state"] == "finished" and status["confirmation"]["verdict"]["chosen"] == selection.trial
+    assert selection is not None and selection.reevaluation is not None and selection.reevaluation.seeds == (1, 2)
+    assert status["state"] == "finished" and status["reevaluation"]["verdict"]["chosen"] == selection.trial
     client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
     (experiment,) = [each for each in client.search_experiments() if each.name.startswith("digits")]
     roles = [each.data.tags.get("role") for each in client.search_runs([experiment.experiment_id])]
-    assert sorted(map(str, roles)) == ["None", *["confirmation"] * 4, *["trial"] * 3]
+    assert sorted(map(str, roles)) == ["None", *["reevaluation"] * 4, *["trial"] * 3]
 
 
-def test_killed_as_it_confirms_and_resumed_it_has_what_it_would_have_had(
+def test_killed_as_it_reevaluates_and_resumed_it_has_what_it_would_have_had(
     call: Callable[..., str], tmp_path: Path
 ) -> None:
     root = tmp_path / "tausearch-runs"
-    assert "confirmation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
-    assert_confirmed(root, "calm", json.loads(call("status", "calm", "--json")))
+    assert "re-evaluation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
+    assert_reevaluated(root, "calm", json.loads(call("status", "calm", "--json")))
     with started(*SEARCH, "--name", "killed", cwd=tmp_path, out=tmp_path / "out.txt") as driver:
-        wait_until(lambda: one_ended_and_one_runs(confirmations(root, "killed")), 600, "the second fresh run")
+        wait_until(lambda: one_ended_and_one_runs(reevaluations(root, "killed")), 600, "the second fresh run")
         kill_tree(driver.pid)
-    before = confirmations(root, "killed")
+    before = reevaluations(root, "killed")
     assert any(each.status == "running" for each in before)
     call("resume", "killed")
-    after = confirmations(root, "killed")
+    after = reevaluations(root, "killed")
     assert_nothing_runs_again(before, after)
-    assert without_time(after) == without_time(confirmations(root, "calm"))
+    assert without_time(after) == without_time(reevaluations(root, "calm"))
     assert without_time(trials_of(root, "killed")) == without_time(trials_of(root, "calm"))
     chosen = [load_best(Storage(root).run(name).best_file) for name in ("calm", "killed")]
     assert chosen[0].hyperparameters == chosen[1].hyperparameters
-    assert chosen[0].selection.confirmation == chosen[1].selection.confirmation  # type: ignore[union-attr]
+    assert chosen[0].selection.reevaluation == chosen[1].selection.reevaluation  # type: ignore[union-attr]

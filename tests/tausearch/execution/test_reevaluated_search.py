@@ -1,4 +1,4 @@
-"""A search that confirms before it chooses: what runs again, on what, who is chosen, and what a kill costs: nothing."""
+"""A search that re-evaluates before it chooses: what runs again, on what, who is chosen; a kill costs nothing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from search_spaces.bounds import SEED
 from tausearch.cli.output import show_status, show_statuses
 from tausearch.cluster import max_concurrent_trials
 from tausearch.runs import (
-    Confirm,
-    Confirmation,
-    ConfirmationSpec,
     Record,
+    Reevaluate,
+    Reevaluation,
+    ReevaluationSpec,
     RunDirectory,
     RunSpec,
     Storage,
@@ -33,44 +33,44 @@ from tausearch.runs import (
 )
 from tausearch.studies import best_of_run, load_best
 from tests.support.runs.trials import search_spec
-from tests.tausearch.execution.confirmed import Outcome, confirmed_search, drive, noisy
+from tests.tausearch.execution.reevaluated import Outcome, drive, noisy, reevaluated_search
 from trainables.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("no_insight")
 
 
 def records(directory: RunDirectory) -> tuple[list[TrialSummary], list[TrialSummary]]:
-    return Record(directory.record).trials(), Record(directory.confirmation.record).trials()
+    return Record(directory.record).trials(), Record(directory.reevaluation.record).trials()
 
 
 def test_who_is_as_good_as_the_chosen_one_is_not_behind() -> None:
     known = {(0, 0): 87.79, (0, 1): 89.06, (6, 0): 89.06, (6, 1): 87.79, (3, 0): 87.77, (3, 1): 88.39, (4, 0): None}
     standing = race([0, 3, 6, 4], 2, known)
-    found = Confirmation(mock.Mock(), standing, verdict(standing), ())
+    found = Reevaluation(mock.Mock(), standing, verdict(standing), ())
     assert [found.state_of(each) for each in (0, 3, 6, 4)] == ["chosen", "behind", "equal", "out"]
 
 
 def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chosen(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path)
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory)
     trials, runs = records(directory)
     candidates = [trial.number for trial in ranked(trials)[:3]]
-    confirming = ConfirmationSpec.of(spec)
-    assert {confirming.candidate(run.number) for run in runs} == set(candidates)
-    assert {(run.seed, confirming.split_of(run.number)) for run in runs} == {(1, 1), (2, 2)} and len(runs) == 6
+    reevaluating = ReevaluationSpec.of(spec)
+    assert {reevaluating.candidate(run.number) for run in runs} == set(candidates)
+    assert {(run.seed, reevaluating.split_of(run.number)) for run in runs} == {(1, 1), (2, 2)} and len(runs) == 6
     by_number = {trial.number: trial for trial in trials}
     for run in runs:
-        assert run.hyperparameters == by_number[confirming.candidate(run.number)].hyperparameters
-        config = confirming.trial(run.number, run.hyperparameters, cache=None, directory=directory.confirmation)
+        assert run.hyperparameters == by_number[reevaluating.candidate(run.number)].hyperparameters
+        config = reevaluating.trial(run.number, run.hyperparameters, cache=None, directory=directory.reevaluation)
         assert (config.seed, config.split_seed, config.purpose) == (run.seed, run.seed, "search")
-        assert config.blobs is not None and "confirmation" in config.blobs and config.artifacts is None
-    means = {c: statistics.fmean(r.value for r in runs if confirming.candidate(r.number) == c) for c in candidates}
+        assert config.blobs is not None and "reevaluation" in config.blobs and config.artifacts is None
+    means = {c: statistics.fmean(r.value for r in runs if reevaluating.candidate(r.number) == c) for c in candidates}
     best = load_best(directory.best_file)
-    assert best.selection is not None and best.selection.confirmation is not None
+    assert best.selection is not None and best.selection.reevaluation is not None
     assert best.selection.trial == max(means, key=means.__getitem__)
-    assert best.selection.confirmation.value == pytest.approx(max(means.values()))
+    assert best.selection.reevaluation.value == pytest.approx(max(means.values()))
     assert best.selection.value == by_number[best.selection.trial].value
-    assert best.selection.confirmation.candidates == tuple(candidates)
+    assert best.selection.reevaluation.candidates == tuple(candidates)
     assert best.hyperparameters["alpha"] == by_number[best.selection.trial].hyperparameters["alpha"]
 
 
@@ -81,7 +81,7 @@ def _unlucky(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> flo
 
 
 def test_the_value_that_made_it_a_candidate_is_not_used_again(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path)
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory, _unlucky)
     status = read_status(directory)
     assert ranked(status.trials)[0].number == 0
@@ -95,20 +95,20 @@ def _clear(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float
     return 95.0 if spec.start.items() <= hyperparameters.items() else noisy(spec, number, hyperparameters) - 20
 
 
-@pytest.mark.parametrize(("best", "outcome", "confirmed", "first"), [(2, noisy, 6, 0), (3, _clear, 7, 2 * 3)])
+@pytest.mark.parametrize(("best", "outcome", "reevaluated", "first"), [(2, noisy, 6, 0), (3, _clear, 7, 2 * 3)])
 def test_killed_at_any_moment_nothing_is_lost_or_runs_again(
-    best: int, outcome: Outcome, confirmed: int, first: int, tmp_path: Path
+    best: int, outcome: Outcome, reevaluated: int, first: int, tmp_path: Path
 ) -> None:
-    asked = {"confirm": Confirm(best=best, runs=3), "trials": 3, "steps": 2}
-    spec, storage, directory = confirmed_search(tmp_path / "whole", **asked)
+    asked = {"reevaluate": Reevaluate(best=best, runs=3), "trials": 3, "steps": 2}
+    spec, storage, directory = reevaluated_search(tmp_path / "whole", **asked)
 
     def keep(ran: int) -> None:
         shutil.copytree(storage.root, tmp_path / str(ran))  # what a kill leaves behind
 
     total = drive(spec, storage, directory, outcome, keep)
-    assert len(total) == 2 * (3 + confirmed)  # of 9 runs of three candidates, 2 are eliminated
+    assert len(total) == 2 * (3 + reevaluated)  # of 9 runs of three candidates, 2 are eliminated
     expected, chosen = records(directory), directory.best_file.read_text()
-    for moment in range(first, len(total)):  # before a confirmation both cases are the same
+    for moment in range(first, len(total)):  # before a re-evaluation both cases are the same
         left = Storage(tmp_path / str(moment))
         after = drive(spec, left, left.run(spec.name), outcome)
         assert sorted(total[:moment] + after) == sorted(total)
@@ -119,52 +119,52 @@ def test_killed_at_any_moment_nothing_is_lost_or_runs_again(
 def test_who_cannot_win_any_more_is_spared_and_the_status_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec, storage, directory = confirmed_search(tmp_path, confirm=Confirm(best=3, runs=5))
+    spec, storage, directory = reevaluated_search(tmp_path, reevaluate=Reevaluate(best=3, runs=5))
     drive(spec, storage, directory, _clear)
     status = read_status(directory)
-    assert status.state == "finished" and status.confirmation is not None
-    assert len(status.confirmation.runs) < 15
-    assert status.confirmation.race.alive == (0,)
+    assert status.state == "finished" and status.reevaluation is not None
+    assert len(status.reevaluation.runs) < 15
+    assert status.reevaluation.race.alive == (0,)
     show_status(status)
     out = capsys.readouterr().out
-    assert "start         95.00 % (trial 0), chosen 95.00 %, confirmed 95.00 ± 0.00 %" in out
+    assert "start         95.00 % (trial 0), chosen 95.00 %, re-evaluated 95.00 ± 0.00 %" in out
     assert "eliminated after" in out and "points ahead of trial" in out
 
 
 def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_path: Path) -> None:
     def outcome(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
-        return math.nan if spec.role == "confirmation" else noisy(spec, number, hyperparameters)
+        return math.nan if spec.role == "reevaluation" else noisy(spec, number, hyperparameters)
 
-    spec, storage, directory = confirmed_search(tmp_path)
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory, outcome)
     status = read_status(directory)
     assert status.state == "finished" and status.best == ranked(status.trials)[0]
     selection = load_best(directory.best_file).selection
-    assert selection is not None and selection.confirmation is None
+    assert selection is not None and selection.reevaluation is None
 
 
-def test_a_search_without_a_finished_trial_confirms_nothing(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path)
+def test_a_search_without_a_finished_trial_reevaluates_nothing(tmp_path: Path) -> None:
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory, lambda *about: math.nan)
-    assert read_status(directory).state == "finished" and not directory.confirmation.record.exists()
+    assert read_status(directory).state == "finished" and not directory.reevaluation.record.exists()
 
 
 def test_extended_by_candidates_and_rounds_what_has_ended_counts(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path, trials=6)
+    spec, storage, directory = reevaluated_search(tmp_path, trials=6)
     first = drive(spec, storage, directory)
-    longer = spec.model_copy(update={"confirm": Confirm(best=4, runs=3)})
+    longer = spec.model_copy(update={"reevaluate": Reevaluate(best=4, runs=3)})
     longer.save(directory)
     assert read_status(directory).state == "stopped"
     second = drive(longer, storage, directory)
     assert not set(first) & set(second)
-    once = confirmed_search(tmp_path / "once", trials=6, confirm=Confirm(best=4, runs=3))
+    once = reevaluated_search(tmp_path / "once", trials=6, reevaluate=Reevaluate(best=4, runs=3))
     drive(*once)
     assert load_best(directory.best_file).selection == load_best(once[2].best_file).selection
-    assert read_status(directory).confirmation.race == read_status(once[2]).confirmation.race  # type: ignore[union-attr]
+    assert read_status(directory).reevaluation.race == read_status(once[2]).reevaluation.race  # type: ignore[union-attr]
 
 
 def test_extended_by_trials_the_new_ones_are_candidates_too(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path, trials=4)
+    spec, storage, directory = reevaluated_search(tmp_path, trials=4)
     first = drive(spec, storage, directory)
     longer = spec.model_copy(update={"trials": 6})
     longer.save(directory)
@@ -172,73 +172,75 @@ def test_extended_by_trials_the_new_ones_are_candidates_too(tmp_path: Path) -> N
     second = drive(longer, storage, directory)
     assert not set(first) & set(second)
     status = read_status(directory)
-    assert status.state == "finished" and status.confirmation is not None
+    assert status.state == "finished" and status.reevaluation is not None
     best = tuple(trial.number for trial in ranked(status.trials))[:3]
-    assert load_best(directory.best_file).selection.confirmation.candidates == best  # type: ignore[union-attr]
+    assert load_best(directory.best_file).selection.reevaluation.candidates == best  # type: ignore[union-attr]
 
 
-def test_a_search_that_was_made_without_can_be_confirmed_later(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path, confirm=None)
+def test_a_search_that_was_made_without_can_be_reevaluated_later(tmp_path: Path) -> None:
+    spec, storage, directory = reevaluated_search(tmp_path, reevaluate=None)
     drive(spec, storage, directory)
-    assert not directory.confirmation.path.exists()
-    asked = spec.model_copy(update={"confirm": Confirm(best=2, runs=2)})
+    assert not directory.reevaluation.path.exists()
+    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2)})
     asked.save(directory)
-    assert read_spec(directory).confirm == Confirm(best=2, runs=2)
-    assert {name for name, _, _ in drive(asked, storage, directory)} == {f"{spec.name}.confirmation"}
+    assert read_spec(directory).reevaluate == Reevaluate(best=2, runs=2)
+    assert {name for name, _, _ in drive(asked, storage, directory)} == {f"{spec.name}.reevaluation"}
 
 
-def test_trials_and_confirmations_do_not_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, storage, directory = confirmed_search(tmp_path)
+def test_trials_and_reevaluations_do_not_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory)
     assert [run.name for run in storage.runs()] == [spec.name]
     assert len(Record(directory.record).trials()) == len(read_status(directory).trials) == spec.trials
-    table = Record(directory.confirmation.record).table()
-    assert set(table["role"].to_pylist()) == {"confirmation"} and set(table["run"].to_pylist()) == {spec.name}
+    table = Record(directory.reevaluation.record).table()
+    assert set(table["role"].to_pylist()) == {"reevaluation"} and set(table["run"].to_pylist()) == {spec.name}
     assert set(table["split_seed"].to_pylist()) == {1, 2}
-    assert directory.confirmation.blobs(7) != directory.blobs(7)
-    assert directory.trial_folder(ConfirmationSpec.of(spec).name, 7) != directory.trial_folder(spec.name, 7)
+    assert directory.reevaluation.blobs(7) != directory.blobs(7)
+    assert directory.trial_folder(ReevaluationSpec.of(spec).name, 7) != directory.trial_folder(spec.name, 7)
     show_statuses([read_status(directory)])
     assert "5/5" in capsys.readouterr().out
     plain = json.loads(json.dumps(read_status(directory).as_dict()))
-    assert plain["confirmation"]["over"] and len(plain["confirmation"]["candidates"]) == 3
+    assert plain["reevaluation"]["over"] and len(plain["reevaluation"]["candidates"]) == 3
 
 
-def test_an_algorithm_that_learns_holds_up_no_confirmation(spec: RunSpec) -> None:
-    asked = spec.model_copy(update={"algorithm": "tpe", "trials": 24, "confirm": Confirm(best=6, runs=4)})
+def test_an_algorithm_that_learns_holds_up_no_reevaluation(spec: RunSpec) -> None:
+    asked = spec.model_copy(update={"algorithm": "tpe", "trials": 24, "reevaluate": Reevaluate(best=6, runs=4)})
     assert max_concurrent_trials(asked, 64, 0) == 6
-    assert max_concurrent_trials(ConfirmationSpec.of(asked), 64, 0) == 24
+    assert max_concurrent_trials(ReevaluationSpec.of(asked), 64, 0) == 24
 
 
 @pytest.mark.parametrize("seed", [0, 41, int(SEED.high)])
 def test_no_fresh_seed_is_that_of_the_search(seed: int) -> None:
-    spec = ConfirmationSpec.of(search_spec().model_copy(update={"seed": seed, "confirm": Confirm(best=1, runs=100)}))
+    spec = ReevaluationSpec.of(
+        search_spec().model_copy(update={"seed": seed, "reevaluate": Reevaluate(best=1, runs=100)})
+    )
     seeds = [spec.seed_of(spec.number(3, k)) for k in range(100)]
     assert len({seed, *seeds}) == 101 and all(SEED.fault(each) is None for each in seeds)
 
 
-def test_a_damaged_or_foreign_confirmation_is_named(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path)
+def test_a_damaged_or_foreign_reevaluation_is_named(tmp_path: Path) -> None:
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory)
-    files = sorted(directory.confirmation.record.glob("*.parquet"))
+    files = sorted(directory.reevaluation.record.glob("*.parquet"))
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=f"is damaged .* `tausearch resume {spec.name} --without-damaged`"):
         read_status(directory)
     files[0].write_bytes(whole)
-    confirming = ConfirmationSpec.of(spec)
-    foreign = Record(directory.confirmation.record).trials()[0]
+    reevaluating = ReevaluationSpec.of(spec)
+    foreign = Record(directory.reevaluation.record).trials()[0]
     foreign.hyperparameters = {**foreign.hyperparameters, "alpha": 7.0}
-    Record(directory.confirmation.record, about=confirming.about).write(foreign)
+    Record(directory.reevaluation.record, about=reevaluating.about).write(foreign)
     with pytest.raises(InputError, match="is not of this search: its hyperparameters are not those of trial"):
         read_status(directory)
 
 
-def test_the_confirmations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path) -> None:
-    spec, storage, directory = confirmed_search(tmp_path)
+def test_the_reevaluations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path) -> None:
+    spec, storage, directory = reevaluated_search(tmp_path)
     drive(spec, storage, directory)
-    lost = read_status(directory).confirmation.race.candidates[0]  # type: ignore[union-attr]
+    lost = read_status(directory).reevaluation.race.candidates[0]  # type: ignore[union-attr]
     (directory.record / f"trial-{lost:05d}.parquet").unlink()
     with pytest.raises(InputError, match=f"the search has no trial {lost}; `tausearch resume .* --without-damaged`"):
         read_status(directory)
     assert len(set_aside_orphans(directory)) == 2 and set_aside_orphans(directory) == []
-    assert len(read_status(directory).confirmation.runs) == 4  # type: ignore[union-attr]
+    assert len(read_status(directory).reevaluation.runs) == 4  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A search with confirmation driven by hand: trials by a formula, one task at a time."""
+"""A search with re-evaluation driven by hand: trials by a formula, one task at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tausearch.api import SearchRun
 from tausearch.execution import Dispatcher, Run
 from tausearch.execution.observer import RecordListener
 from tausearch.execution.recorder import _record
-from tausearch.runs import Confirm, RunDirectory, RunSpec, Storage, TrialSummary
+from tausearch.runs import Reevaluate, RunDirectory, RunSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
 from tests.support.runs.trials import Runs
 
@@ -28,11 +28,11 @@ def noisy(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     return float(90 - 3 * miss + np.random.default_rng(seed).normal(0, 1))
 
 
-def confirmed_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunDirectory]:
-    """A search that has been made and asks for confirmation."""
+def reevaluated_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunDirectory]:
+    """A search that has been made and asks for re-evaluation."""
     from tests.support.runs.trials import search_spec
 
-    asked = {"algorithm": "grid", "trials": 5, "confirm": Confirm(best=3, runs=2), **changes}
+    asked = {"algorithm": "grid", "trials": 5, "reevaluate": Reevaluate(best=3, runs=2), **changes}
     storage = Storage(root)
     spec, directory = create(search_spec().model_copy(update=asked), storage)
     return spec, storage, directory
