@@ -48,7 +48,7 @@ class Bounds:
 
 
 TRIALS = Bounds(1, 100_000)  # file names have five digits
-AT_ONCE = Bounds(1, 100_000)
+CONCURRENT = Bounds(1, 100_000)
 SEED = Bounds(0, 2**32 - 1)  # numpy's and scikit-learn's
 THREADS = Bounds(1, 4096)
 GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")

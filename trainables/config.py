@@ -26,10 +26,10 @@ class TrialConfig:
         backbone: Name of the backbone.
         weights: Local weights file of the backbone, or None.
         precision: Precision of fine-tuning and evaluation.
-        gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
+        gpus_per_trial: 1/k of a GPU, or 0 to compute on the CPU.
         data_root: Folder of the published datasets, or None.
         code_folder: Folder of the module of a benchmark `MODULE:NAME`; None forbids the import.
-        threads: CPU threads; results depend on their number.
+        cpus_per_trial: CPU threads; results depend on their number.
         cache: Directory of the pre-consolidation cache, or None.
         cache_bytes: Bound on the cache's size, bytes, or None.
         artifacts: Folder for task vectors, or None.
@@ -48,10 +48,10 @@ class TrialConfig:
     backbone: str
     weights: str | None = None
     precision: Precision = "fp32"
-    gpu_share: float = 0
+    gpus_per_trial: float = 0
     data_root: str | None = None
     code_folder: str | None = None
-    threads: int = 1
+    cpus_per_trial: int = 1
     cache: str | None = None
     cache_bytes: int | None = None
     artifacts: str | None = None

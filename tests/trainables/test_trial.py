@@ -120,7 +120,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             backbone="glyph_vit",
             weights=str(weights),
             precision="bf16",
-            threads=2,
+            cpus_per_trial=2,
             cache=str(tmp_path / "cache"),
             cache_bytes=77,
             artifacts=str(tmp_path / "vectors"),

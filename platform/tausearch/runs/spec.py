@@ -29,11 +29,11 @@ Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
-    """What one trial gets, and how many run at a time; None: see `tausearch.cluster.max_concurrent_trials`."""
+    """What one trial gets, and how many run at a time; None: see `tausearch.cluster.concurrent_trials`."""
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
-    concurrent: Annotated[int, AfterValidator(bounds.AT_ONCE.checked)] | None = None
+    max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
 
 
 class KnownPoint(Strict):
@@ -232,10 +232,10 @@ class RunSpec(Strict):
             backbone=self.protocol.backbone,
             weights=self.protocol.weights,
             precision=self.protocol.precision,
-            gpu_share=self.resources.gpus_per_trial,
+            gpus_per_trial=self.resources.gpus_per_trial,
             data_root=self.data_root,
             code_folder=code_folder(self.benchmark),
-            threads=self.resources.cpus_per_trial,
+            cpus_per_trial=self.resources.cpus_per_trial,
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),
             artifacts=None if artifacts is None else str(artifacts),

@@ -67,7 +67,7 @@ class FakeRay:
 def measured(spec: RunSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] | Exception) -> tuple[RunSpec, str]:
     patch.setitem(sys.modules, "ray", FakeRay(answer))
     patch.setattr(pilot, "ray_session", lambda resources, address: nullcontext())
-    spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=1, gpus_per_trial=1, concurrent=None)})
+    spec = spec.model_copy(update={"resources": Resources(gpus_per_trial=1)})
     config: Any = SimpleNamespace(as_dict=dict)
     return pilot.with_measured_share(spec, config, None)
 

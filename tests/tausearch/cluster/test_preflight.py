@@ -13,7 +13,7 @@ from tausearch.cluster import node_probe, preflight, require_fit_nodes
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
-NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0, concurrent=None)
+NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0, max_concurrent_trials=None)
 
 
 def node(number: int, cpus: float = 4, alive: bool = True) -> dict[str, Any]:
