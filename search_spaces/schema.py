@@ -7,42 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, FiniteFloat, Tag, ValidationError, model_validator
+from pydantic import Discriminator, FiniteFloat, Tag, model_validator
 
-from search_spaces.text_files import one_line, shown
+from checked_input.schema import Strict
+from checked_input.text_files import shown
 from search_spaces.values import Scalar, ScalarField, SpaceError, is_number
 
-__all__ = [
-    "Choices",
-    "Dimension",
-    "Range",
-    "ResolvedSpace",
-    "Scalar",
-    "SpaceError",
-    "SpaceFile",
-    "Strict",
-    "first_fault",
-]
-
 DEFAULT = "default"
-
-
-def first_fault(error: ValidationError) -> str:
-    """Return the first wrong key of a file and its fault, in one line."""
-    first = error.errors()[0]
-    key = ".".join(one_line(part, 40) for part in first["loc"])
-    if first["type"] == "missing":
-        return f"key {key!r} is missing"
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}"
-    where = f"key {key!r}: " if key else ""
-    return f"{where}{one_line(first['msg'])}, got {shown(first['input'])}"
-
-
-class Strict(BaseModel):
-    """Base of the schemas of all files: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Range(Strict):

@@ -8,8 +8,8 @@ from typing import Annotated, TypeGuard
 
 from pydantic import AfterValidator, BeforeValidator
 
-from search_spaces.text_files import shown
-from search_spaces.yaml_text import is_decimal, number
+from checked_input.text_files import shown
+from checked_input.yaml_text import is_decimal, number
 
 Scalar = bool | int | float | str
 

@@ -14,7 +14,7 @@ from typing import Any
 from trainables.errors import InputError
 
 FOLDER, PARQUET = "folder:", "parquet:"
-_BOUNDS = {  # as in `search_spaces.bounds`: the two packages must not import each other
+_BOUNDS = {  # as in `checked_input.bounds`: the two packages must not import each other
     "tasks": (1, 100_000),
     "classes_per_task": (2, 100_000),
     "class_order": (0, 2**32 - 1),

@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from search_spaces import bounds
-from search_spaces.bounds import Bounds
-from search_spaces.text_files import shown
+from checked_input import bounds
+from checked_input.bounds import Bounds
+from checked_input.text_files import shown
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Literal
 
-from search_spaces import bounds
+from checked_input import bounds
 from tausearch.api import CheckedRequest, within
 from tausearch.runs import DEFAULT_STORAGE
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 from tausearch.api import SearchRequest
 from tausearch.cli import completion, output
 from tausearch.cli.options import (

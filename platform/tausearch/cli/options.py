@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
 from trainables.errors import InputError
 

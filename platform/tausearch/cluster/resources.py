@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 from tausearch.cluster.capacity import concurrent_trials, local_cpus, trials_that_fit
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources, RunSpec

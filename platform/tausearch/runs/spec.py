@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from search_spaces import Scalar, bounds
-from search_spaces.schema import Dimension, Strict, first_fault
-from search_spaces.text_files import TextFileError
-from search_spaces.yaml_text import read_yaml, yaml_of
+from checked_input import bounds
+from checked_input.schema import Strict, first_fault
+from checked_input.text_files import TextFileError
+from checked_input.yaml_text import read_yaml, yaml_of
+from search_spaces import Scalar
+from search_spaces.schema import Dimension
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol

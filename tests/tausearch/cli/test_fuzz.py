@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from PIL import Image
 
 from tausearch.runs import Record, Storage
-from tests.search_spaces.test_yaml_text import BOMB
+from tests.checked_input.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.damage import damaged
 from tests.support.runs.trials import make_trial, search_spec

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from search_spaces.bounds import SEED
+from checked_input.bounds import SEED
 from tausearch.cli.output import show_status, show_statuses
 from tausearch.cluster import concurrent_trials
 from tausearch.runs import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 
 LONGEST_TEXT = 4096  # characters; as long as a path may be
 

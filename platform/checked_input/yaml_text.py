@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from search_spaces.text_files import TextFileError, one_line, read_text, shown
+from checked_input.text_files import TextFileError, one_line, read_text, shown
 
 DEEPEST = 20  # nested mappings and lists; the tool's own files have five
 _LARGEST_WHOLE = 2**63 - 1

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from search_spaces.text_files import LARGEST, TextFileError, read_text
-from search_spaces.yaml_text import DEEPEST, parse_yaml, read_yaml, yaml_of
+from checked_input.text_files import LARGEST, TextFileError, read_text
+from checked_input.yaml_text import DEEPEST, parse_yaml, read_yaml, yaml_of
 from tests.support.imports import ROOT
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -121,7 +121,7 @@ def test_no_other_module_reads_yaml() -> None:
         uses = _uses_of_yaml(ast.parse(text)) if "yaml" in text else set()
         if uses:
             found[str(path.relative_to(ROOT))] = uses
-    assert set(found) == {"search_spaces/yaml_text.py", "trainables/data/published/_reading.py"}
+    assert set(found) == {"platform/checked_input/yaml_text.py", "trainables/data/published/_reading.py"}
     for path, uses in found.items():
         assert {use for use in uses if not use.endswith(("Event", "End"))} <= allowed, path
 

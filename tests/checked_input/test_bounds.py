@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
 from search_spaces import SpaceError, parse_assignments
-from search_spaces.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
 from search_spaces.schema import Choices, Range
 from search_spaces.values import parse_assignment
 from tausearch.api import ComposeRequest, EditRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
