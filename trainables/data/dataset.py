@@ -18,7 +18,7 @@ from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.passes import Tick
 from trainables.data.disk.preparation import choose_form, write
-from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest
+from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest, require_inside
 from trainables.data.disk.tree import Tree, open_tree
 from trainables.data.disk.unpacking import is_unpackable, unpacked
 from trainables.data.parts import PARTS, Part
@@ -99,9 +99,9 @@ class Dataset:
         return sound, kept
 
     def _require_whole(self, listing: Listing, part: Part, labels: Tensor) -> None:
-        counts = torch.bincount(labels, minlength=len(listing.class_names))
-        if len(counts) > len(listing.class_names):
-            raise self._wrong(f"labels of the {part} part below", len(listing.class_names), int(labels.max()))
+        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(listing.class_names):
+            wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
+            raise self._wrong(f"labels of the {part} part from 0, below", len(listing.class_names), wrong)
         self._require_classes(listing, part, labels)
         wanted = None if self.expected is None or self.ref.partial else self.expected.images.get(part)
         if wanted not in (None, len(labels)):
@@ -139,6 +139,7 @@ class Dataset:
         """
         if not self.home.is_dir():
             self.find()  # says what is missing
+        require_inside(self.prepared)
         try:
             self.prepared.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
