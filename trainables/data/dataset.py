@@ -15,7 +15,9 @@ from filelock import FileLock
 from torch import Tensor
 
 from trainables.data.disk import folder, parquet_layout
+from trainables.data.disk.files import ImageFiles
 from trainables.data.disk.listing import Listing, Rows
+from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import Tick
 from trainables.data.disk.preparation import choose_form, write
 from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest, require_inside
@@ -72,7 +74,9 @@ class Dataset:
 
     def note(self, part: Part) -> Path:
         """Return the file of a part's unreadable images; see `soundness`."""
-        return self.prepared.parent / f"{self.key}.{part}.checked"
+        bound = self.ref.max_image_bytes
+        name = f"{self.key}.{part}" if bound is None else f"{self.key}.{part}.{bound}"
+        return self.prepared.parent / f"{name}.checked"
 
     def checked(self, listing: Listing, *, whole: bool = False) -> Listing:
         """Check the number of classes, and return a listing that checks the number of images when a part is opened.
@@ -91,6 +95,8 @@ class Dataset:
 
     def _checked_rows(self, listing: Listing, part: Part, whole: bool) -> Rows:
         images, labels = listing.parts[part]()
+        if self.ref.max_image_bytes is not None and isinstance(images, ImageFiles | ParquetImages):
+            images = replace(images, most=self.ref.max_image_bytes)
         self._require_whole(listing, part, labels)
         if whole or not self.ref.skip_broken or isinstance(images, Tensor):
             return images, labels
@@ -201,6 +207,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         variant=ref.variant,
         partial=ref.partial,
         skip_broken=ref.skip_broken,
+        max_image_bytes=ref.max_image_bytes,
         label_column=ref.label_column,
     )
     column = ref.label_column

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.tausearch.security.conftest import Refused
 from tests.tausearch.security.test_bounds import MEGABYTE, little_memory
+from trainables.data import get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.arrays import unpickle
 from trainables.data.disk.tree import ZipMember, open_tree
@@ -109,6 +111,16 @@ def test_fields_of_the_pickle_are_checked(change: dict[str, Any], why: str, refu
     for name, fields in (("meta", names), ("train", content), ("test", content)):
         (there / name).write_bytes(pickle.dumps({key.encode(): value for key, value in fields.items()}))
     assert why in refused("data", "check", "cifar100", "--partial", "--data-root", str(tmp_path))
+
+
+def test_the_bound_of_an_image_can_be_moved(folder: Path) -> None:
+    dataset = dataset_of(BenchmarkRef.parse(f"folder:{folder}?max_image_bytes=100"))
+    images, _ = dataset.listing().parts["test"]()
+    rows = images.take(torch.tensor([1]))  # type: ignore[union-attr]  # they are on disk
+    with pytest.raises(InputError, match="at most 100 are read"):
+        pickle.loads(pickle.dumps(rows)).image(0)  # as in a worker
+    with pytest.raises(InputError, match="max_image_bytes is for images on disk"):
+        get_source("digits?max_image_bytes=100")
 
 
 def prepared(folder: Path) -> Path:
