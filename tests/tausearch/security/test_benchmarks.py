@@ -116,7 +116,7 @@ def test_fields_of_the_pickle_are_checked(change: dict[str, Any], why: str, refu
 def test_the_bound_of_an_image_can_be_moved(folder: Path) -> None:
     dataset = dataset_of(BenchmarkRef.parse(f"folder:{folder}?max_image_bytes=100"))
     images, _ = dataset.listing().parts["test"]()
-    rows = images.take(torch.tensor([1]))  # type: ignore[union-attr]  # they are on disk
+    rows = images.take(torch.tensor([1]))
     with pytest.raises(InputError, match="at most 100 are read"):
         pickle.loads(pickle.dumps(rows)).image(0)  # as in a worker
     with pytest.raises(InputError, match="max_image_bytes is for images on disk"):
