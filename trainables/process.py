@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -21,7 +21,7 @@ def settle(threads: int) -> None:
     """Set the number of threads of torch, numpy and scikit-learn, and reuse freed memory."""
     torch.set_num_threads(threads)
     threadpool_limits(threads)  # numpy and scikit-learn, which ignore torch's setting
-    keep_freed_memory()
+    _keep_freed_memory()
 
 
 @contextmanager
@@ -35,15 +35,14 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def keep_freed_memory() -> bool:
-    """Return whether freed memory is now reused instead of returned to the kernel.
+def _keep_freed_memory() -> None:
+    """Reuse freed memory instead of returning it to the kernel.
 
     A training step allocates the same large tensors again and again. By default glibc unmaps each freed tensor, and
     every page of the next one costs a page fault: on ViT-B/16, a third of a step. Other C libraries than glibc lack the
     setting, which costs time alone.
     """
-    try:
+    with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return False
-    return all(mallopt(name, value) == 1 for name, value in _MALLOPT.values())
+        for name, value in _MALLOPT.values():
+            mallopt(name, value)

@@ -54,9 +54,8 @@ def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
         "purpose": "search",
         "seed": 3,
         "device": torch.device("cpu"),
-        "cache": tmp_path,
     }
-    return lambda **changed: Preconsolidator(benchmark.tasks, **{**given, **changed})
+    return lambda **changed: Preconsolidator(benchmark.tasks, **{**given, "cache": cache.Cache(tmp_path), **changed})
 
 
 def tasks(computed: list[dict[str, Any]]) -> list[int]:
