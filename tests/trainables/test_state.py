@@ -25,7 +25,6 @@ from trainables.state import (
     read_state,
     write_state,
 )
-from trainables.tensor_files import save_tensors
 
 VALUES: dict[str, JSON] = {"count": 3, "rows": [[0.1, 1 / 3], [1e-300, None]], "text": "ü", "nested": {"a": [True]}}
 
@@ -308,11 +307,6 @@ def test_a_checkpoint_of_torch_save_is_not_read(tmp_path: Path) -> None:
     assert not check_state(tmp_path)
     with pytest.raises(InputError, match=f"^checkpoint {tmp_path / STATE_FILE}: cannot be read"):
         read_state(tmp_path)
-
-
-def test_an_error_of_the_storage_is_known_for_one(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        save_tensors(tmp_path / "nowhere" / "x.safetensors", {"a": torch.zeros(1)}, {})
 
 
 def test_a_storage_that_fails_is_no_damaged_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,10 +83,16 @@ def test_dare_keeps_the_expectation() -> None:
     assert float(mean.mean()) == pytest.approx(1.0, abs=0.02)  # type: ignore[union-attr]
 
 
-def test_a_composition_of_nothing_is_theta_0() -> None:
-    vectors = FullTaskVectors(make_tiny_vit(dtype=torch.float32))
-    found = merged(vectors.theta_0, [learn(vectors, 0)], [0.0], MergingRule("ties", 0.5))
-    assert all(torch.equal(found[name], weight) for name, weight in vectors.theta_0.items())
+def test_vectors_of_weight_0_take_no_part() -> None:
+    vectors, rule = FullTaskVectors(make_tiny_vit(dtype=torch.float32)), MergingRule("ties", 0.5)
+    three = [learn(vectors, seed) for seed in range(3)]
+    found = merged(vectors.theta_0, three, [0.0, 0.5, 0.5], rule)
+    wanted, nothing = (
+        merged(vectors.theta_0, three[1:], [0.5, 0.5], rule),
+        merged(vectors.theta_0, three, [0.0] * 3, rule),
+    )
+    for name, weight in vectors.theta_0.items():
+        assert torch.equal(found[name], wanted[name]) and torch.equal(nothing[name], weight)
 
 
 @pytest.mark.parametrize("weights", [[0.5, -1.0, 2.0], [0.0, 0.3, 0.7]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -84,18 +85,26 @@ def consolidated(passes: int | None = 8, tasks: int = 2, seed: int = 0) -> Conso
     return result
 
 
-def test_the_stages_come_in_the_order_of_the_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
-    order = []
+def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyperparameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order, given_to = [], dict[str, tuple[Any, ...]]()
     for name in ("fit_mixture", "linear_probe", "align", "layer_fisher"):
         original = getattr(consolidation, name)
 
         def spy(*args: object, name: str = name, original=original, **given: object) -> object:  # type: ignore[no-untyped-def]
             order.append(name)
+            given_to[name] = (*args, given.get("passes"))
             return original(*args, **given)
 
         monkeypatch.setattr(consolidation, name, spy)
-    consolidated(tasks=1)
+    config = PreconsolidationConfig(lr_pre=0.2, epochs_pre=2, components=3, draws=7, fisher_passes=1)
+    backbone = Backbone().load()
+    consolidate(small_digits().tasks[0], None, backbone=backbone, config=config, batch_size=5, seed=0, device=CPU)
     assert order == ["fit_mixture", "fit_mixture", "linear_probe", "align", "layer_fisher"]
+    assert given_to["fit_mixture"][1] == 3 and given_to["align"][3] == 7 and given_to["layer_fisher"][-1] == 1
+    epochs, lr, draw = given_to["linear_probe"][1:4]
+    assert (epochs, lr) == (2, 0.2) and [len(labels) for _, labels in draw()] == [5, 5, 5, 5, 4]
 
 
 def test_the_fisher_takes_as_many_passes_as_are_asked_for() -> None:

@@ -1,18 +1,15 @@
-"""Three parametrisations behind one contract: dense tau, closed-form pull-back, composition, PEFT's format."""
+"""Three parametrisations behind one contract: dense tau, closed-form gradients, composition."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
-from peft import PeftModel
 from torch import Tensor
 
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.composition import Composition
-from trainables.composition.adapter import write_adapter
 from trainables.methods.composable.penalty import Coefficients, LayerPenalty
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors, lora
 
@@ -125,44 +122,6 @@ def test_composed_model_equals_the_sum_of_dense_task_vectors(
     torch.testing.assert_close(vectors.model(images), explicit(mean, images))
     composition.apply(vectors, 0.0)
     torch.testing.assert_close(vectors.model(images), explicit({}, images))
-
-
-def test_lora_averages_products_and_not_factors(generator: torch.Generator) -> None:
-    vectors = LoRATaskVectors(make_tiny_vit(), rank=2)
-    composition, name = Composition(vectors.theta_0), next(iter(vectors.theta_0))
-    factors = []
-    for seed in range(2):
-        vectors.begin(1.0, generator)
-        shake(vectors, seed)
-        factors.append([factor.detach().clone() for factor in vectors.factors(name)])
-        composition.add(vectors)
-    (a1, b1), (a2, b2) = factors
-    torch.testing.assert_close(composition.sums[name], b1 @ a1 + b2 @ a2)
-    assert not torch.allclose(composition.sums[name] / 2, (b1 + b2) / 2 @ (a1 + a2) / 2)
-
-
-def test_one_task_composed_is_the_learner_itself(
-    vectors: TaskVectors, images: Tensor, generator: torch.Generator
-) -> None:
-    composition = Composition(vectors.theta_0)
-    vectors.begin(1.0, generator)
-    shake(vectors, 0)
-    alone = vectors.model(images).detach()
-    composition.add(vectors)
-    vectors.disable()
-    composition.apply(vectors, 1.0)
-    torch.testing.assert_close(vectors.model(images), alone)
-
-
-def test_peft_loads_a_saved_adapter_to_the_same_features(
-    images: Tensor, generator: torch.Generator, tmp_path: Path
-) -> None:
-    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
-    vectors.begin(1.0, generator)
-    shake(vectors, 3)
-    write_adapter(tmp_path, {name: vectors.parameters_of(name) for name in vectors.theta_0})
-    loaded = PeftModel.from_pretrained(make_tiny_vit(dtype=torch.float32), str(tmp_path))  # type: ignore[arg-type]
-    torch.testing.assert_close(loaded(images.float()), vectors.model(images.float()))
 
 
 def test_lora_rank_and_starts(generator: torch.Generator) -> None:
