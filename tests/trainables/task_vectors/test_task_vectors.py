@@ -47,6 +47,8 @@ def explicit(weights: dict[str, Tensor], images: Tensor) -> Tensor:
 
 def test_starts_at_theta_0(vectors: TaskVectors, images: Tensor, generator: torch.Generator) -> None:
     vectors.begin(1.0, generator)
+    shake(vectors, 0)  # the task before
+    vectors.begin(1.0, generator)
     assert len(vectors.theta_0) == 8  # four weights in each of two blocks
     assert all(not vectors.dense(name).any() for name in vectors.theta_0)
     torch.testing.assert_close(vectors.model(images), explicit({}, images))
@@ -135,3 +137,17 @@ def test_lora_rank_and_starts(generator: torch.Generator) -> None:
             assert a.shape == (4, 8) and b.shape == (16, 4) and not b.any()
         assert float(torch.stack(draws).std()) == pytest.approx(spread, rel=0.05)
         assert vectors.factors("blocks.0.attn.qkv.weight")[0].shape == (12, 8)
+
+
+@pytest.mark.parametrize(("rank", "built"), [(1, False), (16, True)])
+def test_lora_builds_weights_where_that_is_cheaper_and_in_whole_precision(
+    rank: int, built: bool, images: Tensor, generator: torch.Generator
+) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32, width=64), rank=rank)
+    vectors.begin(1.0, generator)
+    seen = []
+    layer = vectors.model.get_submodule("blocks.0.mlp.fc1")
+    layer.register_forward_pre_hook(lambda m, _: seen.append((m.given.factors is None, m.given.weights[0].dtype)))
+    with torch.autocast("cpu", torch.bfloat16):
+        vectors.model(images.float())
+    assert seen == [(built, torch.float32)]  # a small tau is lost in a half-precision sum
