@@ -30,6 +30,7 @@ from trainables.composition import (
     vector_folders,
     write_vector,
 )
+from trainables.composition.adapter import ADAPTER_FILE, read_adapter
 from trainables.errors import InputError
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
 from trainables.tensor_files import digest_of
@@ -118,6 +119,23 @@ def test_peft_reads_the_adapter_of_a_saved_vector(images: Tensor, tmp_path: Path
         str(folder / "adapter"),
     )
     torch.testing.assert_close(loaded(images.float()), vectors.model(images.float()))
+
+
+def test_an_adapter_is_read_back_or_refused(tmp_path: Path) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
+    folder = write_vector(tmp_path, learn(vectors, 0)) / "adapter"
+    for name, tau in read_adapter(folder, vectors.theta_0).items():
+        assert torch.equal(tau, vectors.dense(name))
+    tensors, path = load_file(folder / ADAPTER_FILE), folder / ADAPTER_FILE
+    first = "base_model.model.blocks.0.attn.qkv.lora_A.weight"
+    for wrong, fault in (
+        ({**tensors, "more": torch.zeros(1)}, "'more' is not a part of it"),
+        ({**tensors, first: tensors[first][1:]}, r"'blocks.0.attn.qkv.weight' has the factors \(5, 8\) and \(24, 6\)"),
+        ({name: value for name, value in tensors.items() if name != first}, r"has the factors \(0,\) and"),
+    ):
+        save_file(wrong, path)
+        with pytest.raises(ValueError, match=fault):
+            read_adapter(folder, vectors.theta_0)
 
 
 def test_the_scale_is_a_factor_of_the_dense_form(vectors: TaskVectors, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.heads import Heads, WideHead, new_head
+from trainables.heads import Heads, WideHead, new_head, uniform_head
 from trainables.randomness import make_generator
 
 CPU = torch.device("cpu")
@@ -23,6 +23,12 @@ def head(*sizes: int) -> WideHead:
 @pytest.fixture
 def features() -> Tensor:
     return torch.randn(6, 4, generator=make_generator(0, "features"))
+
+
+def test_rows_start_small_and_the_width_bounds_uniform_ones() -> None:
+    weight, bias = uniform_head(3, 400, make_generator(0, "head"))
+    assert 0.049 < weight.abs().max() < 0.05 and 0 < bias.abs().max() < 0.05
+    assert float(new_head(3, 400, make_generator(0, "head"))[0].std()) == pytest.approx(0.02, rel=0.1)
 
 
 def test_it_grows_by_rows_and_keeps_what_it_has_learned(features: Tensor) -> None:
