@@ -82,13 +82,6 @@ def test_the_papers_values_are_those_of_its_text() -> None:
     assert found == listed
 
 
-def test_values_of_the_paper_that_are_not_searched_are_fixed() -> None:
-    assert load_space("ita-lora", "cub200").fixed["epochs_pre"] == 8
-    assert load_space("ita-lora", "cifar100").fixed["epochs_pre"] == 3
-    assert load_space("finetune", "cifar100").fixed["optimizer"] == "sgd"
-    assert load_space("finetune", "digits").fixed["optimizer"] == "adamw"
-
-
 def test_of_two_values_the_more_particular_wins() -> None:
     wide, whole = {"low": 0, "high": 9, "grid": [1]}, {"low": 1, "high": 9, "integer": True, "grid": [1]}
     own = {
@@ -133,16 +126,6 @@ def test_set_fixes_a_value_and_takes_it_out_of_the_search() -> None:
         load_space("ewc", "digits", overrides={"batch": 3}, known=["lr", "gamma", "epsilon", "batch"]).fixed["batch"]
         == 3
     )
-
-
-def test_a_users_file_goes_over_the_methods_key_by_key(tmp_path: Path) -> None:
-    text = (
-        "space:\n  lr: {low: 1e-4, high: 1e-3, log: true, grid: [2e-4]}\n"
-        "start:\n  default: {lr: 2e-4}\nfixed:\n  digits: {alpha: 1}\n"
-    )
-    space = load_space("ita-lora", "glyphs", file=write(tmp_path, text.replace("digits", "glyphs")))
-    assert space.space["lr"] == Range(low=1e-4, high=1e-3, log=True, grid=(2e-4,))
-    assert space.fixed["alpha"] == 1 and "alpha_cls" in space.space
 
 
 def test_a_narrowed_range_takes_the_start_along(tmp_path: Path) -> None:

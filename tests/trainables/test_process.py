@@ -8,6 +8,7 @@ import sys
 import pytest
 import torch
 
+from trainables import process
 from trainables.process import threads
 
 COUNT_FAULTS = """
@@ -55,8 +56,12 @@ def test_threads_are_those_of_the_trial(measured: list[int]) -> None:
     assert of_torch == of_any_library == 2
 
 
-def test_threads_are_set_back_after_the_block() -> None:
+def test_threads_of_torch_are_set_and_set_back_after_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
+    monkeypatch.setattr(process, "threadpool_limits", lambda count: None)
+    with threads(1):
+        process.settle(before + 2)
+        assert torch.get_num_threads() == before + 2
     with threads(before + 1):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
