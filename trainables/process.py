@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 import torch
 from threadpoolctl import threadpool_limits
 
-# Name to number and value of a parameter of glibc's malloc.h. Source: man 3 mallopt.
+# Number of a parameter of glibc's malloc.h to its value. Source: man 3 mallopt.
 _MALLOPT = {
-    "M_MMAP_MAX": (-4, 0),  # no tensor gets a mapping of its own, which would be unmapped with the tensor
-    "M_TRIM_THRESHOLD": (-1, -1),  # the heap never shrinks
-    "M_TOP_PAD": (-2, 64 * 2**20),  # and grows by at least so many bytes
+    -4: 0,  # M_MMAP_MAX: no tensor gets a mapping of its own, which would be unmapped with the tensor
+    -1: -1,  # M_TRIM_THRESHOLD: the heap never shrinks
+    -2: 64 * 2**20,  # M_TOP_PAD: and grows by at least so many bytes
 }
 
 
@@ -44,5 +44,5 @@ def _keep_freed_memory() -> None:
     """
     with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
-        for name, value in _MALLOPT.values():
-            mallopt(name, value)
+        for parameter, value in _MALLOPT.items():
+            mallopt(parameter, value)

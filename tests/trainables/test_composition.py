@@ -31,6 +31,7 @@ from trainables.composition import (
     write_vector,
 )
 from trainables.composition.adapter import ADAPTER_FILE, read_adapter
+from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
 from trainables.tensor_files import digest_of
@@ -138,9 +139,14 @@ def test_an_adapter_is_read_back_or_refused(tmp_path: Path) -> None:
             read_adapter(folder, vectors.theta_0)
 
 
-def test_the_scale_is_a_factor_of_the_dense_form(vectors: TaskVectors, tmp_path: Path) -> None:
-    saved = learn(vectors, 0)
-    found = read_vector(write_vector(tmp_path, replace(saved, scale=0.25)))
+def test_an_origin_is_read_back_and_the_scale_is_a_factor_of_the_dense_form(
+    vectors: TaskVectors, tmp_path: Path
+) -> None:
+    transform = TransformSpec(channels=1, size=8, mean=(0.3,), std=(0.2,))
+    about = replace(origin(), class_names=("wren", "crow"), transform=transform)
+    saved = replace(learn(vectors, 0), scale=0.25, origin=about)
+    found = read_vector(write_vector(tmp_path, saved))
+    assert found.origin == about
     name = next(iter(vectors.theta_0))
     assert torch.equal(found.dense(name, vectors.theta_0[name]), 0.25 * vectors.dense(name))
 

@@ -48,14 +48,9 @@ def vector_folders(folder: Path) -> list[Path]:
 
 
 def write_vector(folder: Path, vector: SavedVector) -> Path:
-    """Write a task vector whole or not at all.
+    """Return the folder `task_<t>` of the seed's folder, where a task vector is written whole or not at all.
 
-    Args:
-        folder: Folder of the seed; made if missing.
-        vector: The task vector.
-
-    Returns:
-        The folder `task_<t>`; it replaces the folder of an earlier attempt.
+    It replaces the folder of an earlier attempt. Missing folders are made.
     """
     target = folder / f"task_{vector.origin.task}"
     _remove_left_beside(target)
@@ -89,12 +84,7 @@ def read_vector(folder: Path) -> SavedVector:
 
 
 def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> None:
-    """Check and copy a task vector.
-
-    Args:
-        folder: The folder `task_<t>`.
-        target: The folder to make.
-        with_adapter: Whether to copy the adapter too, if there is one.
+    """Check a task vector's folder `task_<t>` and copy it, with its adapter if there is one and `with_adapter`.
 
     Raises:
         InputError: If the vector is damaged, or a path to it is a link, which may lead to anybody's files.
