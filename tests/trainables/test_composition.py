@@ -100,18 +100,6 @@ def test_what_is_written_is_read_back_and_its_dense_form_is_the_live_one(vectors
         }
 
 
-def test_only_full_fine_tuning_is_written_dense(tmp_path: Path) -> None:
-    sizes = {}
-    for name, kind in KINDS.items():
-        vectors = kind(make_tiny_vit(dtype=torch.float32))
-        tensors = load_file(write_vector(tmp_path / name, learn(vectors, 0)) / VECTOR_FILE)
-        rows = {"head.weight", "head.bias", "anchor.weight", "anchor.bias"}
-        sizes[name] = sum(tensor.numel() for key, tensor in tensors.items() if key not in rows)
-    assert sizes["full"] == sum(weight.numel() for weight in vectors.theta_0.values())
-    assert sizes["lora"] == sum((6 if "qkv" in n else 2) * sum(w.shape) for n, w in vectors.theta_0.items())
-    assert sizes["ia3"] == sum(len(weight) for weight in vectors.theta_0.values())
-
-
 def test_peft_reads_the_adapter_of_a_saved_vector(images: Tensor, tmp_path: Path) -> None:
     vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
     folder = write_vector(tmp_path, learn(vectors, 3))

@@ -24,7 +24,6 @@ from trainables.composition import (
     MergingRule,
     SavedVector,
     VectorPool,
-    composed,
     network_for,
     networks,
     read_vector,
@@ -103,16 +102,6 @@ def test_features_are_computed_in_half_precision_and_logits_in_whole(images: Ten
 def test_half_precision_is_bf16_on_every_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "autocast", lambda *device, **options: (device, options))
     assert autocast("bf16", torch.device("cuda")) == (("cuda",), {"dtype": torch.bfloat16})  # its own default is fp16
-
-
-def test_compositions_follow_each_other_without_a_trace() -> None:
-    vectors = FullTaskVectors(make_tiny_vit(dtype=torch.float32))
-    three, made = [learn(vectors, seed) for seed in range(3)], ComposedNetwork(Backbone(), CPU)
-    head = (torch.zeros(6, 8), torch.zeros(6))
-    made.compose(three, [1.0, -1.0, 3.0], head)
-    made.compose(three, [0.5, 0.5, 0.0], head)
-    wanted = composed(vectors.theta_0, three, [0.5, 0.5, 0.0])
-    assert all(torch.equal(made.weights[name], weight) for name, weight in wanted.items())
 
 
 def test_composing_holds_two_models_and_one_vector_however_many_there_are(
