@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from sklearn.mixture import GaussianMixture
 
+from trainables.preconsolidation import mixtures
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
 
 
@@ -31,6 +33,13 @@ def test_fit_is_as_likely_as_scikit_learn_and_repeats(generator: torch.Generator
         wanted = getattr(reference, {"variances": "covariances_"}.get(part, f"{part}_"))
         torch.testing.assert_close(getattr(first, part), torch.tensor(wanted).float(), rtol=1e-4, atol=1e-5)
     assert all(torch.equal(a, b) for a, b in zip(vars(first).values(), vars(second).values(), strict=True))
+
+
+def test_em_takes_as_many_steps_as_it_may(generator: torch.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(400, 6, generator=generator)
+    whole = fit_mixture(x, 5, seed=3)
+    monkeypatch.setattr(mixtures, "MAX_ITERATIONS", 2)
+    assert not torch.allclose(fit_mixture(x, 5, seed=3).means, whole.means, atol=1e-3)
 
 
 def test_fewer_examples_than_components(generator: torch.Generator) -> None:
