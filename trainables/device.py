@@ -33,19 +33,13 @@ def fence(gpus_per_trial: float, total_bytes: int) -> float:
     return max(0.01, gpus_per_trial - CONTEXT_BYTES / total_bytes)
 
 
-def give_back() -> None:
-    """Return torch's reserved but unused memory to the GPU, if there is one."""
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-
-
 def release() -> None:
-    """Call `give_back`, and reset the peak of `peak_bytes`."""
-    give_back()
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    """Return torch's reserved but unused memory to the GPU, if there is one, and reset the peak of that memory."""
+    torch.cuda.empty_cache()
+    if torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
 
 
 def peak_bytes() -> int:
     """Return the peak of torch's reserved GPU memory since `release`; 0 without a GPU."""
-    return torch.cuda.max_memory_reserved() if torch.cuda.is_available() and torch.cuda.is_initialized() else 0
+    return torch.cuda.max_memory_reserved()

@@ -53,11 +53,7 @@ ROOMS = (
     Room(
         SCIENCE,
         ("trainables/metrics.py",),
-        (
-            "tests/trainables/test_metrics.py",
-            "tests/trainables/test_metric_properties.py",
-            "tests/trainables/test_pooled_accuracy.py",
-        ),
+        ("tests/trainables/test_metrics.py",),
     ),
     Room(
         SCIENCE,
