@@ -77,3 +77,15 @@ def test_a_cluster_must_have_the_resources_of_one_trial(
     with pytest.raises(InputError, match=words) if words else nullcontext(), ray_session(trial, "192.0.2.1:6379"):
         assert words is None
     assert joined == ["192.0.2.1:6379"]
+
+
+def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("tausearch.cluster.session.local_cpus", lambda: 8)
+    monkeypatch.setattr("ray.init", lambda num_cpus, **_: given.append(num_cpus))
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0})
+    for cpus in (9, 2):
+        with ray_session(Resources(cpus_per_trial=cpus)):
+            pass
+    assert given == [9, 8]
