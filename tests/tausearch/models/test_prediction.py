@@ -215,7 +215,7 @@ class TestArtefacts:
         assert draw_predictions(shown, tmp_path / "o.png").stat().st_size > 1000 and not recwarn.list
 
     def test_an_export_predicts_in_every_form(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
-        compose(["letters"], weights=[0.5, 0.7, -0.2], export=tmp_path / "out", storage=storage.root)
+        done = compose(["letters"], weights=[0.5, 0.7, -0.2], export=tmp_path / "out", storage=storage.root).result
         moved = shutil.move(tmp_path / "out", tmp_path / "moved")
         wanted = None
         for form in ("vectors", "adapter", "timm", "adapter/seed_1", "timm/seed_1", ""):
@@ -231,6 +231,7 @@ class TestArtefacts:
         for form in ("adapter/seed_0", "timm/seed_1", "models/seed_0", "vectors"):
             about, card = read_about(Path(moved) / form), (Path(moved) / form / "README.md").read_text(encoding="utf-8")
             assert about.form == form.partition("/")[0] and about.weights == (0.5, 0.7, -0.2)
+            assert about.accuracies == dict(zip(done.seeds, done.accuracies, strict=True))
             assert about.transform is not None and about.transform.resize == 37 and "0.5, 0.7, -0.2" in card
         with pytest.raises(InputError, match="holds the parts of a composition"):
             tausearch.load_model(Path(moved) / "models" / "seed_0")
