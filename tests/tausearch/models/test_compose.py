@@ -105,10 +105,10 @@ def test_weights_and_labels(options: dict, label: str, weights: tuple[float, ...
 
 
 def test_a_rule_draws_with_the_seed_of_the_run(made: Storage) -> None:
-    done = compose(["ita"], rule="dare", density=0.5, seeds=[1], storage=made.root).result
+    done = compose(["ita"], rule="dare", density=0.1, seeds=[1], storage=made.root).result
     pool = VectorPool(tuple(vector_folders(made.run("ita").artifacts / "seed_1")))
     network = ComposedNetwork(Backbone(), torch.device("cpu"))
-    network.compose(pool, done.weights, pool.head(), MergingRule("dare", 0.5, 1))
+    network.compose(pool, done.weights, pool.head(), MergingRule("dare", 0.1, 1))
     assert list(done.accuracies[0]) == accuracies(network.predict, small_benchmark().evaluation, "cpu")
 
 
