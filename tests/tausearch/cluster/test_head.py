@@ -36,6 +36,21 @@ def test_a_head_that_does_not_answer_is_named_once(monkeypatch: pytest.MonkeyPat
     assert f"127.0.0.1:{port}, does not answer" in said[0] and said[0].endswith("tausearch resume s")
 
 
+def test_silence_is_counted_anew_after_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_module, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(head_module, "_EVERY", 1.0)
+    answers = iter([False, True, False, True, False, False, True])
+    monkeypatch.setattr(head_module, "_answers", lambda address: next(answers))
+    said: list[str] = []
+
+    class Never(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return False
+
+    head_module._watch("192.0.2.1:1", said.append, "tausearch resume s", Never())
+    assert len(said) == 1 and list(answers) == [True]
+
+
 def test_a_ray_of_another_run_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.init", lambda **_: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
