@@ -93,6 +93,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     Raises:
         InputError: If the manifest is unreadable or of another version, or a file is missing or has another size.
     """
+    if not folder.is_dir():  # of a dataset whose own path is wrong, its reader says so
+        return None
     try:
         size = require_file(folder / MANIFEST).st_size
         text = (folder / MANIFEST).read_text(encoding="utf-8") if size <= _MOST_MANIFEST else ""
