@@ -8,22 +8,11 @@ from typing import Any
 
 from tausearch.comparison.cells import label, score_text
 from tausearch.comparison.paper import PaperResults, paper_results
-from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
-from tausearch.comparison.rows import departures
+from tausearch.comparison.printing import Answer, Form, show
+from tausearch.comparison.records import run_record
+from tausearch.comparison.rows import departures, variant
 from tausearch.comparison.runs import FinalRun, describe, standing
-from tausearch.comparison.terminal import show_sheets
-from tausearch.presentation import (
-    Table,
-    as_csv,
-    as_markdown,
-    console,
-    numbers,
-    percent,
-    print_json,
-    record_table,
-    tool,
-    words,
-)
+from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
 from tausearch.runs import Storage
 
 VARIANTS = ("all", "head", "none")
@@ -62,13 +51,12 @@ def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequenc
         A row for each method with at least two variants of ours, or which the paper ablates where we have a run.
     """
     groups: dict[str, dict[str, FinalRun]] = {}
-    for run in standing(runs, lambda each: (_group(each, paper), _variant(each, paper))):
-        groups.setdefault(repr(_group(run, paper)), {})[_variant(run, paper)] = run
+    for run in standing(runs, lambda each: (_group(each, paper), variant(each, paper))):
+        groups.setdefault(repr(_group(run, paper)), {})[variant(run, paper)] = run
     found = [_row(variants, paper) for variants in groups.values()]
     shown = [row for row in found if len(row.ours) > 1 or len(row.paper) > 1]
     wanted = [row for row in shown if not benchmarks or row.benchmark in benchmarks]
-    order = {method: number for number, method in enumerate(paper.methods)}
-    return sorted(wanted, key=lambda row: (row.benchmark, order.get(row.method, len(order))))
+    return sorted(wanted, key=lambda row: (row.benchmark, paper.place(row.method)))
 
 
 def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
@@ -82,20 +70,14 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> N
     Raises:
         InputError: If a benchmark is unknown.
     """
-    runs, without = final_runs(storage, benchmarks)
-    if not runs and form != "json":
-        nothing(storage, without, form)
-        return
-    rows = ablations(runs, paper_results(), benchmarks)
-    if form in ("json", "csv"):
+
+    def answer(runs: list[FinalRun], without: list[str]) -> Answer:
+        rows = ablations(runs, paper_results(), benchmarks)
         records = [_as_dict(row) for row in rows]
-        print(as_csv(record_table(records)), end="") if form == "csv" else print_json({"rows": records})
-    elif not rows:
-        say(f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none", form)
-    elif form == "table":
-        show_sheets(ablation_sheets(rows), console())
-    else:
-        print_text(ablation_sheets(rows), form)
+        advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
+        return Answer({"rows": records}, records, ablation_sheets(rows), advice)
+
+    show(storage, benchmarks, form, answer)
 
 
 def as_ablation_text(runs: Sequence[FinalRun]) -> str:
@@ -108,8 +90,8 @@ def ablation_sheets(rows: Sequence[AblationRow]) -> list[Table]:
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
         columns = words("method")
-        for variant in VARIANTS:
-            columns += numbers(f"{variant}: ours", format=score_text) + numbers(f"{variant}: paper", format=percent)
+        for name in VARIANTS:
+            columns += numbers(f"{name}: ours", format=score_text) + numbers(f"{name}: paper", format=percent)
         title = f"{benchmark}: final accuracy by what is regularised, percent"
         tables.append(Table(title, columns, [_cells(row) for row in rows if row.benchmark == benchmark]))
     return tables
@@ -120,34 +102,25 @@ def _group(run: FinalRun, paper: PaperResults) -> tuple[object, ...]:
     return (run.spec.benchmark, run.spec.method, sorted(others.items()), run.tuned_on, run.conditions)
 
 
-def _variant(run: FinalRun, paper: PaperResults) -> str:
-    return str(run.marks.get(paper.ablated, VARIANTS[0]))
-
-
 def _row(variants: dict[str, FinalRun], paper: PaperResults) -> AblationRow:
     run = next(iter(variants.values()))
     benchmark, method = run.spec.benchmark, run.spec.method
-    cells = {} if departures(run, paper) else {v: paper.cell(benchmark, method, v) for v in VARIANTS}
-    theirs = {variant: cell.accuracy for variant, cell in cells.items() if cell is not None}
+    cells = {} if departures(run, paper) else {name: paper.cell(benchmark, method, name) for name in VARIANTS}
+    theirs = {name: cell.accuracy for name, cell in cells.items() if cell is not None}
     others = {name: value for name, value in run.settings.items() if name != paper.ablated}
     return AblationRow(benchmark, method, describe(others), variants, theirs)
 
 
 def _cells(row: AblationRow) -> tuple[object, ...]:
-    ours = {variant: run.accuracy for variant, run in row.ours.items()}
-    pairs = ((ours.get(variant), row.paper.get(variant)) for variant in VARIANTS)
+    ours = {name: run.accuracy for name, run in row.ours.items()}
+    pairs = ((ours.get(name), row.paper.get(name)) for name in VARIANTS)
     return (label(row.method, row.settings), *(value for pair in pairs for value in pair))
 
 
 def _as_dict(row: AblationRow) -> dict[str, Any]:
     found: dict[str, Any] = {"benchmark": row.benchmark, "method": row.method, "others": row.settings}
-    for variant in VARIANTS:
-        ours = row.ours.get(variant)
-        found[variant] = {
-            "run": None if ours is None else ours.spec.name,
-            "accuracy": None if ours is None else ours.accuracy.mean,
-            "std": None if ours is None else ours.accuracy.std,
-            "seeds": None if ours is None else ours.accuracy.seeds,
-            "paper": row.paper.get(variant),
-        }
+    for name in VARIANTS:
+        ours = run_record(row.ours[name]) if name in row.ours else {}
+        found[name] = {key: ours.get(key) for key in ("run", "accuracy", "std", "seeds")}
+        found[name]["paper"] = row.paper.get(name)
     return found

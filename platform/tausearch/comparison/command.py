@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tausearch.comparison.cells import POOLED, comparison_sheets, transfer_sheet
 from tausearch.comparison.figure import draw
 from tausearch.comparison.paper import paper_results
-from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
+from tausearch.comparison.printing import Answer, Form, show
 from tausearch.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.comparison.rows import Comparison, compare
 from tausearch.comparison.runs import FinalRun
-from tausearch.comparison.terminal import show_sheets
-from tausearch.comparison.transfers import transfer
-from tausearch.presentation import (
-    Table,
-    as_csv,
-    as_latex,
-    as_markdown,
-    console,
-    print_json,
-    record_table,
-    say_unreadable,
-    tool,
-)
+from tausearch.comparison.transfers import TransferMatrix, transfer
+from tausearch.presentation import Table, as_csv, as_latex, as_markdown, console, record_table, say_unreadable, tool
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
@@ -42,36 +31,32 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
         InputError: If a benchmark is unknown, or the picture cannot be written.
     """
     require_picture(storage, figure, "--figure")
-    runs, without = final_runs(storage, benchmarks)
-    if not runs and form != "json":
-        nothing(storage, without, form)
-        return
-    paper = paper_results()
-    comparisons = compare(runs, paper, list(dict.fromkeys(benchmarks)))
-    drawn = _draw(comparisons, figure, storage) if runs else None
-    sheets = [sheet for each in comparisons for sheet in comparison_sheets(each, paper)]
-    if form == "json":
+    drawn: Path | None = None
+
+    def answer(runs: list[FinalRun], without: list[str]) -> Answer:
+        nonlocal drawn
+        comparisons = compare(runs, paper_results(), list(dict.fromkeys(benchmarks)))
+        drawn = _draw(comparisons, figure, storage) if runs else None
         rows = rows_as_dicts(comparisons)
-        content = {"source": paper.source, "figure": None if drawn is None else str(drawn), "rows": rows}
-        print_json({**content, "without_results": without})
-    elif form == "csv":
-        print(as_csv(record_table(comparison_records(comparisons))), end="")
-    elif form == "table":
-        _print_comparison(sheets, comparisons, without, drawn)
-    else:
-        print_text(sheets, form)
+        about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
+        content = {**about, "rows": rows, "without_results": without}
+        notes = list(_notes(comparisons, without))
+        return Answer(content, comparison_records(comparisons), _sheets(comparisons), notes=notes)
+
+    show(storage, benchmarks, form, answer)
+    if form == "table" and drawn is not None:
+        console().print(f"picture  {drawn}", soft_wrap=True)
 
 
 def as_sheets(runs: Sequence[FinalRun]) -> list[Table]:
     """Return final runs beside the paper's results: what can be compared with it, and what cannot."""
-    paper = paper_results()
-    return [sheet for each in compare(runs, paper) for sheet in comparison_sheets(each, paper)]
+    return _sheets(compare(runs, paper_results()))
 
 
 def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
     """Return final runs beside the paper's results in the forms that go into a paper: Markdown, LaTeX and CSV."""
-    sheets = as_sheets(runs)
-    records = comparison_records(compare(runs, paper_results()))
+    comparisons = compare(runs, paper_results())
+    sheets, records = _sheets(comparisons), comparison_records(comparisons)
     return {"markdown": as_markdown(sheets), "latex": as_latex(sheets), "csv": as_csv(record_table(records))}
 
 
@@ -86,50 +71,38 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
     Raises:
         InputError: If a benchmark is unknown.
     """
-    runs, without = final_runs(storage, benchmarks)
-    if not runs and form != "json":
-        nothing(storage, without, form)
-        return
-    matrices = transfer(runs, benchmarks)
-    sheets = [transfer_sheet(matrix) for matrix in matrices]
-    if form == "json":
-        print_json({"matrices": matrices_as_dicts(matrices), "without_results": without})
-    elif form == "csv":
-        print(as_csv(record_table(transfer_records(matrices))), end="")
-    elif not matrices:
-        say(
-            "no hyperparameters were judged on a benchmark they were not tuned on;"
-            f" do it with: {tool()} train BEST.yaml --benchmark OTHER",
-            form,
-        )
-    elif form == "table":
-        out = console()
-        show_sheets(sheets, out)
-        out.print("\nloss: points below hyperparameters tuned on the judged benchmark itself (2 sd)", style="dim")
-        if left_out := sum(matrix.left_out for matrix in matrices):
-            out.print(f"left out, because judged under another protocol than the rest: {left_out}", style="dim")
-    else:
-        print_text(sheets, form)
+    show(storage, benchmarks, form, lambda runs, without: _transfer_answer(transfer(runs, benchmarks), without))
 
 
-def _print_comparison(
-    sheets: Sequence[Table], comparisons: Sequence[Comparison], without: Sequence[str], drawn: Path | None
-) -> None:
-    out = console()
-    show_sheets(sheets, out)
-    out.print()
+def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str]) -> Answer:
+    notes = ["loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
+    if left_out := sum(matrix.left_out for matrix in matrices):
+        notes.append(f"left out, because judged under another protocol than the rest: {left_out}")
+    return Answer(
+        {"matrices": matrices_as_dicts(matrices), "without_results": without},
+        transfer_records(matrices),
+        [transfer_sheet(matrix) for matrix in matrices],
+        "no hyperparameters were judged on a benchmark they were not tuned on;"
+        f" do it with: {tool()} train BEST.yaml --benchmark OTHER",
+        notes,
+    )
+
+
+def _sheets(comparisons: Sequence[Comparison]) -> list[Table]:
+    return [sheet for each in comparisons for sheet in comparison_sheets(each, paper_results())]
+
+
+def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterator[str]:
     for comparison in comparisons:
         if not (comparison.rows or comparison.apart):
-            out.print(f"{comparison.benchmark}: no final run, and the paper does not have it")
+            yield f"{comparison.benchmark}: no final run, and the paper does not have it"
     if any(comparison.rows for comparison in comparisons):
-        out.print("ours: mean ± standard deviation (seeds)", style="dim")
-        if any(POOLED in sheet.header for sheet in sheets):
-            out.print(f"{POOLED}: ours over the images of all tasks together; ours is the mean over tasks", style="dim")
-        out.print("within 2 sd: in parentheses, two standard deviations of the difference", style="dim")
+        yield "ours: mean ± standard deviation (seeds)"
+        if any(POOLED in sheet.header for sheet in _sheets(comparisons)):
+            yield f"{POOLED}: ours over the images of all tasks together; ours is the mean over tasks"
+        yield "within 2 sd: in parentheses, two standard deviations of the difference"
     if without:
-        out.print(f"without results yet: {', '.join(without)}", style="dim")
-    if drawn is not None:
-        out.print(f"picture  {drawn}", soft_wrap=True)
+        yield f"without results yet: {', '.join(without)}"
 
 
 def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Storage) -> Path | None:

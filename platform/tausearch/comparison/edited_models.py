@@ -9,24 +9,11 @@ from typing import Any
 from search_spaces import Scalar
 from tausearch.comparison.cells import label
 from tausearch.comparison.paper import PaperComposition, PaperResults, paper_results
-from tausearch.comparison.printing import Form, final_runs, nothing, print_text, say
+from tausearch.comparison.printing import Answer, Form, show
 from tausearch.comparison.rows import departures
 from tausearch.comparison.runs import FinalRun, describe
-from tausearch.comparison.terminal import show_sheets
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EditResult, read_edit
-from tausearch.presentation import (
-    Column,
-    Table,
-    as_csv,
-    as_markdown,
-    console,
-    gain,
-    print_json,
-    record_table,
-    score,
-    tool,
-    words,
-)
+from tausearch.presentation import Column, Table, as_markdown, gain, score, tool, words
 from tausearch.runs import Storage
 
 _SPECIALISED = ("target", "target_gain", "control")
@@ -76,7 +63,7 @@ def compare_edits(
         By benchmark: our runs, then what the paper has and we do not.
     """
     rows = []
-    for name in benchmarks or dict.fromkeys(run.spec.benchmark for run, _ in runs):
+    for name in dict.fromkeys(benchmarks or (run.spec.benchmark for run, _ in runs)):
         here = [_row(run, result, paper) for run, result in runs if run.spec.benchmark == name]
         theirs = paper.composition.get(name, {})
         had = {row.method for row in here if row.paper is not None}
@@ -96,22 +83,15 @@ def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     Raises:
         InputError: If a benchmark is unknown, or a result cannot be read.
     """
-    runs, without = final_runs(storage, benchmarks)
-    if not runs and form != "json":
-        nothing(storage, without, form)
-        return
-    rows = compare_edits(_edited(storage, runs), paper_results(), benchmarks)
-    if form == "json":
-        print_json({"source": paper_results().source, "rows": [_as_dict(row) for row in rows]})
-    elif form == "csv":
-        print(as_csv(record_table([record for row in rows for record in _records(row)])), end="")
-    elif not rows:
-        say(f"no final run has been edited; do it with: {tool()} edit RUN", form)
-    elif form == "table":
-        show_sheets(edit_sheets(rows), console())
-        console().print(f"\n{_NOTE}", style="dim")
-    else:
-        print_text(edit_sheets(rows), form)
+
+    def answer(runs: list[FinalRun], without: list[str]) -> Answer:
+        rows = compare_edits(_edited(storage, runs), paper_results(), benchmarks)
+        content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
+        records = [record for row in rows for record in _records(row)]
+        advice = f"no final run has been edited; do it with: {tool()} edit RUN"
+        return Answer(content, records, edit_sheets(rows), advice, [_NOTE])
+
+    show(storage, benchmarks, form, answer)
 
 
 def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:

@@ -143,6 +143,10 @@ class PaperResults(Strict):
         """All methods, in the paper's order."""
         return tuple(self.final_accuracy)
 
+    def place(self, method: str) -> int:
+        """Return the place of a method in the paper's order; others come last."""
+        return self.methods.index(method) if method in self.methods else len(self.methods)
+
     def cell(self, benchmark: str, method: str, variant: str = "all") -> PaperCell | None:
         """Return a method's results on a benchmark; None if the paper has none.
 

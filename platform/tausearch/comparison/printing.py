@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.runs import FinalRun, read_final_runs
-from tausearch.presentation import Table, as_latex, as_markdown, say_unreadable, tool
+from tausearch.comparison.terminal import show_sheets
+from tausearch.presentation import (
+    Table,
+    as_csv,
+    as_latex,
+    as_markdown,
+    console,
+    print_json,
+    record_table,
+    say_unreadable,
+    tool,
+)
 from tausearch.runs import Storage
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -17,15 +29,38 @@ Form = Literal["table", "json", "csv", "markdown", "latex"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
 
-def final_runs(storage: Storage, benchmarks: Sequence[str]) -> tuple[list[FinalRun], list[str]]:
-    """Read all final runs; those that cannot be read are named on stderr and left out.
+@dataclass(frozen=True)
+class Answer:
+    """A comparison in all forms that it is printed in.
+
+    Attributes:
+        content: The JSON form.
+        records: The rows of the CSV form.
+        tables: The tables of the terminal, Markdown and LaTeX.
+        empty: The line that stands for missing tables; empty where no line is needed.
+        notes: The lines below the tables in the terminal.
+    """
+
+    content: Mapping[str, Any]
+    records: Sequence[Mapping[str, Any]]
+    tables: Sequence[Table]
+    empty: str = ""
+    notes: Sequence[str] = ()
+
+
+def show(
+    storage: Storage,
+    benchmarks: Sequence[str],
+    form: Form,
+    answer: Callable[[list[FinalRun], list[str]], Answer],
+) -> None:
+    """Print a comparison of final runs, or that there is no final run; runs that cannot be read are named on stderr.
 
     Args:
         storage: Storage root that holds the runs.
-        benchmarks: The benchmarks that somebody wants to see.
-
-    Returns:
-        The runs, and the names of those without results yet.
+        benchmarks: The benchmarks to show; empty for all that have a run.
+        form: The form in which to print.
+        answer: Function from the runs, and the names of those without results yet, to the comparison.
 
     Raises:
         InputError: If a benchmark is neither the paper's, nor embedded, nor a run's.
@@ -36,20 +71,31 @@ def final_runs(storage: Storage, benchmarks: Sequence[str]) -> tuple[list[FinalR
     for name in benchmarks:
         if name not in known:
             raise InputError(f"unknown benchmark {name!r}; allowed: {', '.join(known)}")
-    return runs, without
+    if runs or form == "json":
+        _print(answer(runs, without), form)
+    else:
+        unfinished = f" ({', '.join(without)} without results yet)" if without else ""
+        _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml", form)
 
 
-def nothing(storage: Storage, without: Sequence[str], form: Form) -> None:
-    """Say that there is no final run to compare."""
-    unfinished = f" ({', '.join(without)} without results yet)" if without else ""
-    say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml", form)
+def _print(answer: Answer, form: Form) -> None:
+    if form == "json":
+        print_json(answer.content)
+    elif form == "csv":
+        print(as_csv(record_table(answer.records)), end="")
+    elif answer.empty and not answer.tables:
+        _say(answer.empty, form)
+    elif form == "table":
+        out = console()
+        show_sheets(answer.tables, out)
+        if answer.notes:
+            out.print()
+        for note in answer.notes:
+            out.print(note, style="dim")
+    else:
+        print(as_markdown(answer.tables) if form == "markdown" else as_latex(answer.tables), end="")
 
 
-def say(line: str, form: Form) -> None:
+def _say(line: str, form: Form) -> None:
     """Print a line for a person: on stderr where stdout is for a program."""
     print(line, file=sys.stdout if form == "table" else sys.stderr)
-
-
-def print_text(sheets: Sequence[Table], form: Form) -> None:
-    """Print tables as Markdown or LaTeX."""
-    print(as_markdown(sheets) if form == "markdown" else as_latex(sheets), end="")

@@ -33,7 +33,7 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
                     "loss": cell.loss,
                     "two_sd": cell.two_sd,
                     "own_run": None if cell.own is None else cell.own.spec.name,
-                    **_ours(cell.run),
+                    **run_record(cell.run),
                 }
                 for cell in matrix.cells.values()
             ],
@@ -50,7 +50,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
         "settings": row.settings,
         "comparable": None if row.ours is None else not row.departures,
         "departures": list(row.departures),
-        "ours": None if row.ours is None else {**_ours(row.ours), "other_runs": row.others},
+        "ours": None if row.ours is None else {**run_record(row.ours), "other_runs": row.others},
         "paper": paper,
         "difference": row.difference,
         "two_sd": row.two_sd,
@@ -58,7 +58,8 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
     }
 
 
-def _ours(run: FinalRun) -> dict[str, Any]:
+def run_record(run: FinalRun) -> dict[str, Any]:
+    """Return the plain form of a final run."""
     return {
         "run": run.spec.name,
         "accuracy": run.accuracy.mean,

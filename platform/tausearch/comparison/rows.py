@@ -123,8 +123,8 @@ def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
         found.append(f"tuned on {run.tuned_on}")
     if method not in paper.methods:
         found.append(f"the paper has no {method}")
-    elif not found and paper.cell(benchmark, method, _variant(run, paper)) is None:
-        found.append(f"the paper has no {method} with {paper.ablated}={_variant(run, paper)}")
+    elif not found and paper.cell(benchmark, method, variant(run, paper)) is None:
+        found.append(f"the paper has no {method} with {paper.ablated}={variant(run, paper)}")
     return tuple(found)
 
 
@@ -147,7 +147,7 @@ def _changed(protocol: ExperimentProtocol, paper: PaperResults, benchmark: str) 
 
 def _row(run: FinalRun, runs: Sequence[FinalRun], paper: PaperResults) -> ComparisonRow:
     reasons = departures(run, paper)
-    cell = None if reasons else paper.cell(run.spec.benchmark, run.spec.method, _variant(run, paper))
+    cell = None if reasons else paper.cell(run.spec.benchmark, run.spec.method, variant(run, paper))
     others = sum(_identity(other) == _identity(run) for other in runs) - 1
     return ComparisonRow(run.spec.benchmark, run.spec.method, run.settings, run, others, cell, reasons)
 
@@ -157,11 +157,10 @@ def _identity(run: FinalRun) -> tuple[object, ...]:
     return (run.spec.method, sorted(run.settings.items()), run.tuned_on, run.conditions)
 
 
-def _variant(run: FinalRun, paper: PaperResults) -> str:
+def variant(run: FinalRun, paper: PaperResults) -> str:
     """Return the row of the paper's ablations that a run belongs to."""
     return str(run.marks.get(paper.ablated, "all"))
 
 
 def _sorted(rows: Sequence[ComparisonRow], paper: PaperResults) -> tuple[ComparisonRow, ...]:
-    order = {method: number for number, method in enumerate(paper.methods)}
-    return tuple(sorted(rows, key=lambda row: (order.get(row.method, len(order)), row.method, len(row.settings))))
+    return tuple(sorted(rows, key=lambda row: (paper.place(row.method), row.method, len(row.settings))))
