@@ -12,7 +12,18 @@ from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
-from tausearch.runs import Algorithm, ExperimentProtocol, Plan, RunSpec, Storage, new_run, open_storage, protocol_of
+from tausearch.runs import (
+    Algorithm,
+    ExperimentProtocol,
+    FinalSpec,
+    Plan,
+    RunSpec,
+    SearchSpec,
+    Storage,
+    new_run,
+    open_storage,
+    protocol_of,
+)
 from tausearch.studies import (
     algorithm_named,
     constraints_named,
@@ -74,7 +85,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     usual = usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     usable = opened.require("search", request.seed, backbone.input)
-    spec = RunSpec(
+    spec = SearchSpec(
         **given,
         protocol=protocol,
         data=usable.data,
@@ -152,7 +163,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, given = _given(request, "final", opened, entry)
     usable = opened.require("final", protocol.split_seed, backbone.input)
-    spec = RunSpec(
+    spec = FinalSpec(
         **given,
         protocol=protocol,
         data=usable.data,
@@ -197,7 +208,6 @@ def _given(
     given = {
         "name": name,
         "id": uuid4().hex,
-        "purpose": purpose,
         "benchmark": str(opened.ref),
         "data_root": opened.data_root,
         "method": entry.name,
