@@ -86,7 +86,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
             "ita-lora",
             trials=trials,
             reevaluate=0,
-            concurrent=slots,
+            max_concurrent_trials=slots,
             name="overhead",
             cache_size=1,
             storage=folder,

@@ -48,7 +48,7 @@ def _spec(trials: int, algorithm: str) -> RunSpec:
         protocol=ExperimentProtocol(
             tasks=TASKS, epochs=1, batch_size=1, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
         ),
-        resources=Resources(concurrent=CONCURRENT),
+        resources=Resources(max_concurrent_trials=CONCURRENT),
         trials=trials,
         steps=TASKS,
         algorithm=algorithm,  # type: ignore[arg-type]

@@ -1,4 +1,3 @@
-from . import bounds
 from .reading import METHODS_WITH_SPACE, far_off, load_space, paper_benchmarks, paper_points
 from .schema import Choices, Dimension, Range, ResolvedSpace, SpaceFile
 from .values import Scalar, SpaceError, parse_assignments
@@ -12,7 +11,6 @@ __all__ = [
     "Scalar",
     "SpaceError",
     "SpaceFile",
-    "bounds",
     "far_off",
     "load_space",
     "paper_benchmarks",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from checked_input.text_files import TextFileError, one_line, shown
+from checked_input.yaml_text import read_yaml
 from search_spaces.schema import DEFAULT, Range, ResolvedSpace, Scalar, SpaceFile, resolve
-from search_spaces.text_files import TextFileError, one_line, shown
 from search_spaces.values import SpaceError, is_number
-from search_spaces.yaml_text import read_yaml
 
 _FOLDER = Path(__file__).parent
 METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))

@@ -7,42 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, FiniteFloat, Tag, ValidationError, model_validator
+from pydantic import Discriminator, FiniteFloat, Tag, model_validator
 
-from search_spaces.text_files import one_line, shown
+from checked_input.schema import Strict
+from checked_input.text_files import shown
 from search_spaces.values import Scalar, ScalarField, SpaceError, is_number
 
-__all__ = [
-    "Choices",
-    "Dimension",
-    "Range",
-    "ResolvedSpace",
-    "Scalar",
-    "SpaceError",
-    "SpaceFile",
-    "Strict",
-    "first_fault",
-]
-
 DEFAULT = "default"
-
-
-def first_fault(error: ValidationError) -> str:
-    """Return the first wrong key of a file and its fault, in one line."""
-    first = error.errors()[0]
-    key = ".".join(one_line(part, 40) for part in first["loc"])
-    if first["type"] == "missing":
-        return f"key {key!r} is missing"
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}"
-    where = f"key {key!r}: " if key else ""
-    return f"{where}{one_line(first['msg'])}, got {shown(first['input'])}"
-
-
-class Strict(BaseModel):
-    """Base of the schemas of all files: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Range(Strict):
@@ -160,19 +131,12 @@ Point = dict[str, ScalarField]
 
 
 class SpaceFile(Strict):
-    """The content of a search-space file.
-
-    Attributes:
-        space: Hyperparameter to its dimension.
-        paper: Benchmark to the paper's values, which are tried first.
-        start: Benchmark (or `default`) to our own point, tried first where the paper has none.
-        fixed: Benchmark (or `default`) to values that are not searched.
-    """
+    """The content of a search-space file: dimensions by hyperparameter, and points by benchmark (or `default`)."""
 
     space: dict[str, Dimension] = {}
-    paper: dict[str, Point] = {}
-    start: dict[str, Point] = {}
-    fixed: dict[str, Point] = {}
+    paper: dict[str, Point] = {}  # the paper's values, which are tried first; never for `default`
+    start: dict[str, Point] = {}  # our own points, tried first where the paper has none
+    fixed: dict[str, Point] = {}  # values that are not searched
 
     def first_values(self, benchmark: str) -> dict[str, Scalar]:
         """Return the first point to try on a benchmark: the paper's values, then our own."""
@@ -198,23 +162,14 @@ class SpaceFile(Strict):
 
 @dataclass(frozen=True)
 class ResolvedSpace:
-    """The search space of one method on one benchmark.
-
-    Attributes:
-        method: Name of the method.
-        benchmark: Name of the benchmark.
-        space: Searched hyperparameter to its dimension.
-        start: The point to try first: a value for every searched hyperparameter.
-        paper: The paper's values for this benchmark; empty if it has none.
-        fixed: The values of hyperparameters that are not searched.
-    """
+    """The search space of one method on one benchmark."""
 
     method: str
     benchmark: str
-    space: dict[str, Dimension]
-    start: dict[str, Scalar]
-    paper: dict[str, Scalar]
-    fixed: dict[str, Scalar]
+    space: dict[str, Dimension]  # of every searched hyperparameter
+    start: dict[str, Scalar]  # the point to try first: a value for every searched hyperparameter
+    paper: dict[str, Scalar]  # the paper's values for this benchmark; empty if it has none
+    fixed: dict[str, Scalar]  # the values of hyperparameters that are not searched
 
     def grid_size(self) -> int:
         """Return the number of points of the full grid."""
@@ -222,14 +177,8 @@ class ResolvedSpace:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch spaces --json` prints."""
-        return {
-            "method": self.method,
-            "benchmark": self.benchmark,
-            "space": {name: dimension.model_dump(mode="json") for name, dimension in self.space.items()},
-            "start": dict(self.start),
-            "paper": dict(self.paper),
-            "fixed": dict(self.fixed),
-        }
+        space = {name: dimension.model_dump(mode="json") for name, dimension in self.space.items()}
+        return {**vars(self), "space": space}
 
 
 def resolve(

@@ -8,8 +8,8 @@ from typing import Annotated, TypeGuard
 
 from pydantic import AfterValidator, BeforeValidator
 
-from search_spaces.text_files import shown
-from search_spaces.yaml_text import is_decimal, number
+from checked_input.text_files import shown
+from checked_input.yaml_text import number_or_text
 
 Scalar = bool | int | float | str
 
@@ -29,7 +29,7 @@ def as_scalar(value: object) -> object:
     Raises:
         ValueError: If 64 bits cannot represent the number.
     """
-    return number(value) if isinstance(value, str) and is_decimal(value) else value
+    return number_or_text(value) if isinstance(value, str) else value
 
 
 def _finite(value: Scalar) -> Scalar:
@@ -65,8 +65,6 @@ def parse_assignment(text: str) -> tuple[str, Scalar]:
     if not (sign and key.strip() and value.strip()):
         raise SpaceError(f"--set {shown(text)}: must be KEY=VALUE, such as lr=0.001")
     try:
-        scalar = as_scalar(value.strip())
+        return key.strip(), number_or_text(value.strip())
     except ValueError as error:
         raise SpaceError(f"--set {shown(text)}: {error}") from error
-    assert isinstance(scalar, int | float | str)
-    return key.strip(), scalar

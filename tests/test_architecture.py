@@ -20,6 +20,7 @@ def modules_of(path: Path) -> set[str]:
 @pytest.mark.parametrize(
     ("package", "forbidden"),
     [
+        ("checked_input", {"tausearch", "trainables", "search_spaces", "mlflow", "optuna", "ray", "torch"}),
         ("trainables", {"tausearch", "search_spaces", "mlflow", "optuna"}),
         ("search_spaces", {"tausearch", "trainables", "mlflow", "optuna", "ray", "torch"}),
     ],

@@ -12,51 +12,28 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True, kw_only=True)
 class TrialConfig:
-    """All inputs of a trial, and where it runs.
+    """All inputs of a trial, and where it runs; None is none."""
 
-    Attributes:
-        run: Name of the trial's search or final run.
-        trial: Number of the trial in its run, from 0.
-        benchmark: Name of the benchmark, as `BenchmarkRef` reads it.
-        purpose: "search" measures on the validation split, "final" on the test split.
-        split_seed: The seed of the validation split.
-        method: Name of the method.
-        hyperparameters: The method's hyperparameters.
-        seed: The seed of the trial.
-        backbone: Name of the backbone.
-        weights: Local weights file of the backbone, or None.
-        precision: Precision of fine-tuning and evaluation.
-        gpu_share: 1/k of a GPU, or 0 to compute on the CPU.
-        data_root: Folder of the published datasets, or None.
-        code_folder: Folder of the module of a benchmark `MODULE:NAME`; None forbids the import.
-        threads: CPU threads; results depend on their number.
-        cache: Directory of the pre-consolidation cache, or None.
-        cache_bytes: Bound on the cache's size, bytes, or None.
-        artifacts: Folder for task vectors, or None.
-        blobs: Folder for constants that the trial's checkpoints share; None writes all into each checkpoint.
-        resume_from: Checkpoint folder of an earlier attempt, or None.
-    """
-
-    run: str = ""
-    trial: int
-    benchmark: str
-    purpose: Purpose
-    split_seed: int
+    run: str = ""  # name of the trial's search or final run
+    trial: int  # number in its run, from 0
+    benchmark: str  # as `BenchmarkRef` reads it
+    purpose: Purpose  # "search" measures on the validation split, "final" on the test split
+    split_seed: int  # of the validation split
     method: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     backbone: str
-    weights: str | None = None
-    precision: Precision = "fp32"
-    gpu_share: float = 0
-    data_root: str | None = None
-    code_folder: str | None = None
-    threads: int = 1
-    cache: str | None = None
-    cache_bytes: int | None = None
-    artifacts: str | None = None
-    blobs: str | None = None
-    resume_from: str | None = None
+    weights: str | None = None  # local weights file of the backbone
+    precision: Precision = "fp32"  # of fine-tuning and evaluation
+    gpus_per_trial: float = 0  # 1/k of a GPU, or 0 to compute on the CPU
+    data_root: str | None = None  # folder of the published datasets
+    code_folder: str | None = None  # of the module of a benchmark `MODULE:NAME`; None forbids the import
+    cpus_per_trial: int = 1  # threads; results depend on their number
+    cache: str | None = None  # directory of the pre-consolidation cache
+    cache_bytes: int | None = None  # bound on the cache's size
+    artifacts: str | None = None  # folder for task vectors
+    blobs: str | None = None  # folder for constants that checkpoints share; None writes all into each checkpoint
+    resume_from: str | None = None  # checkpoint folder of an earlier attempt
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that Tune passes to a worker."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import torch
 from threadpoolctl import threadpool_limits
 
-# Name to number and value of a parameter of glibc's malloc.h. Source: man 3 mallopt.
+# Number of a parameter of glibc's malloc.h to its value. Source: man 3 mallopt.
 _MALLOPT = {
-    "M_MMAP_MAX": (-4, 0),  # no tensor gets a mapping of its own, which would be unmapped with the tensor
-    "M_TRIM_THRESHOLD": (-1, -1),  # the heap never shrinks
-    "M_TOP_PAD": (-2, 64 * 2**20),  # and grows by at least so many bytes
+    -4: 0,  # M_MMAP_MAX: no tensor gets a mapping of its own, which would be unmapped with the tensor
+    -1: -1,  # M_TRIM_THRESHOLD: the heap never shrinks
+    -2: 64 * 2**20,  # M_TOP_PAD: and grows by at least so many bytes
 }
 
 
@@ -21,7 +21,7 @@ def settle(threads: int) -> None:
     """Set the number of threads of torch, numpy and scikit-learn, and reuse freed memory."""
     torch.set_num_threads(threads)
     threadpool_limits(threads)  # numpy and scikit-learn, which ignore torch's setting
-    keep_freed_memory()
+    _keep_freed_memory()
 
 
 @contextmanager
@@ -35,15 +35,14 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def keep_freed_memory() -> bool:
-    """Return whether freed memory is now reused instead of returned to the kernel.
+def _keep_freed_memory() -> None:
+    """Reuse freed memory instead of returning it to the kernel.
 
     A training step allocates the same large tensors again and again. By default glibc unmaps each freed tensor, and
     every page of the next one costs a page fault: on ViT-B/16, a third of a step. Other C libraries than glibc lack the
     setting, which costs time alone.
     """
-    try:
+    with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return False
-    return all(mallopt(name, value) == 1 for name, value in _MALLOPT.values())
+        for parameter, value in _MALLOPT.items():
+            mallopt(parameter, value)

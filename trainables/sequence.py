@@ -14,11 +14,10 @@ from trainables.backbones import Backbone
 from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Benchmark, ImageSet, Task, described
-from trainables.device import give_back
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
 from trainables.metrics import CACHE_HIT, average_accuracy, forgetting, pooled_accuracy, seconds
-from trainables.preconsolidation import Consolidation, Preconsolidator
+from trainables.preconsolidation import Cache, Consolidation, Preconsolidator
 from trainables.state import JSON, SILENT, Epoch, State
 
 
@@ -83,8 +82,7 @@ class IncrementalSequence:
                 purpose=benchmark.purpose,
                 seed=seed,
                 device=self.device,
-                cache=cache,
-                cache_bytes=cache_bytes,
+                cache=None if cache is None else Cache(cache, cache_bytes),
             )
             if entry.capabilities.needs_preconsolidation
             else None
@@ -135,9 +133,9 @@ class IncrementalSequence:
         if self.preconsolidator is None:
             return None
         # Its tensors have other sizes than those of training, so neither can use memory that the other has reserved.
-        give_back()
+        torch.cuda.empty_cache()
         found = self.preconsolidator.task(task.index)
-        give_back()
+        torch.cuda.empty_cache()
         return found
 
     def _seen(self, task: Task) -> list[ImageSet]:

@@ -21,7 +21,7 @@ from trainables.state import Heartbeat, Manifest, manifest_of, read_state, write
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
     """Make the sequence of a trial, and apply a trial's settings to this process."""
-    settle(config.threads)
+    settle(config.cpus_per_trial)
     if config.code_folder is not None:
         allow_code(config.benchmark, config.code_folder)
     backbone = Backbone(config.backbone, None if config.weights is None else Path(config.weights))
@@ -31,7 +31,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         config.hyperparameters,
         backbone=backbone,
         seed=config.seed,
-        device=claim(config.gpu_share),
+        device=claim(config.gpus_per_trial),
         precision=config.precision,
         cache=None if config.cache is None else Path(config.cache),
         cache_bytes=config.cache_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from benchmarks.choosing.measuring import PRICES, RESAMPLES, SEARCHED, SEARCHES, Outcome, outcomes
@@ -16,7 +17,7 @@ class Kept(BaseModel):
     """The file.
 
     Attributes:
-        of: SHA-256 of the table and of what is measured on it.
+        of: SHA-256 of the table's rows and of what is measured on them.
         outcomes: Every way to choose, at every price.
     """
 
@@ -40,5 +41,6 @@ def measured(path: Path) -> tuple[ConfigurationTable, list[Outcome]]:
 
 
 def _key(path: Path) -> str:
-    settings = repr((PRICES, RESAMPLES, SEARCHES, SEARCHED, CANDIDATES, ROUNDS))
-    return hashlib.sha256(path.read_bytes() + settings.encode()).hexdigest()
+    rows = pq.read_table(path).to_pylist()
+    content = repr((rows, PRICES, RESAMPLES, SEARCHES, SEARCHED, CANDIDATES, ROUNDS))
+    return hashlib.sha256(content.encode()).hexdigest()

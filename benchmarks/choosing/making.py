@@ -38,7 +38,7 @@ class Wanted:
         splits: Seeds of the validation splits, and of the trials on them.
         test_seeds: Seeds of the final runs.
         work: Folder for records and cache.
-        gpu_share: 1/k of a GPU for each process, or 0 to compute on the CPU.
+        gpus_per_trial: 1/k of a GPU for each process, or 0 to compute on the CPU.
     """
 
     benchmark: str
@@ -47,7 +47,7 @@ class Wanted:
     splits: tuple[int, ...]
     test_seeds: tuple[int, ...]
     work: Path
-    gpu_share: float = 0
+    gpus_per_trial: float = 0
 
     @property
     def runs(self) -> list[tuple[Purpose, int]]:
@@ -101,7 +101,7 @@ def _spec(wanted: Wanted) -> RunSpec:
     )
     spec = plan_search(request).spec
     trials = len(points_ahead(spec)) + wanted.configurations
-    resources = spec.resources.model_copy(update={"gpus_per_trial": wanted.gpu_share})
+    resources = spec.resources.model_copy(update={"gpus_per_trial": wanted.gpus_per_trial})
     name = f"{wanted.benchmark}-{wanted.method}"
     return spec.model_copy(update={"name": name, "trials": trials, "resources": resources})
 

@@ -95,9 +95,9 @@ class Outcome:
 
     @property
     def label(self) -> str:
-        """What it is called: `tpe, asha, paper first, reevaluated`."""
+        """What it is called: `tpe, asha, paper first, re-evaluated`."""
         parts = [self.search.algorithm, *([self.search.scheduler] if self.search.scheduler != "none" else [])]
-        return ", ".join([*parts, *["paper first"] * self.search.warm, *["reevaluated"] * self.reevaluate])
+        return ", ".join([*parts, *["paper first"] * self.search.warm, *["re-evaluated"] * self.reevaluate])
 
 
 def outcomes(table: ConfigurationTable, resamples: int = RESAMPLES, prices: Sequence[int] = PRICES) -> list[Outcome]:

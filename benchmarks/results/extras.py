@@ -19,7 +19,7 @@ def train_ablations(storage: Storage, standing: CampaignStanding) -> None:
     for cell, variant, name in _ablations(standing):
         assert cell.cell.search is not None, "configurations are ablated that a search has chosen"
         best = tausearch.load_best(storage.run(cell.cell.search).best_file)
-        options = {"name": name, "go_on": True, "storage": storage.root}
+        options = {"name": name, "resume_if_exists": True, "storage": storage.root}
         tausearch.train(best, set={"regularise": variant}, **options)
 
 

@@ -45,6 +45,7 @@ def module_name(file: Path) -> str:
 
 
 METHODS = "tests/trainables/methods"
+EMBEDDED, DRIVING = "trainables/data/embedded", "platform/tausearch/execution"
 CONTRACT = f"{METHODS}/test_methods.py"
 SEARCH, RUNS, EXECUTION = "tests/tausearch/studies", "tests/tausearch/runs", "tests/tausearch/execution"
 
@@ -52,16 +53,19 @@ ROOMS = (
     Room(
         SCIENCE,
         ("trainables/metrics.py",),
-        (
-            "tests/trainables/test_metrics.py",
-            "tests/trainables/test_metric_properties.py",
-            "tests/trainables/test_pooled_accuracy.py",
-        ),
+        ("tests/trainables/test_metrics.py",),
     ),
     Room(
         SCIENCE,
         ("trainables/data/splits.py",),
         ("tests/trainables/data/test_split_properties.py", "tests/trainables/data/test_benchmark.py"),
+    ),
+    Room(
+        SCIENCE,
+        tuple(
+            f"trainables/data/embedded/{name}.py" for name in ("characters", "digits", "glyphs", "letters", "sheets")
+        ),
+        ("tests/trainables/data/embedded", "tests/trainables/data/test_benchmark.py"),
     ),
     Room(SCIENCE, ("trainables/task_vectors/*.py",), ("tests/trainables/task_vectors", "tests/reference/composable")),
     Room(
@@ -139,6 +143,18 @@ ROOMS = (
     ),
     Room(
         PLATFORM,
+        tuple(
+            f"platform/tausearch/execution/{name}.py" for name in ("dispatcher", "driver", "observer", "queue", "run")
+        ),
+        (EXECUTION, "tests/tausearch/api", SEARCH),
+    ),
+    Room(
+        PLATFORM,
+        tuple(f"platform/tausearch/models/{name}.py" for name in ("descriptions", "images", "loading", "model")),
+        ("tests/tausearch/models/test_prediction.py", "tests/tausearch/models", "tests/tausearch/security"),
+    ),
+    Room(
+        PLATFORM,
         (
             "platform/tausearch/api/continuation.py",
             "platform/tausearch/api/plans.py",
@@ -154,7 +170,7 @@ ROOMS = (
     Room(
         PLATFORM,
         (
-            *(f"platform/tausearch/studies/{name}.py" for name in ("replay", "replay_request", "replay_comparison")),
+            *(f"platform/tausearch/studies/{name}.py" for name in ("replays", "replay_request", "replay_comparison")),
             "platform/tausearch/studies/recorded_trials.py",
             "platform/tausearch/cli/output/replays.py",
         ),

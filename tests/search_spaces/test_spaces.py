@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, load_space, paper_benchmarks
+from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
-from search_spaces.values import parse_assignment
+from search_spaces.schema import SpaceFile, resolve
 from tausearch.studies.spaces import require_space_fits
 from trainables.data import BENCHMARKS
 from trainables.methods import METHODS, get_method
@@ -83,26 +82,50 @@ def test_the_papers_values_are_those_of_its_text() -> None:
     assert found == listed
 
 
-def test_values_of_the_paper_that_are_not_searched_are_fixed() -> None:
-    assert load_space("ita-lora", "cub200").fixed["epochs_pre"] == 8
-    assert load_space("ita-lora", "cifar100").fixed["epochs_pre"] == 3
-    assert load_space("finetune", "cifar100").fixed["optimizer"] == "sgd"
-    assert load_space("finetune", "digits").fixed["optimizer"] == "adamw"
+def test_of_two_values_the_more_particular_wins() -> None:
+    wide, whole = {"low": 0, "high": 9, "grid": [1]}, {"low": 1, "high": 9, "integer": True, "grid": [1]}
+    own = {
+        "space": {"lr": wide, "wd": wide},
+        "paper": {"digits": {"lr": 0.3, "epochs": 5, "size": 7}},
+        "start": {"default": {"lr": 0.1, "wd": 0.1, "rank": 4}, "digits": {"lr": 0.2, "wd": 0.2}},
+        "fixed": {"default": {"epochs": 1, "size": 1, "rank": 1}, "digits": {"size": 2}},
+    }
+    user = {"space": {"rank": whole}, "paper": {"digits": {"wd": 0.4}}}
+    first, second = (SpaceFile.model_validate(each) for each in (own, user))
+    space = resolve([first], "m", "digits", {}, "a file")
+    assert space.start == {"lr": 0.3, "wd": 0.2}  # the paper's, else the benchmark's own
+    assert space.fixed == {"epochs": 5, "size": 2, "rank": 1}  # the benchmark's own, else the paper's
+    other = resolve([first], "m", "glyphs", {}, "a file")
+    assert (other.start, other.fixed) == ({"lr": 0.1, "wd": 0.1}, {"epochs": 1, "size": 1, "rank": 1})
+    both = resolve([first, second], "m", "digits", {"lr": 8}, "two files")
+    assert both.start == {"wd": 0.4, "rank": 4} and type(both.start["rank"]) is int
+    assert both.paper == {"lr": 0.3, "epochs": 5, "size": 7, "wd": 0.4} and both.fixed["lr"] == 8
+
+
+def test_the_papers_points_go_over_the_fixed_values() -> None:
+    point = paper_points("ita-lora")["cub200"]
+    assert (point["epochs_pre"], point["lr"]) == (8, 0.0003)  # 3 is fixed by default
+    assert paper_points("lwf-mc")["cub200"] == {"wd": 0.0001, "lr": 0.01}
+
+
+def test_values_far_off_have_the_range_of_the_methods_own_file() -> None:
+    found = far_off("ita-lora", {"lr": 5, "alpha": 1.0, "alpha_cls": 0, "lr_pre": 9})  # 0 turns a term off
+    assert list(found) == ["lr"] and found["lr"].high == 0.02
+
+
+def test_integers_are_rounded_and_whole() -> None:
+    whole = Range(low=1, high=9, integer=True, grid=(1,))
+    assert (whole.nearest(2.7), whole.nearest(20), whole.nearest("a")) == (3, 9, "a")
+    assert 2 in whole and 2.0 in whole and 2.5 not in whole and type(whole.typed(2.0)) is int
 
 
 def test_set_fixes_a_value_and_takes_it_out_of_the_search() -> None:
     space = load_space("ita-lora", "digits", overrides={"lr": 0.001})
     assert "lr" not in space.space and space.fixed["lr"] == 0.001 and "alpha" in space.space
-
-
-def test_a_users_file_goes_over_the_methods_key_by_key(tmp_path: Path) -> None:
-    text = (
-        "space:\n  lr: {low: 1e-4, high: 1e-3, log: true, grid: [2e-4]}\n"
-        "start:\n  default: {lr: 2e-4}\nfixed:\n  digits: {alpha: 1}\n"
+    assert (
+        load_space("ewc", "digits", overrides={"batch": 3}, known=["lr", "gamma", "epsilon", "batch"]).fixed["batch"]
+        == 3
     )
-    space = load_space("ita-lora", "glyphs", file=write(tmp_path, text.replace("digits", "glyphs")))
-    assert space.space["lr"] == Range(low=1e-4, high=1e-3, log=True, grid=(2e-4,))
-    assert space.fixed["alpha"] == 1 and "alpha_cls" in space.space
 
 
 def test_a_narrowed_range_takes_the_start_along(tmp_path: Path) -> None:
@@ -165,6 +188,8 @@ def test_a_misspelt_benchmark_is_not_passed_over(tmp_path: Path) -> None:
         text = f"{section}: {{digit: {{lr: 0.001}}}}"
         with pytest.raises(SpaceError, match=f"mine.yaml: {section}: unknown benchmark 'digit'; allowed: .*glyphs"):
             load_space("ita-lora", "digits", file=write(tmp_path, text), benchmarks=known)
+    with pytest.raises(SpaceError, match="paper: unknown benchmark 'default'"):  # the paper has no such values
+        load_space("ita-lora", "digits", file=write(tmp_path, "paper: {default: {lr: 0.1}}"), benchmarks=known)
     own = write(tmp_path, "fixed: {'folder:/data/birds': {lr: 0.001}, mine: {lr: 0.1}, mit67: {lr: 0.2}}")
     assert load_space("ita-lora", "mine", file=own, benchmarks=known).fixed["lr"] == 0.1
 
@@ -209,25 +234,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_space_file(tmp_path / "binary.yaml")
     with pytest.raises(SpaceError, match="no search space for method 'itta'; allowed: "):
         load_space("itta", "digits")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("lr=1e-3", ("lr", 0.001)),
-        ("epochs_pre=3", ("epochs_pre", 3)),
-        ("formulation=official", ("formulation", "official")),
-    ],
-)
-def test_assignments(text: str, expected: tuple[str, Any]) -> None:
-    assert parse_assignment(text) == expected
-    assert type(parse_assignment(text)[1]) is type(expected[1])
-
-
-@pytest.mark.parametrize("text", ["lr", "=1", "lr="])
-def test_assignments_without_key_or_value(text: str) -> None:
-    with pytest.raises(SpaceError, match="must be KEY=VALUE"):
-        parse_assignment(text)
 
 
 def test_choices_are_searched_as_they_are(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {
+    "checked_input": ROOT / "platform" / "checked_input",
     "tausearch": ROOT / "platform" / "tausearch",
     "trainables": ROOT / "trainables",
     "search_spaces": ROOT / "search_spaces",

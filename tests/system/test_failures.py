@@ -29,7 +29,7 @@ from tests.support.drivers.services import wait_until
 @pytest.mark.timeout(1500)
 def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) -> None:
     root, out, killed = tmp_path / "tausearch-runs", tmp_path / "out.txt", list[psutil.Process]()
-    search = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", "2", "--concurrent", "1"]
+    search = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", "2", "--max-concurrent-trials", "1"]
     with started(*search, "--name", "s", cwd=tmp_path, out=out) as process:
 
         def kill_one_that_got_on() -> bool:
@@ -69,7 +69,18 @@ def test_configurations_that_diverge(call: Callable[..., str], tmp_path: Path) -
     }
     space.write_text("space:\n" + "".join(f"  {name}: {values}\n" for name, values in dimensions.items()))
     fixed = ("--epochs", "1", "--set", "alpha_cls=0.1", "--set", "alpha_cls_prior=0.01", "--space", str(space))
-    search = ("search", "digits", "ita-fft", "--algorithm", "grid", *fixed, "--concurrent", "1", "--name", "s")
+    search = (
+        "search",
+        "digits",
+        "ita-fft",
+        "--algorithm",
+        "grid",
+        *fixed,
+        "--max-concurrent-trials",
+        "1",
+        "--name",
+        "s",
+    )
     printed = call(*search)
     *diverged, complete = trials_of(root, "s")
     # The learning rate shows at once. The Fisher of two classes is small, so alpha shows at the second task.

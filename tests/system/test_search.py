@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def searched(folder: Path) -> str:
     """Three trials of ita-lora on digits, two at a time; returns what was printed."""
     (folder / "space.yaml").write_text(SPACE)
-    asked = ("--epochs", "1", "--space", "space.yaml", "--trials", "3", "--concurrent", "2", "--name", "s")
+    asked = ("--epochs", "1", "--space", "space.yaml", "--trials", "3", "--max-concurrent-trials", "2", "--name", "s")
     return tausearch("search", "digits", "ita-lora", *asked, cwd=folder)
 
 
@@ -123,7 +123,7 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
     found = json.loads(call("status", "s", "--json"))
     assert found["state"] == "finished" and found["trials"]["complete"] == 3
     best_file = str(storage(folder).run("s").best_file)
-    out = call("train", best_file, "--seeds", "0", "1", "--name", "f", "--concurrent", "1")
+    out = call("train", best_file, "--seeds", "0", "1", "--name", "f", "--max-concurrent-trials", "1")
     assert "test/final_accuracy" in out and "over 2 seeds" in out
     results = json.loads((folder / "tausearch-runs" / "f" / "results.json").read_text())
     summary = results["summary"]["test/final_accuracy"]
@@ -148,7 +148,7 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
 def test_same_seed_same_tables(folder: Path) -> None:
     tables = []
     for name in ("one", "two"):
-        arguments = ["--trials", "2", "--concurrent", "1", "--name", name, "--seed", "5", "--json"]
+        arguments = ["--trials", "2", "--max-concurrent-trials", "1", "--name", name, "--seed", "5", "--json"]
         printed = json.loads(tausearch("search", "digits", "finetune", *arguments, cwd=folder))
         assert len(printed["trials"]) == 2 and printed["tracking_error"] is None
         tables.append(Record(storage(folder).run(name).record).trials())

@@ -15,7 +15,7 @@ from tausearch.runs import Record, RunDirectory
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 TRIALS = 4  # storage is looked at every two seconds, by when it must not have ended
-SEARCH = ["search", "digits", "finetune", "--epochs", "1", "--trials", str(TRIALS), "--concurrent", "1"]
+SEARCH = ["search", "digits", "finetune", "--epochs", "1", "--trials", str(TRIALS), "--max-concurrent-trials", "1"]
 
 
 def mount(*arguments: str) -> None:

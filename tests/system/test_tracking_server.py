@@ -22,7 +22,7 @@ LONG, SHORT = ["--trials", "8"], ["--trials", "2", "--epochs", "1"]  # LONG take
 
 
 def search(size: list[str], uri: str) -> list[str]:
-    return ["search", "digits", "finetune", *size, "--concurrent", "1", "--name", "s", "--tracking-uri", uri]
+    return ["search", "digits", "finetune", *size, "--max-concurrent-trials", "1", "--name", "s", "--tracking-uri", uri]
 
 
 def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:

@@ -29,7 +29,7 @@ TRIALS = 2
 
 
 def arguments(name: str, storage: Path) -> list[str]:
-    size = ["--epochs", "1", "--algorithm", "grid", "--trials", str(TRIALS), "--concurrent", "1"]
+    size = ["--epochs", "1", "--algorithm", "grid", "--trials", str(TRIALS), "--max-concurrent-trials", "1"]
     return ["search", "digits", *SEARCHES[name], *size, "--name", name, "--storage", str(storage)]
 
 

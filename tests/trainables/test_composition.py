@@ -23,12 +23,15 @@ from trainables.composition import (
     Origin,
     SavedVector,
     composed,
+    copy_vector,
     files,
     read_vector,
     saved_vector,
     vector_folders,
     write_vector,
 )
+from trainables.composition.adapter import ADAPTER_FILE, read_adapter
+from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
 from trainables.tensor_files import digest_of
@@ -97,18 +100,6 @@ def test_what_is_written_is_read_back_and_its_dense_form_is_the_live_one(vectors
         }
 
 
-def test_only_full_fine_tuning_is_written_dense(tmp_path: Path) -> None:
-    sizes = {}
-    for name, kind in KINDS.items():
-        vectors = kind(make_tiny_vit(dtype=torch.float32))
-        tensors = load_file(write_vector(tmp_path / name, learn(vectors, 0)) / VECTOR_FILE)
-        rows = {"head.weight", "head.bias", "anchor.weight", "anchor.bias"}
-        sizes[name] = sum(tensor.numel() for key, tensor in tensors.items() if key not in rows)
-    assert sizes["full"] == sum(weight.numel() for weight in vectors.theta_0.values())
-    assert sizes["lora"] == sum((6 if "qkv" in n else 2) * sum(w.shape) for n, w in vectors.theta_0.items())
-    assert sizes["ia3"] == sum(len(weight) for weight in vectors.theta_0.values())
-
-
 def test_peft_reads_the_adapter_of_a_saved_vector(images: Tensor, tmp_path: Path) -> None:
     vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
     folder = write_vector(tmp_path, learn(vectors, 3))
@@ -119,9 +110,31 @@ def test_peft_reads_the_adapter_of_a_saved_vector(images: Tensor, tmp_path: Path
     torch.testing.assert_close(loaded(images.float()), vectors.model(images.float()))
 
 
-def test_the_scale_is_a_factor_of_the_dense_form(vectors: TaskVectors, tmp_path: Path) -> None:
-    saved = learn(vectors, 0)
-    found = read_vector(write_vector(tmp_path, replace(saved, scale=0.25)))
+def test_an_adapter_is_read_back_or_refused(tmp_path: Path) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
+    folder = write_vector(tmp_path, learn(vectors, 0)) / "adapter"
+    for name, tau in read_adapter(folder, vectors.theta_0).items():
+        assert torch.equal(tau, vectors.dense(name))
+    tensors, path = load_file(folder / ADAPTER_FILE), folder / ADAPTER_FILE
+    first = "base_model.model.blocks.0.attn.qkv.lora_A.weight"
+    for wrong, fault in (
+        ({**tensors, "more": torch.zeros(1)}, "'more' is not a part of it"),
+        ({**tensors, first: tensors[first][1:]}, r"'blocks.0.attn.qkv.weight' has the factors \(5, 8\) and \(24, 6\)"),
+        ({name: value for name, value in tensors.items() if name != first}, r"has the factors \(0,\) and"),
+    ):
+        save_file(wrong, path)
+        with pytest.raises(ValueError, match=fault):
+            read_adapter(folder, vectors.theta_0)
+
+
+def test_an_origin_is_read_back_and_the_scale_is_a_factor_of_the_dense_form(
+    vectors: TaskVectors, tmp_path: Path
+) -> None:
+    transform = TransformSpec(channels=1, size=8, mean=(0.3,), std=(0.2,))
+    about = replace(origin(), class_names=("wren", "crow"), transform=transform)
+    saved = replace(learn(vectors, 0), scale=0.25, origin=about)
+    found = read_vector(write_vector(tmp_path, saved))
+    assert found.origin == about
     name = next(iter(vectors.theta_0))
     assert torch.equal(found.dense(name, vectors.theta_0[name]), 0.25 * vectors.dense(name))
 
@@ -168,6 +181,7 @@ class TestComposed:
             found = composed(vectors.theta_0, three, [float(s == t) for s in range(3)])
             for name, weight in vectors.theta_0.items():
                 assert torch.equal(found[name], weight + vector.dense(name, weight))
+                assert found[name].data_ptr() != weight.data_ptr()
 
     @pytest.mark.parametrize("count", [1, 2, 3])
     def test_equal_weights_give_the_running_sum_bit_for_bit(self, vectors: TaskVectors, count: int) -> None:
@@ -176,7 +190,10 @@ class TestComposed:
             saved.append(learn(vectors, seed))
             composition.add(vectors)
         found = composed(vectors.theta_0, saved, [1 / count] * count)
-        composition.apply(vectors, 1 / count)
+        loaded = Composition(vectors.theta_0)
+        loaded.load_state(composition.state())
+        assert loaded.count == count
+        loaded.apply(vectors, 1 / count)
         vectors.disable()
         x = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         plain = make_tiny_vit(dtype=torch.float32)
@@ -184,20 +201,6 @@ class TestComposed:
         torch.testing.assert_close(plain(x), vectors.model(x))
         for name, weight in vectors.theta_0.items():
             assert torch.equal(found[name], weight + 1 / count * composition.sums[name])
-
-    @pytest.mark.parametrize(
-        "weights", [[1 / 3, -1 / 3, 1 / 3], [0.5, 0.0, 0.5], [0.1, -2.0, 0.7], [0.0, -1.0, 0.0], [0.0, 0.0, 0.0]]
-    )
-    def test_any_weights_are_the_weighted_sum(
-        self, vectors: TaskVectors, three: list[SavedVector], weights: list[float]
-    ) -> None:
-        found = composed(vectors.theta_0, three, weights)
-        for name, weight in vectors.theta_0.items():
-            wanted = weight.double() + sum(
-                w * v.dense(name, weight).double() for w, v in zip(weights, three, strict=True)
-            )
-            torch.testing.assert_close(found[name], wanted.float())
-            assert found[name].data_ptr() != weight.data_ptr()
 
     def test_one_vector_is_held_at_a_time(self, vectors: TaskVectors) -> None:
         living: list[weakref.ref[SavedVector]] = []
@@ -222,6 +225,27 @@ class TestComposed:
             composed(vectors.theta_0, three, [0.25] * 4)
         with pytest.raises(ValueError, match="2 weights for more task vectors"):
             composed(vectors.theta_0, three, [0.5] * 2)
+
+
+def test_a_copy_is_of_checked_files_and_follows_no_link(tmp_path: Path) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
+    folder = write_vector(tmp_path, learn(vectors, 0))
+    for with_adapter in (True, False):
+        target = tmp_path / f"copy {with_adapter}"
+        copy_vector(folder, target, with_adapter=with_adapter)
+        assert_same(read_vector(target), read_vector(folder))
+        assert (target / "adapter" / "adapter_config.json").is_file() == with_adapter
+    (tmp_path / "link").symlink_to(folder)
+    with pytest.raises(InputError, match="is a link, which is not followed"):
+        copy_vector(tmp_path / "link", tmp_path / "new")
+    (folder / "adapter" / "other").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="is a link, which is not followed"):
+        copy_vector(folder, tmp_path / "new")
+    (folder / "adapter" / "other").unlink()
+    (folder / VECTOR_FILE).write_bytes(b"")
+    with pytest.raises(InputError, match="cannot be read as a task vector"):
+        copy_vector(folder, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 class TestDamage:
@@ -271,7 +295,12 @@ class TestDamage:
             ({}, {"version": "2"}, "format version 2, this version reads 1"),
             ({}, {"parametrisation": "mine"}, "parametrisation 'mine' is not known"),
             ({}, {"classes": "0-3"}, "3 classes, but the head has 2 rows"),
+            ({}, {"classes": "2-2"}, "classes '2-2'"),
+            ({}, {"classes": "0-200001"}, "classes '0-200001'"),
+            ({}, {"class_names": '["a"]'}, "1 names for 2 classes"),
+            ({}, {"class_names": '["a", 2]'}, "class_names is not a list of names"),
             ({}, {"scale": "x"}, "could not convert"),
+            ({}, {"scale": "1e7"}, "scale 1e7 is not a finite number other than 0"),
         ],
     )
     def test_files_that_are_no_task_vector(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         happened.append("pre-consolidation")
         return compute(self, index)
 
-    monkeypatch.setattr(sequence, "give_back", lambda: happened.append("given back"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: happened.append("given back"))
     monkeypatch.setattr(Preconsolidator, "task", noted)
     return happened
 
@@ -46,7 +47,6 @@ def card(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
     """A GPU of 80 GiB that notes what is asked of it."""
     asked = list[tuple[str, float]]()
     memory = SimpleNamespace(total_memory=80 * 2**30)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: memory)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda part: asked.append(("fence", part)))
@@ -63,6 +63,12 @@ def test_a_trial_is_fenced_to_its_share_less_what_a_context_takes(
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     assert device.claim(share) == torch.device("cuda") and card == [("fence", pytest.approx(part))]
     assert not torch.backends.cudnn.allow_tf32
+
+
+def test_a_trial_without_a_share_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert device.claim(0) == torch.device("cpu") and os.environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_memory_is_given_back_before_peaks_are_counted_anew(card: list[tuple[str, float]]) -> None:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.heads import WideHead, new_head
+from trainables.heads import Heads, WideHead, new_head, uniform_head
 from trainables.randomness import make_generator
 
 CPU = torch.device("cpu")
@@ -23,6 +23,12 @@ def head(*sizes: int) -> WideHead:
 @pytest.fixture
 def features() -> Tensor:
     return torch.randn(6, 4, generator=make_generator(0, "features"))
+
+
+def test_rows_start_small_and_the_width_bounds_uniform_ones() -> None:
+    weight, bias = uniform_head(3, 400, make_generator(0, "head"))
+    assert 0.049 < weight.abs().max() < 0.05 and 0 < bias.abs().max() < 0.05
+    assert float(new_head(3, 400, make_generator(0, "head"))[0].std()) == pytest.approx(0.02, rel=0.1)
 
 
 def test_it_grows_by_rows_and_keeps_what_it_has_learned(features: Tensor) -> None:
@@ -58,6 +64,18 @@ def test_a_local_loss_moves_neither_past_nor_future_classes(features: Tensor, fo
     for part in wide.parameters():
         assert part.grad is not None and part.grad[2:5].any()
         assert not part.grad[:2].any() and not part.grad[5:].any()
+
+
+def test_finished_heads_are_loaded_as_copies(features: Tensor) -> None:
+    heads, loaded = Heads(4, CPU), Heads(4, CPU)
+    for _ in range(2):
+        heads.begin((torch.ones(2, 4), torch.ones(2)))
+        heads.end()
+    loaded.load_state(heads.state())
+    expected = heads.logits(features)
+    for part in heads.state().tensors.values():
+        part.zero_()
+    torch.testing.assert_close(loaded.logits(features), expected)
 
 
 def test_its_state_is_a_copy_of_whatever_number_of_rows(features: Tensor) -> None:

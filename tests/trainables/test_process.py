@@ -6,6 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from trainables import process
+from trainables.process import threads
 
 COUNT_FAULTS = """
 import resource
@@ -27,7 +31,7 @@ def faults():
     return min(once() for _ in range(2))
 
 by_default = faults()
-settle(1)
+settle(2)
 print(by_default, faults(), torch.get_num_threads(), max(pool["num_threads"] for pool in threadpool_info()))
 """
 
@@ -49,4 +53,15 @@ def test_freed_memory_is_reused_without_page_faults(measured: list[int]) -> None
 
 def test_threads_are_those_of_the_trial(measured: list[int]) -> None:
     *_, of_torch, of_any_library = measured
-    assert of_torch == of_any_library == 1
+    assert of_torch == of_any_library == 2
+
+
+def test_threads_of_torch_are_set_and_set_back_after_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr(process, "threadpool_limits", lambda count: None)
+    with threads(1):
+        process.settle(before + 2)
+        assert torch.get_num_threads() == before + 2
+    with threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,12 +14,15 @@ from torch import Tensor
 from tests.support.methods.small_digits import SOURCE, few_digits, small_digits
 from trainables import sequence as module
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark
+from trainables.composition import Origin
+from trainables.data import Task, build_benchmark
+from trainables.data.transforms import described
 from trainables.errors import InputError
 from trainables.methods import get_method
-from trainables.methods.contract import Scenario
+from trainables.methods.contract import Context, Scenario
 from trainables.metrics import STAGES, repeatable, seconds
 from trainables.sequence import IncrementalSequence
+from trainables.state import Heartbeat
 
 
 def made(method: str = "finetune") -> IncrementalSequence:
@@ -52,6 +58,69 @@ def test_a_method_is_asked_about_tasks_and_backbone_before_anything_is_read(
     monkeypatch.setattr(module, "get_method", lambda name: entry)
     with pytest.raises(InputError, match="refused"):
         IncrementalSequence(small_digits(), method, {"lr": 1e-3}, backbone=backbone)
+
+
+ROWS = [[90.0], [60.0, 80.0], [70.0, 50.0, 100.0]]
+
+
+class Scripted:
+    """A method that learns nothing and keeps what it is asked for; `test_rows...` says its accuracies."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.saved: list[tuple[Path, Origin]] = []
+
+    def begin_task(self, task: Task, consolidation: None) -> None:
+        pass
+
+    def train_task(self, task: Task) -> dict[str, float]:
+        return {"train/loss": float(task.index)}
+
+    def end_task(self, task: Task) -> None:
+        pass
+
+    def predict(self, images: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
+        self.saved.append((folder, origin))
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finetune = get_method("finetune")
+    can = dataclasses.replace(finetune.capabilities, writes_artifacts=writes)
+    entry = dataclasses.replace(finetune, capabilities=can, build=lambda context, config: Scripted(context))
+    evaluated: list[list[object]] = []
+
+    def measured(predict: object, sets: list[object], device: torch.device) -> list[float]:
+        evaluated.append(sets)
+        return ROWS[len(sets) - 1]
+
+    monkeypatch.setattr(module, "get_method", lambda name: entry)
+    monkeypatch.setattr(module, "accuracies", measured)
+    benchmark, told = small_digits(), Heartbeat(None)
+    sequence = IncrementalSequence(
+        benchmark, "finetune", {"lr": 0.1}, backbone=Backbone(), artifacts=tmp_path, on_epoch=told
+    )
+    rows = [repeatable(sequence.run_next_task()) for _ in benchmark.tasks]
+    assert evaluated == [list(benchmark.evaluation[:count]) for count in (1, 2, 3)]
+    names = ["test/accuracy/task_1", "test/accuracy/task_2", "test/accuracy/task_3"]
+    for row, wanted, average in zip(rows, ROWS, (90.0, 70.0, 73.333333333), strict=True):
+        assert row.items() >= {"test/average_accuracy": average, **dict(zip(names, wanted, strict=False))}.items()
+    assert rows[1].keys() == {"task", "train/loss", "test/average_accuracy", *names[:2]}
+    assert rows[2]["test/final_accuracy"] == 73.333333333 and rows[2]["test/forgetting"] == 25.0  # (20 + 30) / 2
+    method: Any = sequence.method
+    assert method.context.on_epoch is told and [folder for folder, _ in method.saved] == [tmp_path] * (3 * writes)
+    for (_, origin), task in zip(method.saved, benchmark.tasks, strict=False):
+        assert (origin.task, origin.classes) == (task.index, task.classes)
+        assert origin.class_names == tuple(str(c) for c in task.classes)
+        assert origin.transform == described(benchmark.evaluation[0].transform, 32)
+        assert origin.transform is not None
+    closed: list[bool] = []
+    sequence.preconsolidator = SimpleNamespace(close=lambda: closed.append(True))  # type: ignore[assignment]
+    sequence.close()
+    assert closed == [True]
 
 
 def test_what_a_hyperparameter_is_and_is_not_is_said() -> None:

@@ -36,8 +36,10 @@ class Counting:
         self.done = int(state.values["done"])  # type: ignore[arg-type]
         assert all(torch.equal(state.constant[name], value) for name, value in self.state().constant.items())
 
+    closed = False
+
     def close(self) -> None:
-        pass
+        self.closed = True
 
 
 @pytest.fixture
@@ -78,13 +80,15 @@ def test_a_trial_writes_its_constants_once_over_all_its_attempts(
 
 
 def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
-    config: TrialConfig, tmp_path: Path
+    config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = trial.Trial(config.as_dict())
     checkpoint(process, tmp_path / "1")
+    old, released = process.sequence, list[bool]()
+    monkeypatch.setattr(trial, "release", lambda: released.append(old.closed))  # type: ignore[attr-defined]
     process.reset_config(replace(config, trial=1, blobs=str(tmp_path / "other")).as_dict())
     checkpoint(process, tmp_path / "2")
-    assert len(list((tmp_path / "other").iterdir())) == 1
+    assert len(list((tmp_path / "other").iterdir())) == 1 and released == [True]
     process.reset_config(replace(config, trial=2, blobs=None).as_dict())
     checkpoint(process, tmp_path / "3")
     assert not manifest_of(tmp_path / "3")
@@ -103,8 +107,12 @@ def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
 
 
 def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settled: list[int] = []
-    monkeypatch.setattr(trial, "settle", settled.append)
+    asked: dict[str, Any] = {}
+    original = trial.get_source
+    monkeypatch.setattr(trial, "settle", lambda threads: asked.update(threads=threads))
+    monkeypatch.setattr(trial, "claim", lambda share: asked.update(share=share) or torch.device("cpu"))
+    monkeypatch.setattr(trial, "allow_code", lambda name, folder: asked.update(code=(name, folder)))
+    monkeypatch.setattr(trial, "get_source", lambda name, root: asked.update(root=root) or original(name, root))
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(glyph_vit.WEIGHTS.read_bytes())
     given = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.01}
@@ -120,17 +128,23 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             backbone="glyph_vit",
             weights=str(weights),
             precision="bf16",
-            threads=2,
+            gpus_per_trial=0.5,
+            data_root="/data",
+            code_folder="/code",
+            cpus_per_trial=2,
+            blobs=str(tmp_path / "blobs"),
             cache=str(tmp_path / "cache"),
             cache_bytes=77,
             artifacts=str(tmp_path / "vectors"),
         )
     )
     method: Any = sequence.method
-    assert settled == [2] and sequence.benchmark.purpose == "final" and sequence.benchmark.split_seed == 6
+    assert asked == {"threads": 2, "share": 0.5, "code": ("digits?tasks=2", "/code"), "root": "/data"}
+    assert sequence.benchmark.purpose == "final" and sequence.benchmark.split_seed == 6
     assert (sequence.entry.name, len(sequence.tasks), method.rule.config.alpha) == ("ita-ia3", 2, 1.0)
     context = method.context
     assert (context.seed, context.precision, context.device.type, context.num_tasks) == (4, "bf16", "cpu", 2)
+    assert context.on_epoch.folder == tmp_path / "blobs"
     assert context.backbone == sequence.backbone and sequence.backbone.weights == weights
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)
     before = sequence.preconsolidator
@@ -166,8 +180,10 @@ def test_a_step_is_a_task_and_divergence_is_an_end(
     monkeypatch.setattr(trial, "build_sequence", lambda config: Ending())
     running = trial.Trial(config.as_dict())
     assert running.step() == {"task": 1.0, "val/average_accuracy": 50.0, "done": False}
+    monkeypatch.setattr(trial, "peak_bytes", lambda: 7)
     if diverges:
         worst = {"task": 2.0, "val/average_accuracy": 0.0, "done": True}
         assert running.step() == {**worst, "diverged": "loss is not finite at task 2, step 7"}
     else:
-        assert running.step() == {"task": 2.0, "val/average_accuracy": 50.0, "done": True}
+        row = {"task": 2.0, "val/average_accuracy": 50.0, "done": True}
+        assert running.step() == {**row, "memory/peak_gpu_bytes": 7.0}

@@ -17,15 +17,8 @@ from torch import Tensor, nn
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, fused: bool) -> Tensor:
     """Return softmax(q k^T / sqrt(w) + mask) v.
 
-    Args:
-        q: Queries, `(b, heads, n, w)`.
-        k: Keys, `(b, heads, m, w)`.
-        v: Values, `(b, heads, m, w)`.
-        mask: Keys that a query may attend to (bool), or a term added to its scores; broadcast to `(b, heads, n, m)`.
-        fused: Whether torch's fused kernel computes the attention.
-
-    Returns:
-        The output of each query, `(b, heads, n, w)`.
+    Queries are `(b, heads, n, w)`, keys and values `(b, heads, m, w)`, and the output is `(b, heads, n, w)`. The mask
+    says which keys a query may attend to (bool), or is added to its scores; it is broadcast to `(b, heads, n, m)`.
     """
     if fused:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)

@@ -51,7 +51,6 @@ def read_class_token_only(model: VisionTransformer) -> None:
     block = model.blocks[-1]
     if (
         model.global_pool == "token"
-        and model.attn_pool is None
         and type(block) is Block
         and type(block.attn) is Attention
         and block.attn.gate is None

@@ -22,16 +22,9 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a ViT, known without its weights.
+    """The size of a ViT, known without its weights."""
 
-    Attributes:
-        width: d, width of tokens and features.
-        depth: Number of blocks.
-        parameters: Number of weights, without a classifier.
-        closed: Why `TokenViT` cannot open it, in a few words; None if it can.
-    """
-
-    width: int
-    depth: int
-    parameters: int
-    closed: str | None = None
+    width: int  # d, of tokens and features
+    depth: int  # number of blocks
+    parameters: int  # number of weights, without a classifier
+    closed: str | None = None  # why `TokenViT` cannot open it, in a few words; None if it can

@@ -64,13 +64,7 @@ class LinearisedViT:
         return self._classified(*self._features(images, tau), tau)
 
     def gradients(self, images: Tensor, tau: Vector, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Vector]:
-        """Return a loss of f_lin, detached, and its gradient by every part of tau.
-
-        Args:
-            images: The images, `(b, c, h, w)`.
-            tau: The task vector.
-            loss: Function of f_lin, `(b, C)`, that returns a scalar.
-        """
+        """Return a loss of f_lin, detached, and its gradient by every part of tau; `loss` maps `(b, C)` to a scalar."""
         phi, derivative = self._features(images, tau)
         changing = {name: tau[name].detach().requires_grad_() for name in CLASSIFIER}
         derivative = derivative.detach().requires_grad_()

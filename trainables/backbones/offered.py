@@ -16,19 +16,12 @@ _FILES = ("model.safetensors", "pytorch_model.bin")
 
 @dataclass(frozen=True)
 class Offer:
-    """A backbone that `--backbone` accepts.
-
-    Attributes:
-        name: Its name.
-        channels: Channels of its images.
-        size: Pixels on each side of its images.
-        here: Whether its weights are on this machine; else they are fetched from Hugging Face's hub.
-    """
+    """A backbone that `--backbone` accepts, and its images `(channels, size, size)`."""
 
     name: str
     channels: int
     size: int
-    here: bool
+    here: bool  # whether its weights are on this machine; else they are fetched from Hugging Face's hub
 
 
 def offers(word: str = "") -> Iterator[Offer]:

@@ -23,10 +23,7 @@ def concatenated(vectors: Iterable[SavedVector], weights: Sequence[float]) -> di
     """Return exact factors of sum_t w_t tau_t: the factors side by side, weight and scale in B.
 
     peft's own `add_weighted_adapter("linear")` sums A and B separately, and their product is another matrix.
-
-    Args:
-        vectors: Task vectors of LoRA.
-        weights: w_t of each vector; may be negative. A vector of weight 0 adds no rank.
+    Weights may be negative. A vector of weight 0 adds no rank.
 
     Returns:
         Tuned weight name to `A` `(sum of r, in)` and `B` `(out, sum of r)`.
@@ -45,10 +42,8 @@ def write_adapter(
 ) -> None:
     """Write an adapter: `PeftModel.from_pretrained(backbone, folder)` gives theta_0 + tau.
 
-    Args:
-        folder: The folder to write to; made if missing.
-        parameters: Tuned weight name to `A` `(r, in)` and `B` `(out, r)`.
-        header: More entries for the file's header, such as the names of the classes.
+    `parameters` has `A` `(r, in)` and `B` `(out, r)` of each tuned weight. `header` adds entries to the file's header,
+    such as the names of the classes. The folder is made if missing.
     """
     from peft import LoraConfig  # takes more than a second to import
 

@@ -31,19 +31,12 @@ Risk = Callable[[ComposedNetwork], float]
 
 @dataclass(frozen=True)
 class BoundPoint:
-    """Both sides of Theorem 1 with every task vector scaled by one factor; risks are mean cross-entropies, nats.
+    """Both sides of Theorem 1 with every task vector scaled by one factor; risks are mean cross-entropies, nats."""
 
-    Attributes:
-        scale: The factor c of the task vectors.
-        composed: l(theta_0 + c sum_t w_t tau_t).
-        bound: sum_t w_t l(theta_0 + c tau_t).
-        omega: c^2 Omega.
-    """
-
-    scale: float
-    composed: float
-    bound: float
-    omega: float
+    scale: float  # c
+    composed: float  # l(theta_0 + c sum_t w_t tau_t)
+    bound: float  # sum_t w_t l(theta_0 + c tau_t)
+    omega: float  # c^2 Omega
 
     @property
     def second_order(self) -> float:
@@ -64,18 +57,10 @@ def theorem_1(
     risk: Risk,
     tick: Callable[[int], None] = lambda count: None,
 ) -> list[BoundPoint]:
-    """Measure both sides of Theorem 1 for the uniform composition.
+    """Return both sides of Theorem 1 for the uniform composition, a point for each scale c of all task vectors.
 
-    Args:
-        network: The network to compose in; its attention must be "plain".
-        pool: The task vectors.
-        images: Images that define the Hessian.
-        scales: Factors c of all task vectors.
-        risk: Function that measures the network's risk on the same images.
-        tick: Called with 1 after every risk and every curvature.
-
-    Returns:
-        A point for each scale.
+    The images define the Hessian, and `risk` measures the network's risk on the same images. The network's attention
+    must be "plain". `tick` is called with 1 after every risk and every curvature.
     """
     count, head = len(pool), pool.head()
     alone = [[float(s == t) for s in range(count)] for t in range(count)]

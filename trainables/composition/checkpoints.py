@@ -44,13 +44,8 @@ def write_timm_folder(
 ) -> None:
     """Write a network's composition so that `timm.create_model("local-dir:FOLDER", pretrained=True)` opens it.
 
-    Args:
-        folder: The folder to write to; made if missing.
-        backbone: The network's backbone.
-        network: A network after `compose`.
-        head: The rows of the classifier, `(C, d)` and `(C,)`.
-        labels: The names of the C classes.
-        images: The transform of test images, which becomes timm's data configuration.
+    The head has the rows `(C, d)` and `(C,)`, and `labels` the names of the C classes. The transform of test images
+    becomes timm's data configuration. The folder is made if missing.
     """
     model = _timm_skeleton(backbone.name, len(labels))
     tensors = {name: value.to("cpu").contiguous() for name, value in _tensors(network, network.weights, head).items()}

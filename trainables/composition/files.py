@@ -13,7 +13,7 @@ import shutil
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import cast
 
 from safetensors import SafetensorError
 from torch import Tensor
@@ -48,14 +48,9 @@ def vector_folders(folder: Path) -> list[Path]:
 
 
 def write_vector(folder: Path, vector: SavedVector) -> Path:
-    """Write a task vector whole or not at all.
+    """Return the folder `task_<t>` of the seed's folder, where a task vector is written whole or not at all.
 
-    Args:
-        folder: Folder of the seed; made if missing.
-        vector: The task vector.
-
-    Returns:
-        The folder `task_<t>`; it replaces the folder of an earlier attempt.
+    It replaces the folder of an earlier attempt. Missing folders are made.
     """
     target = folder / f"task_{vector.origin.task}"
     _remove_left_beside(target)
@@ -89,12 +84,7 @@ def read_vector(folder: Path) -> SavedVector:
 
 
 def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> None:
-    """Check and copy a task vector.
-
-    Args:
-        folder: The folder `task_<t>`.
-        target: The folder to make.
-        with_adapter: Whether to copy the adapter too, if there is one.
+    """Check a task vector's folder `task_<t>` and copy it, with its adapter if there is one and `with_adapter`.
 
     Raises:
         InputError: If the vector is damaged, or a path to it is a link, which may lead to anybody's files.
@@ -182,7 +172,9 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
     version = header.get("version", "unknown")
     if version != str(FORMAT_VERSION):
         raise ValueError(f"format version {version}, this version reads {FORMAT_VERSION}")
-    parametrisation, origin = _parametrisation(header["parametrisation"]), _origin(header)
+    parametrisation, origin = cast(Parametrisation, header["parametrisation"]), _origin(header)
+    if parametrisation not in PARTS:
+        raise ValueError(f"parametrisation {parametrisation!r} is not known")
     head, anchor = _pop_rows(tensors, "head"), _pop_rows(tensors, "anchor")
     if origin.class_names and len(origin.class_names) != len(origin.classes):
         raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
@@ -205,19 +197,6 @@ def _pop_rows(tensors: dict[str, Tensor], name: str) -> Head:
     return weight, bias
 
 
-def _parametrisation(name: str) -> Parametrisation:
-    for known in get_args(Parametrisation):
-        if name == known:
-            return known
-    raise ValueError(f"parametrisation {name!r} is not known")
-
-
-def _names(names: Any) -> tuple[str, ...]:
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise ValueError("class_names is not a list of names")
-    return tuple(names)
-
-
 def _scale(text: str) -> float:
     scale = float(text)
     if not 0 < abs(scale) <= _LARGEST_SCALE:
@@ -229,13 +208,16 @@ def _origin(header: dict[str, str]) -> Origin:
     start, stop = map(int, header["classes"].split("-"))
     if not 0 <= start < stop <= _MOST_CLASSES:
         raise ValueError(f"classes {header['classes']!r}")
+    names = json.loads(header.get("class_names", "[]"))
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError("class_names is not a list of names")
     return Origin(
         method=header["method"],
         task=int(header["task"]),
         classes=range(start, stop),
         backbone=header["backbone"],
         backbone_digest=header["backbone_digest"],
-        class_names=_names(json.loads(header.get("class_names", "[]"))),
+        class_names=tuple(names),
         transform=TransformSpec.from_plain(json.loads(header["transform"])) if "transform" in header else None,
     )
 

@@ -31,25 +31,15 @@ _DENSE: dict[Parametrisation, Callable[[dict[str, Tensor], Tensor], Tensor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The origin of a task vector.
-
-    Attributes:
-        method: Name of the method that learned it.
-        task: t, from 1.
-        classes: Positions of the task's classes in the class order; consecutive.
-        backbone: Name of theta_0.
-        backbone_digest: sha256 of theta_0, see `Backbone.digest`.
-        class_names: The names of the task's classes, in their order.
-        transform: Transform of test images; None for the code of a user's own benchmark.
-    """
+    """The origin of a task vector."""
 
     method: str
-    task: int
-    classes: range
-    backbone: str
-    backbone_digest: str
-    class_names: tuple[str, ...] = ()
-    transform: TransformSpec | None = None
+    task: int  # t, from 1
+    classes: range  # positions of the task's classes in the class order
+    backbone: str  # name of theta_0
+    backbone_digest: str  # sha256 of theta_0, see `Backbone.digest`
+    class_names: tuple[str, ...] = ()  # of the task's classes, in their order
+    transform: TransformSpec | None = None  # of test images; None for the code of a user's own benchmark
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,12 @@ from filelock import FileLock
 from torch import Tensor
 
 from trainables.data.disk import folder, parquet_layout
+from trainables.data.disk.files import ImageFiles
 from trainables.data.disk.listing import Listing, Rows
+from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import Tick
 from trainables.data.disk.preparation import choose_form, write
-from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest
+from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest, require_inside
 from trainables.data.disk.tree import Tree, open_tree
 from trainables.data.disk.unpacking import is_unpackable, unpacked
 from trainables.data.parts import PARTS, Part
@@ -72,7 +74,9 @@ class Dataset:
 
     def note(self, part: Part) -> Path:
         """Return the file of a part's unreadable images; see `soundness`."""
-        return self.prepared.parent / f"{self.key}.{part}.checked"
+        bound = self.ref.max_image_bytes
+        name = f"{self.key}.{part}" if bound is None else f"{self.key}.{part}.{bound}"
+        return self.prepared.parent / f"{name}.checked"
 
     def checked(self, listing: Listing, *, whole: bool = False) -> Listing:
         """Check the number of classes, and return a listing that checks the number of images when a part is opened.
@@ -91,6 +95,8 @@ class Dataset:
 
     def _checked_rows(self, listing: Listing, part: Part, whole: bool) -> Rows:
         images, labels = listing.parts[part]()
+        if self.ref.max_image_bytes is not None and isinstance(images, ImageFiles | ParquetImages):
+            images = replace(images, most=self.ref.max_image_bytes)
         self._require_whole(listing, part, labels)
         if whole or not self.ref.skip_broken or isinstance(images, Tensor):
             return images, labels
@@ -99,9 +105,9 @@ class Dataset:
         return sound, kept
 
     def _require_whole(self, listing: Listing, part: Part, labels: Tensor) -> None:
-        counts = torch.bincount(labels, minlength=len(listing.class_names))
-        if len(counts) > len(listing.class_names):
-            raise self._wrong(f"labels of the {part} part below", len(listing.class_names), int(labels.max()))
+        if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(listing.class_names):
+            wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
+            raise self._wrong(f"labels of the {part} part from 0, below", len(listing.class_names), wrong)
         self._require_classes(listing, part, labels)
         wanted = None if self.expected is None or self.ref.partial else self.expected.images.get(part)
         if wanted not in (None, len(labels)):
@@ -139,6 +145,7 @@ class Dataset:
         """
         if not self.home.is_dir():
             self.find()  # says what is missing
+        require_inside(self.prepared)
         try:
             self.prepared.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -200,6 +207,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         variant=ref.variant,
         partial=ref.partial,
         skip_broken=ref.skip_broken,
+        max_image_bytes=ref.max_image_bytes,
         label_column=ref.label_column,
     )
     column = ref.label_column

@@ -61,6 +61,8 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
         raise InputError(f"benchmark {text!r}: variant and partial are for published datasets")
     elif ref.label_column is not None:
         raise InputError(f"benchmark {text!r}: label_column is for Parquet files")
+    elif ref.max_image_bytes is not None:
+        raise InputError(f"benchmark {text!r}: max_image_bytes is for images on disk")
     elif ref.skip_broken:
         raise InputError(f"benchmark {text!r}: skip_broken is for images on disk")
     else:

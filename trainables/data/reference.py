@@ -14,11 +14,12 @@ from typing import Any
 from trainables.errors import InputError
 
 FOLDER, PARQUET = "folder:", "parquet:"
-_BOUNDS = {  # as in `search_spaces.bounds`: the two packages must not import each other
+_BOUNDS = {  # as in `checked_input.bounds`: the two packages must not import each other
     "tasks": (1, 100_000),
     "classes_per_task": (2, 100_000),
     "class_order": (0, 2**32 - 1),
     "epochs": (1, 100_000),
+    "max_image_bytes": (1, 2**31),
 }
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -35,6 +36,7 @@ class BenchmarkRef:
     variant: str | None = None  # of a published dataset
     partial: bool = False  # accepts a copy with fewer images than the published dataset
     skip_broken: bool = False  # leaves out unreadable images
+    max_image_bytes: int | None = None  # of an image file on disk; None is `decoding.MOST_BYTES`
     label_column: str | None = None  # of Parquet files; None finds the column by its name
 
     @classmethod

@@ -5,14 +5,19 @@ The note has the digest of the decoded files, and a line for each unreadable ima
 
 from __future__ import annotations
 
+import os
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from trainables.data.disk.passes import Tick, each_image, stored
+from trainables.data.disk.prepared import require_inside
+from trainables.data.disk.tree import MOST_FILE
 from trainables.data.images import StoredImages
 from trainables.errors import InputError
+from trainables.tensor_files import require_file
 
 
 def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, str]:
@@ -29,6 +34,8 @@ def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, s
 def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
     """Return the unreadable rows in a note; None without a note of these files."""
     try:
+        if require_file(note).st_size > MOST_FILE:
+            return None
         digest, *lines = note.read_text(encoding="utf-8").splitlines()
         parts = [line.split(" ", 1) for line in lines]
         rows = {int(row): line for row, line in parts}
@@ -56,8 +63,12 @@ def longest_side(images: torch.Tensor | StoredImages, count: int) -> int:
 
 
 def _write(note: Path, lines: list[str]) -> None:
+    unfinished = note.with_name(f"{note.name}.{uuid.uuid4().hex}.tmp")
     try:
+        require_inside(note)
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text("\n".join(lines), encoding="utf-8")
-    except OSError:
-        return  # read-only data: every run decodes it again
+        unfinished.write_text("\n".join(lines), encoding="utf-8")
+        os.replace(unfinished, note)  # a link in the place of the note is not followed
+    except (InputError, OSError):  # read-only data: every run decodes it again
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)

@@ -38,19 +38,12 @@ def digest(parts: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the directory.
-
-    Attributes:
-        path: The entry's file.
-        bytes: The size of the file.
-        used: Time of the last read or write, seconds since the epoch.
-        about: The entry's description, as passed to `Cache.get`.
-    """
+    """One entry of the directory."""
 
     path: Path
     bytes: int
-    used: float
-    about: dict[str, str]
+    used: float  # time of the last read or write, seconds since the epoch
+    about: dict[str, str]  # as passed to `Cache.get`
 
     @property
     def in_use(self) -> bool:
@@ -69,11 +62,9 @@ class Entry:
 
 
 class Cache:
-    """A content-addressed directory of tensors, shared by every process that names it.
+    """A content-addressed directory of tensors, shared by every process that names it; made if missing.
 
-    Args:
-        folder: Folder of the entries; made if missing.
-        max_bytes: Least recently used entries are removed to stay below it; None for no bound.
+    The least recently used entries are removed to stay within `max_bytes`; None is no bound.
     """
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:

@@ -30,42 +30,25 @@ FISHER_BATCH = 64
 
 @dataclass(frozen=True, kw_only=True)
 class PreconsolidationConfig:
-    """Hyperparameters of pre-consolidation.
+    """Hyperparameters of pre-consolidation."""
 
-    Attributes:
-        lr_pre: Step size of linear probing.
-        epochs_pre: Epochs of linear probing.
-        components: K, number of Gaussians per class.
-        draws: N, number of features drawn per class for alignment and for the head's Fisher.
-        fisher_passes: Backward passes per batch of the Fisher; None for the exact one.
-    """
-
-    lr_pre: float = 0.01
-    epochs_pre: int = 3
-    components: int = 5
-    draws: int = 256
-    fisher_passes: int | None = 8
+    lr_pre: float = 0.01  # step size of linear probing
+    epochs_pre: int = 3  # of linear probing
+    components: int = 5  # K, number of Gaussians per class
+    draws: int = 256  # N, number of features drawn per class for alignment and for the head's Fisher
+    fisher_passes: int | None = 8  # backward passes per batch of the Fisher; None for the exact one
 
 
 @dataclass(frozen=True)
 class Consolidation:
-    """theta_0 after the pre-consolidation of task t.
+    """theta_0 after the pre-consolidation of task t."""
 
-    Attributes:
-        task: The task's index t.
-        head: The head h0 with all rows seen so far: weight `(C, d)` and bias `(C,)`.
-        mixtures: The mixtures of features, one per class seen so far.
-        fisher: Tuned weight name to the Fisher summed over the examples of tasks 1 to t, `(out, in)`.
-        examples: Number of examples in that sum.
-        previous: The result for task t - 1 (without its own previous); None for t = 1.
-    """
-
-    task: int
-    head: Head
-    mixtures: tuple[Mixture, ...]
-    fisher: Fisher
-    examples: int
-    previous: Consolidation | None
+    task: int  # t
+    head: Head  # h0 with all rows seen so far: weight (C, d) and bias (C,)
+    mixtures: tuple[Mixture, ...]  # of features, one per class seen so far
+    fisher: Fisher  # tuned weight name to the Fisher summed over the examples of tasks 1 to t, (out, in)
+    examples: int  # in that sum
+    previous: Consolidation | None  # for task t - 1, without its own previous; None for t = 1
 
     @staticmethod
     def shorten(previous: Consolidation | None) -> Consolidation | None:
@@ -83,16 +66,10 @@ def consolidate(
     seed: int,
     device: torch.device,
 ) -> Consolidation:
-    """Return the pre-consolidation of task t, on the CPU.
+    """Return the pre-consolidation of task t, on the CPU; every stage draws from a generator of its own.
 
-    Args:
-        task: The task t.
-        previous: The result for task t - 1; None for t = 1.
-        backbone: The pre-trained network theta_0 on `device`, in eval mode.
-        config: The hyperparameters of pre-consolidation.
-        batch_size: The batch size of linear probing.
-        seed: The seed of the trial; every stage draws from a generator of its own.
-        device: The device that computes.
+    `previous` is the result for task t - 1, None for t = 1. `backbone` is theta_0 on `device`, in eval mode.
+    `batch_size` is that of linear probing.
     """
     t = task.index
     mixtures = _fit_classes(task, backbone, config, seed, device)

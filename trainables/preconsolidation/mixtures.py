@@ -20,17 +20,11 @@ VARIANCE_FLOOR = 1e-6
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture of K Gaussians with diagonal covariance in d dimensions.
+    """A mixture of K Gaussians with diagonal covariance in d dimensions."""
 
-    Attributes:
-        weights: `(K,)`; they sum to 1.
-        means: `(K, d)`.
-        variances: The diagonals of the covariances, `(K, d)`.
-    """
-
-    weights: Tensor
-    means: Tensor
-    variances: Tensor
+    weights: Tensor  # (K,); they sum to 1
+    means: Tensor  # (K, d)
+    variances: Tensor  # (K, d), the diagonals of the covariances
 
     def log_likelihood(self, features: Tensor) -> Tensor:
         """Return log p(x) of each row: `(n, d)` to `(n,)`, nats."""

@@ -27,11 +27,8 @@ def linear_probe(
 ) -> Head:
     """Return the rows of one task, trained with local cross-entropy and SGD without momentum, decay or schedule.
 
-    Args:
-        head: The start of the rows, `(c, d)` and `(c,)`.
-        epochs: Number of passes over the features, `epochs_pre`.
-        lr: The step size, `lr_pre`.
-        draw_features: Function, called once per epoch, that yields features `(b, d)` and labels `(b,)` within the task.
+    They start at `head`, `(c, d)` and `(c,)`. `draw_features` is called once per epoch and yields features `(b, d)` and
+    labels `(b,)` within the task.
     """
     weight, bias = (part.clone().requires_grad_() for part in head)
     optimizer = torch.optim.SGD([weight, bias], lr=lr)
@@ -64,16 +61,10 @@ def alignment_gradient(logits: Tensor, labels: Tensor) -> Tensor:
 def align(
     head: Head, mixtures: list[Mixture], task: int, per_class: int, device: torch.device, generator: torch.Generator
 ) -> Head:
-    """Return all rows, fine-tuned by plain SGD on features drawn from the mixtures of all classes seen so far.
+    """Return all rows, on the CPU, fine-tuned by plain SGD on features drawn from the mixtures of all classes.
 
-    Args:
-        head: All rows, `(C, d)` and `(C,)`; row c belongs to `mixtures[c]`.
-        mixtures: The mixtures of features, one per class.
-        task: The task's index t. There are 10 + 5 (t - 1) epochs, each with fresh draws; the step size follows half a
-            cosine.
-        per_class: N, number of features drawn per class and epoch.
-        device: The device that computes; the result is on the CPU.
-        generator: The source of the draws and of their order.
+    Row c of the head, `(C, d)` and `(C,)`, belongs to `mixtures[c]`. There are 10 + 5 (t - 1) epochs, each with N =
+    `per_class` fresh draws of every class. The step size follows half a cosine.
     """
     epochs = ALIGNMENT_EPOCHS[0] + ALIGNMENT_EPOCHS[1] * (task - 1)
     weight, bias = (part.clone().to(device) for part in head)

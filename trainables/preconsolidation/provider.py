@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,50 +24,22 @@ if TYPE_CHECKING:
 _MIXTURE_PARTS = ("weights", "means", "variances")  # fields of `Mixture`, in order
 
 
+@dataclass
 class Preconsolidator:
-    """Pre-consolidation of the tasks of one benchmark, each a function of the tasks before it.
+    """Pre-consolidation of the tasks of one benchmark, each a function of the tasks before it."""
 
-    Args:
-        tasks: The tasks, in order.
-        backbone: The pre-trained network, theta_0.
-        config: The hyperparameters of pre-consolidation.
-        spec: The specification of the benchmark.
-        fingerprint: The benchmark's fingerprint, a part of the cache's keys.
-        purpose: The benchmark's purpose, written to the cache's entries.
-        seed: The seed of the trial.
-        device: The device that computes.
-        cache: Directory shared between trials; None computes everything here and keeps only the last result.
-        cache_bytes: The bound on the cache's size; None for no bound.
-
-    Attributes:
-        hit: Whether the cache had the last task.
-    """
-
-    def __init__(
-        self,
-        tasks: Sequence[Task],
-        backbone: Backbone,
-        config: PreconsolidationConfig,
-        *,
-        spec: BenchmarkSpec,
-        fingerprint: str,
-        purpose: Purpose,
-        seed: int,
-        device: torch.device,
-        cache: Path | None,
-        cache_bytes: int | None = None,
-    ) -> None:
-        self.tasks = tasks
-        self.backbone = backbone
-        self.config = config
-        self.spec = spec
-        self.fingerprint = fingerprint
-        self.purpose = purpose
-        self.seed = seed
-        self.device = device
-        self.cache = None if cache is None else Cache(cache, cache_bytes)
-        self.hit = False
-        self._last: Consolidation | None = None
+    tasks: Sequence[Task]
+    backbone: Backbone
+    config: PreconsolidationConfig
+    _: KW_ONLY
+    spec: BenchmarkSpec
+    fingerprint: str  # of the benchmark; a part of the cache's keys
+    purpose: Purpose  # of the benchmark; written to the cache's entries
+    seed: int
+    device: torch.device
+    cache: Cache | None  # None computes everything here and keeps only the last result
+    hit: bool = False  # whether the cache had the last task
+    _last: Consolidation | None = None
 
     def task(self, t: int) -> Consolidation:
         """Return the pre-consolidation of task t (1-based), after any missing tasks before it."""

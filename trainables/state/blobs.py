@@ -20,14 +20,9 @@ from trainables.tensor_files import digest_of, replace_file
 
 @dataclass(frozen=True)
 class Blob:
-    """A file of constants.
+    """A file of constants."""
 
-    Attributes:
-        digest: sha256 over names, dtypes, shapes and values of its tensors; also its file name.
-        bytes: Size of the file.
-    """
-
-    digest: str
+    digest: str  # of its tensors, see `digest_of`; also its file name
     bytes: int
 
     @property
@@ -46,15 +41,9 @@ Manifest = Mapping[str, Blob]  # name of a constant to the file that holds it
 
 
 def write_blobs(folder: Path, constants: Mapping[str, Tensor], manifest: Manifest) -> Manifest:
-    """Write constants that have no file yet, all into one new file, and return the manifest of all constants.
+    """Return the manifest of all constants; those that the last checkpoint's manifest lacks go into one new file.
 
-    Args:
-        folder: Folder of the trial; made when there is something to write.
-        constants: All constants of the trial.
-        manifest: Manifest of the last checkpoint.
-
-    Returns:
-        The file of each constant.
+    The folder is made when there is something to write.
     """
     found = {name: manifest[name] for name in constants if name in manifest and manifest[name].exists_in(folder)}
     new = {name: tensor for name, tensor in constants.items() if name not in found}

@@ -94,10 +94,6 @@ def write_state(folder: Path, state: State, blobs: Path | None = None, manifest:
 def read_state(folder: Path, blobs: Path | None = None) -> State:
     """Return the state of a checkpoint; its tensors are mapped from the files, so each is read when it is used.
 
-    Args:
-        folder: Folder of the checkpoint.
-        blobs: Folder of the trial's constants, as in `write_state`.
-
     Raises:
         InputError: If there is no checkpoint, or it is damaged; one line that names the file.
         OSError: If the storage fails.

@@ -49,8 +49,8 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
     with driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
-        go_on = run_search if spec.purpose == "search" else run_training
-        return go_on(
+        drive = run_search if spec.purpose == "search" else run_training
+        return drive(
             spec,
             root,
             directory,
@@ -104,7 +104,7 @@ def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
         spec = _extended(spec, request.trials)
     if request.reevaluate is not None or request.reevaluate_runs is not None:
         spec = _reevaluating(spec, request)
-    wanted = request.concurrent or spec.resources.concurrent
+    wanted = request.max_concurrent_trials or spec.resources.max_concurrent_trials
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
     return spec.model_copy(update={"resources": resources, "tracking_uri": uri})

@@ -101,7 +101,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         fixed=space.fixed,
         left_out=usable.left_out,
     )
-    return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
+    return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
 def space_for(request: SearchRequest) -> ResolvedSpace:
@@ -175,7 +175,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         overrides=overrides,
         left_out=usable.left_out,
     )
-    return Plan(spec, storage, named=request.name is not None, go_on=request.go_on)
+    return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
 def require_continuable(spec: RunSpec) -> None:
@@ -199,12 +199,12 @@ def _given(
 ) -> tuple[Storage, dict[str, Any]]:
     """Check what every new run is given; returns its storage root, and the fields of its specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
-    resources = plan_resources(request.cpus_per_trial, share, request.concurrent, request.address)
+    resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri = checked_uri(request.tracking_uri)
     stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
-    if request.go_on and request.name is None:
-        raise InputError("--continue goes with --name: without one every run is a new one")
-    storage, name = new_run(request.storage, request.name, stem, go_on=request.go_on)
+    if request.resume_if_exists and request.name is None:
+        raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
+    storage, name = new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists)
     given = {
         "name": name,
         "id": uuid4().hex,

@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from search_spaces import bounds
-from search_spaces.bounds import Bounds
-from search_spaces.text_files import shown
+from checked_input import bounds
+from checked_input.bounds import Bounds
+from checked_input.text_files import shown
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to 
     from tausearch.studies import BestFile
 
 DEFAULT_SEEDS = (0, 1, 2)
-_CALLED = {"cache_size": "cache-size", "overrides": "set", "constraints": "constraint"}  # on the command line
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -90,8 +89,8 @@ class DriveRequest(CheckedRequest):
     """What whoever drives a run can ask for, be it new or continued.
 
     Attributes:
-        concurrent: Trials at a time; by default as many as fit this machine or the cluster, a quarter of the trials
-            at most where the algorithm learns from them. A continued run has as many as it was started with.
+        max_concurrent_trials: Trials at a time; by default as many as fit the machine or cluster, at most a quarter
+            of the trials where the algorithm learns from them. A continued run has as many as it was started with.
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
             a continued run the one that it was started with.
         storage: The storage root, the folder that holds the run directories.
@@ -100,7 +99,7 @@ class DriveRequest(CheckedRequest):
         progress_to: The stream on which progress is shown: "stdout" or "stderr".
     """
 
-    concurrent: int | None = within(bounds.AT_ONCE, None)
+    max_concurrent_trials: int | None = within(bounds.CONCURRENT, None)
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE
     tracking_uri: str | None = None
@@ -117,14 +116,14 @@ class NewRunRequest(DriveRequest):
         set: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
         cpus_per_trial: Number of CPU threads of a trial.
         cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 does without it.
-        go_on: Whether to go on with the run of that name if there is one, provided that it is what is asked for.
+        resume_if_exists: Whether to continue a run of that name, provided that it asks for the same.
     """
 
     name: str | None = None
     set: Mapping[str, Scalar] | None = None
     cpus_per_trial: int = within(bounds.THREADS, 1)
     cache_size: float = within(bounds.GIGABYTES, DEFAULT_CACHE_SIZE)
-    go_on: bool = False
+    resume_if_exists: bool = False
 
 
 @dataclass(frozen=True)

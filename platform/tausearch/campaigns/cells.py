@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationError
 
-from search_spaces.schema import Strict
-from search_spaces.text_files import TextFileError, one_line
-from search_spaces.yaml_text import read_yaml, yaml_of
+from checked_input.schema import Strict
+from checked_input.text_files import TextFileError, one_line
+from checked_input.yaml_text import read_yaml, yaml_of
 from tausearch.runs import CampaignDirectory, Storage, replace_text
 from trainables.errors import InputError
 

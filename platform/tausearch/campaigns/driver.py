@@ -46,7 +46,7 @@ class CampaignResult:
         standing: Its cells as they stand.
         failed: Titles of the cells that failed, and why.
         files: What it left for people: best files, tables.
-        go_on: The command that goes on with it.
+        resume_command: The command that goes on with it.
         signal: Number of the signal that ended it early; None if none did.
         out_of_time: Whether its time budget ended it early.
         tracking_errors: Why MLflow lacks something, by run, or by the name of the campaign.
@@ -56,7 +56,7 @@ class CampaignResult:
     standing: CampaignStanding
     failed: dict[str, str]
     files: list[Path]
-    go_on: str
+    resume_command: str
     signal: int | None
     out_of_time: bool
     tracking_errors: dict[str, str]
@@ -134,8 +134,8 @@ def _timed(directory: CampaignDirectory) -> Iterator[None]:
 def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
     request = plan.request
     code = code_words(*(planned.cell.benchmark for planned in plan.cells))
-    go_on = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
-    driver = _driver(plan, go_on, trainable)
+    resume_command = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
+    driver = _driver(plan, resume_command, trainable)
     with driver.session(partial(CampaignDisplay, plan)) as session:
         display = session.display
         for line in _headlines(plan):
@@ -143,11 +143,15 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
         cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow)
         driver.run(queue, session)
-        return _result(plan, cells, queue.results, session.interrupt, go_on)
+        return _result(plan, cells, queue.results, session.interrupt, resume_command)
 
 
 def _result(
-    plan: CampaignPlan, cells: Sequence[CampaignCell], results: Sequence[RunResult], interrupt: Interrupt, go_on: str
+    plan: CampaignPlan,
+    cells: Sequence[CampaignCell],
+    results: Sequence[RunResult],
+    interrupt: Interrupt,
+    resume_command: str,
 ) -> CampaignResult:
     standing = replace(read_standing(plan.storage, plan.directory), running=False)  # we hold it, and are done
     files = write_outputs(plan.storage, standing)
@@ -161,7 +165,7 @@ def _result(
         standing=standing,
         failed={**standing_failed, **{each.title: each.error for each in cells if each.error is not None}},
         files=files,
-        go_on=go_on,
+        resume_command=resume_command,
         signal=None if standing.finished else interrupt.signal,
         out_of_time=interrupt.out_of_time and not standing.finished,
         tracking_errors=tracking_errors,
@@ -169,7 +173,7 @@ def _result(
     )
 
 
-def _driver(plan: CampaignPlan, go_on: str, trainable: type[Trainable]) -> Driver:
+def _driver(plan: CampaignPlan, resume_command: str, trainable: type[Trainable]) -> Driver:
     specs = [spec for cell in plan.cells for spec in cell.specs]
     cpus = max(spec.resources.cpus_per_trial for spec in specs)
     gpus = max(spec.resources.gpus_per_trial for spec in specs)
@@ -177,10 +181,10 @@ def _driver(plan: CampaignPlan, go_on: str, trainable: type[Trainable]) -> Drive
         home=plan.directory,
         resources=Resources(cpus_per_trial=cpus, gpus_per_trial=gpus),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        go_on=go_on,
+        resume_command=resume_command,
         address=plan.request.address,
         time_budget=plan.request.time_budget,
-        concurrent=plan.request.concurrent,
+        max_concurrent_trials=plan.request.max_concurrent_trials,
         trainable=trainable,
         progress_to=plan.request.progress_to,
     )

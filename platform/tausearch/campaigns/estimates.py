@@ -7,7 +7,7 @@ import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from search_spaces.text_files import read_json
+from checked_input.text_files import read_json
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell
 from tausearch.execution import bytes_of, seconds_per_trial
 from tausearch.presentation import LongWork

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from search_spaces.schema import Strict
-from search_spaces.text_files import TextFileError, one_line, shown
-from search_spaces.yaml_text import read_yaml
+from checked_input.schema import Strict
+from checked_input.text_files import TextFileError, one_line, shown
+from checked_input.yaml_text import read_yaml
 from tausearch.campaigns.options import OF_THE_COMMAND, search_options, train_options
 from trainables.data import reference
 from trainables.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from search_spaces.text_files import read_json
+from checked_input.text_files import read_json
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.comparison import paper_results
 from tausearch.runs import CampaignDirectory, Storage, replace_text

@@ -14,7 +14,7 @@ from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest
 from tausearch.studies import BestFile
 
-_OF_THE_CELL = {"benchmark", "method", "best", "name", "go_on"}
+_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists"}
 OF_THE_COMMAND = ("address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri")
 
 

@@ -173,7 +173,7 @@ def _given(request: CampaignRequest) -> dict[str, Any]:
         "data_root": request.data_root,
         "tracking_uri": request.tracking_uri,
         "address": request.address,
-        "go_on": True,
+        "resume_if_exists": True,
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Literal
 
-from search_spaces import bounds
+from checked_input import bounds
 from tausearch.api import CheckedRequest, within
 from tausearch.runs import DEFAULT_STORAGE
 
@@ -19,7 +19,7 @@ class CampaignRequest(CheckedRequest):
     Attributes:
         file: The campaign's file.
         redo: Titles of cells to start anew, such as `digits/ita-lora`; what they have so far is left alone.
-        concurrent: Trials at a time, of all cells together; by default as many as fit.
+        max_concurrent_trials: Trials at a time, of all cells together; by default as many as fit.
         time_budget: Seconds after which the campaign is stopped; the same command goes on with it.
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`.
         storage: The storage root, the folder that holds the run directories.
@@ -31,7 +31,7 @@ class CampaignRequest(CheckedRequest):
     file: str | Path
     _: KW_ONLY
     redo: Sequence[str] = ()
-    concurrent: int | None = within(bounds.AT_ONCE, None)
+    max_concurrent_trials: int | None = within(bounds.CONCURRENT, None)
     time_budget: float | None = within(bounds.TIME, None)
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE

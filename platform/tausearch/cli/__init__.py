@@ -1,6 +1,6 @@
 """The command line: parse, call, print."""
 
-import sys
+from tausearch.cli.interruption import end_interrupted
 
 
 def main() -> None:
@@ -13,8 +13,7 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)  # as a shell reports a process that Ctrl-C has ended
+        end_interrupted()
 
 
 __all__ = ["main"]

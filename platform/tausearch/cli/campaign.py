@@ -63,7 +63,7 @@ def run(
     redo: Annotated[
         list[str] | None, typer.Option(metavar="CELL", help="Start a cell anew, such as digits/ita-lora. Repeatable.")
     ] = None,
-    concurrent: Annotated[
+    max_concurrent_trials: Annotated[
         int | None, typer.Option(help="Trials at a time, of all cells together [default: as many as fit].")
     ] = None,
     time_budget: TimeBudgetOption = None,
@@ -81,7 +81,7 @@ def run(
     result = campaign(
         file,
         redo=redo or (),
-        concurrent=concurrent,
+        max_concurrent_trials=max_concurrent_trials,
         time_budget=seconds(time_budget),
         data_root=data_root,
         storage=storage,
@@ -148,9 +148,9 @@ def _leave(result: CampaignResult) -> None:
     """End the command: say how to go on if the campaign was stopped, and exit as that or its cells ask for."""
     if result.signal is not None:
         how = "interrupted" if result.signal == signal.SIGINT else "stopped by SIGTERM"
-        print(f"{how}; go on with: {result.go_on}", file=sys.stderr)
+        print(f"{how}; go on with: {result.resume_command}", file=sys.stderr)
         raise typer.Exit(128 + result.signal)
     if result.out_of_time:
-        print(f"the time budget is used up; go on with: {result.go_on}", file=sys.stderr)
+        print(f"the time budget is used up; go on with: {result.resume_command}", file=sys.stderr)
     elif result.failed:
         raise typer.Exit(1)

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 from tausearch import models
 from tausearch.api import ComposeRequest
 from tausearch.cli import completion, output

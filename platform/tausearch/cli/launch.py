@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 from tausearch.api import SearchRequest
 from tausearch.cli import completion, output
 from tausearch.cli.options import (
@@ -24,7 +24,6 @@ from tausearch.cli.options import (
     CacheSizeOption,
     ConcurrentOption,
     ConstraintOption,
-    ContinueOption,
     CpusOption,
     DataRootOption,
     DryRunOption,
@@ -42,6 +41,7 @@ from tausearch.cli.options import (
     PartialOption,
     ReevaluateOption,
     ReevaluateRunsOption,
+    ResumeIfExistsOption,
     SeedsConcurrentOption,
     SetOption,
     SkipBrokenOption,
@@ -78,14 +78,14 @@ def search(
     scheduler: Annotated[
         str, typer.Option(help="Stop bad trials early, after task 3 or later: none, asha or median; not with gp.")
     ] = SearchRequest.scheduler,
-    concurrent: ConcurrentOption = None,
+    max_concurrent_trials: ConcurrentOption = None,
     cpus_per_trial: CpusOption = SearchRequest.cpus_per_trial,
     gpus_per_trial: GpusOrAutoOption = "0",
     seed: Annotated[
         int, typer.Option(help="Of the algorithm, the trials and the validation split.")
     ] = SearchRequest.seed,
     name: NameOption = None,
-    continue_: ContinueOption = False,
+    resume_if_exists: ResumeIfExistsOption = False,
     space: SpaceOption = None,
     set_: SetOption = None,
     warm_start: WarmStartOption = None,
@@ -127,7 +127,7 @@ def search(
 @app.command()
 def resume(
     name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completion.runs)],
-    concurrent: OwnConcurrentOption = None,
+    max_concurrent_trials: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
@@ -147,7 +147,7 @@ def extend(
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     reevaluate: OwnReevaluateOption = None,
     reevaluate_runs: OwnReevaluateRunsOption = None,
-    concurrent: OwnConcurrentOption = None,
+    max_concurrent_trials: OwnConcurrentOption = None,
     time_budget: TimeBudgetOption = None,
     data_root: OwnDataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
@@ -177,13 +177,13 @@ def train(
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
     set_: SetOption = None,
-    concurrent: SeedsConcurrentOption = None,
+    max_concurrent_trials: SeedsConcurrentOption = None,
     cpus_per_trial: CpusOption = SearchRequest.cpus_per_trial,
     gpus_per_trial: GpusOption = "0",
     cache_size: CacheSizeOption = DEFAULT_CACHE_SIZE,
     no_cache: NoCacheOption = False,
     name: NameOption = None,
-    continue_: ContinueOption = False,
+    resume_if_exists: ResumeIfExistsOption = False,
     data_root: DataRootOption = None,
     storage: StorageOption = DEFAULT_STORAGE,
     tracking_uri: TrackingOption = None,
@@ -214,7 +214,6 @@ def _fields(options: dict[str, Any]) -> dict[str, Any]:
         given["cache_size"] = 0.0
     read: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "set_": ("set", _assignments),
-        "continue_": ("go_on", bool),
         "gpus_per_trial": ("gpus_per_trial", _share),
         "time_budget": ("time_budget", seconds),
         "class_order": ("class_order", _class_order),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from search_spaces.bounds import text_fault
+from checked_input.bounds import text_fault
 from tausearch.cli import completion, output
 from tausearch.cli.options import JsonOption, StorageOption, app
 from tausearch.presentation import print_json

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
 from trainables.errors import InputError
 
@@ -33,18 +33,19 @@ ConcurrentOption = Annotated[
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
 ]
 SeedsConcurrentOption = Annotated[
-    int | None, typer.Option("--concurrent", help="Trials at a time [default: as many as fit].")
+    int | None, typer.Option("--max-concurrent-trials", help="Trials at a time [default: as many as fit].")
 ]
 OwnConcurrentOption = Annotated[
-    int | None, typer.Option("--concurrent", help="Trials at a time [default: as the search was started with].")
+    int | None,
+    typer.Option("--max-concurrent-trials", help="Trials at a time [default: as the search was started with]."),
 ]
 CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 GpusOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
 GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
 NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
-ContinueOption = Annotated[
+ResumeIfExistsOption = Annotated[
     bool,
-    typer.Option("--continue", help="Go on with the run of that --name if there is one; start it if there is none."),
+    typer.Option("--resume-if-exists", help="Continue the run of that --name if there is one."),
 ]
 TrackingOption = Annotated[
     str | None,

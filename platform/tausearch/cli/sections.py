@@ -6,6 +6,8 @@ from typing import Any
 
 from typer.core import TyperGroup
 
+from tausearch.cli.interruption import end_interrupted
+
 SECTIONS = {
     "Search and train": {
         "search": "Search the hyperparameters of a method on a benchmark.",
@@ -45,6 +47,13 @@ SECTIONS = {
 
 class SectionedGroup(TyperGroup):
     """The tool as a group of commands whose help has sections."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; without this Typer would end it in silence after Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            end_interrupted()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each with its line."""

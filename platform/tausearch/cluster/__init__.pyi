@@ -1,4 +1,4 @@
-from .capacity import capacity_here, local_cpus, max_concurrent_trials, trials_that_fit
+from .capacity import capacity_here, concurrent_trials, local_cpus, trials_that_fit
 from .head_watch import head_watched
 from .pilot import with_measured_share
 from .preflight import require_fit_nodes
@@ -11,7 +11,7 @@ __all__ = [
     "head_watched",
     "joined",
     "local_cpus",
-    "max_concurrent_trials",
+    "concurrent_trials",
     "plan_resources",
     "ray_session",
     "raylet_watched",

@@ -20,14 +20,14 @@ def trials_that_fit(resources: Resources, cpus: float, gpus: float) -> int:
     return max(1, fits)
 
 
-def max_concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
+def concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
     """Return the number of concurrent trials that the user asked for, else the number that fits the CPUs and GPUs.
 
     If the sampler learns from finished trials, at most a quarter of all trials run at a time by default. With all of
     them at once it would be a random search.
     """
-    if spec.resources.concurrent is not None:
-        return spec.resources.concurrent
+    if spec.resources.max_concurrent_trials is not None:
+        return spec.resources.max_concurrent_trials
     fits = min(trials_that_fit(spec.resources, cpus, gpus), spec.trials)
     return min(fits, max(2, spec.trials // 4)) if spec.learns else fits
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from search_spaces.text_files import shown
-from tausearch.cluster.capacity import local_cpus, max_concurrent_trials, trials_that_fit
+from checked_input.text_files import shown
+from tausearch.cluster.capacity import concurrent_trials, local_cpus, trials_that_fit
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources, RunSpec
 from trainables.errors import InputError
@@ -18,9 +18,9 @@ def require_gpu(wish: str) -> None:
 
 
 def plan_resources(
-    cpus_per_trial: int, gpus_per_trial: float, concurrent: int | None, address: str | None
+    cpus_per_trial: int, gpus_per_trial: float, max_concurrent_trials: int | None, address: str | None
 ) -> Resources:
-    """Return the resources of a trial; without a cluster, `concurrent` is at most the number that fits.
+    """Return the resources of a trial; without a cluster, `max_concurrent_trials` is at most the number that fits.
 
     Raises:
         InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
@@ -37,15 +37,17 @@ def plan_resources(
             require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
         if cpus_per_trial > local_cpus():
             raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
-    resources = Resources(cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, concurrent=concurrent)
-    if address is None and concurrent is not None:
+    resources = Resources(
+        cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, max_concurrent_trials=max_concurrent_trials
+    )
+    if address is None and max_concurrent_trials is not None:
         fits = trials_that_fit(resources, local_cpus(), torch.cuda.device_count())
-        resources = resources.model_copy(update={"concurrent": min(concurrent, fits)})
+        resources = resources.model_copy(update={"max_concurrent_trials": min(max_concurrent_trials, fits)})
     return resources
 
 
 def slots_of(spec: RunSpec, *, on_cluster: bool) -> int | None:
     """Return the number of concurrent trials of a run; None if it depends on a cluster that is not joined yet."""
-    if on_cluster and spec.resources.concurrent is None:
+    if on_cluster and spec.resources.max_concurrent_trials is None:
         return None
-    return min(max_concurrent_trials(spec, local_cpus(), torch.cuda.device_count()), spec.trials)
+    return min(concurrent_trials(spec, local_cpus(), torch.cuda.device_count()), spec.trials)

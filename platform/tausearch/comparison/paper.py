@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from search_spaces.schema import Strict
-from search_spaces.yaml_text import read_yaml
+from checked_input.schema import Strict
+from checked_input.yaml_text import read_yaml
 
 FILE = Path(__file__).with_name("paper.yaml")
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]

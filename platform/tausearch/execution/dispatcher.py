@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.cluster import max_concurrent_trials
+from tausearch.cluster import concurrent_trials
 from tausearch.execution.run import Run
 
 HOLDS_SECONDS = 1.0  # for which an answer to "what is there to compute with" holds
@@ -32,19 +32,19 @@ class Queue(Protocol):
 class Dispatcher:
     """Hands out the trials of all runs: those of the first run that has one to give, as far as there is room.
 
-    `tausearch.cluster.max_concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
+    `tausearch.cluster.concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
     for all of them at once. The room that this leaves goes to the runs behind it.
 
     Args:
         queue: Opens runs as they are needed.
         capacity: Says what there is to compute with; asked again and again, because a cluster grows.
-        concurrent: Trials at a time, of all runs together; None for as many as fit.
+        max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
     """
 
-    def __init__(self, queue: Queue, capacity: Capacity, concurrent: int | None = None) -> None:
+    def __init__(self, queue: Queue, capacity: Capacity, max_concurrent_trials: int | None = None) -> None:
         self.queue = queue
         self.capacity = capacity
-        self.concurrent = concurrent
+        self.max_concurrent_trials = max_concurrent_trials
         self.open: list[Run] = []
         self._known: dict[str, Run] = {}
         self._all_opened = False
@@ -104,15 +104,15 @@ class Dispatcher:
 
     def _has_room(self) -> bool:
         """Whether another trial, of whichever run, might run."""
-        if self.concurrent is not None:
-            return self.active < self.concurrent
+        if self.max_concurrent_trials is not None:
+            return self.active < self.max_concurrent_trials
         return self._used()[0] < self._has[0] or self.active == 0
 
     def _takes(self, run: Run) -> bool:
         """Whether there is room for another trial of a run."""
-        if len(run.active) >= max(1, max_concurrent_trials(run.spec, *self._has)):
+        if len(run.active) >= max(1, concurrent_trials(run.spec, *self._has)):
             return False
-        if self.concurrent is not None or self.active == 0:
+        if self.max_concurrent_trials is not None or self.active == 0:
             return True
         left = [has - used for has, used in zip(self._has, self._used(), strict=True)]
         wanted = run.spec.resources

@@ -46,10 +46,10 @@ class Driver:
         home: The folder of the driver: a run directory, or that of a campaign.
         resources: The most that any trial gets.
         read: Files and folders outside the storage that trials read.
-        go_on: The command that continues the runs.
+        resume_command: The command that continues the runs.
         address: Address of a running Ray cluster; None to start Ray here.
         time_budget: Seconds after which the driver stops; what is left can be continued.
-        concurrent: Trials at a time, of all runs together; None for as many as fit.
+        max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
         trainable: The class that Tune runs; another one measures the platform alone.
         progress_to: The stream on which people see progress.
     """
@@ -57,10 +57,10 @@ class Driver:
     home: DrivenDirectory
     resources: Resources
     read: Sequence[str]
-    go_on: str
+    resume_command: str
     address: str | None = None
     time_budget: float | None = None
-    concurrent: int | None = None
+    max_concurrent_trials: int | None = None
     trainable: type[Trainable] = Trial
     progress_to: Stream = "stdout"
 
@@ -104,7 +104,7 @@ class Driver:
         session.display.enter("writing results, figures, and what MLflow lacks")
         queue.close()
         if session.watch.problem is not None:
-            raise StorageError(f"{session.watch.problem}; mend that, then: {self.go_on}")
+            raise StorageError(f"{session.watch.problem}; mend that, then: {self.resume_command}")
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,10 @@ def drive(
         home=run.directory,
         resources=spec.resources,
         read=read_by_trials(spec),
-        go_on=command_on("resume", spec.name, run.storage.root) + code_words(spec.benchmark),
+        resume_command=command_on("resume", spec.name, run.storage.root) + code_words(spec.benchmark),
         address=address,
         time_budget=time_budget,
-        concurrent=spec.resources.concurrent,
+        max_concurrent_trials=spec.resources.max_concurrent_trials,
         trainable=run.trainable,
         progress_to=progress_to,
     )
@@ -206,7 +206,7 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
 def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
     """Start or join Ray and run all trials of a queue on it, until they end or something stops them."""
     interrupt, watch, display = session.interrupt, session.watch, session.display
-    address, go_on = driver.address, driver.go_on
+    address, resume_command = driver.address, driver.resume_command
 
     def on_step() -> None:
         if watch.look():
@@ -216,18 +216,18 @@ def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
     display.heed(partial(_why_stopping, interrupt))
     with ExitStack() as outer:
         if address is not None:
-            outer.enter_context(head_watched(address, display.say, go_on))
+            outer.enter_context(head_watched(address, display.say, resume_command))
         outer.enter_context(
-            interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, go_on, 128 + signal.SIGTERM))
+            interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, resume_command, 128 + signal.SIGTERM))
         )
         try:
             interrupt.check()
             display.enter(_entrance(address))
             with ExitStack() as stack:
-                with interrupt.at_once(partial(_leave_at_start, display.say, go_on)):
+                with interrupt.at_once(partial(_leave_at_start, display.say, resume_command)):
                     stack.enter_context(ray_session(driver.resources, address))
                 if address is None:
-                    left = partial(_leave_without_raylet, interrupt, display.say, go_on)
+                    left = partial(_leave_without_raylet, interrupt, display.say, resume_command)
                     stack.enter_context(raylet_watched(left))
                 interrupt.listen()
                 interrupt.check()
@@ -236,7 +236,7 @@ def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
                     require_fit_nodes(driver.resources, driver.home.path, driver.read)
                     interrupt.check()
                 display.enter("Ray runs; starting the processes of trials, each of which imports torch")
-                dispatcher = Dispatcher(queue, capacity_here, driver.concurrent)
+                dispatcher = Dispatcher(queue, capacity_here, driver.max_concurrent_trials)
                 run_on_tune(dispatcher, driver.home, driver.trainable, on_step, watch)
         except KeyboardInterrupt:
             if not interrupt.must_stop:
@@ -249,21 +249,21 @@ def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
     display.heed(lambda: None)
 
 
-def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], go_on: str) -> None:
+def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], resume_command: str) -> None:
     """End this process: the raylet is gone, with SIGTERM to all processes of the job or for another reason."""
     why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
-    _leave_at_once(say, why, go_on, code)
+    _leave_at_once(say, why, resume_command, code)
 
 
-def _leave_at_start(say: Callable[[str], None], go_on: str, number: int) -> None:
+def _leave_at_start(say: Callable[[str], None], resume_command: str, number: int) -> None:
     """End this process while Ray starts."""
     why = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
-    _leave_at_once(say, f"{why} while Ray started", go_on, 128 + number)
+    _leave_at_once(say, f"{why} while Ray started", resume_command, 128 + number)
 
 
-def _leave_at_once(say: Callable[[str], None], why: str, go_on: str, code: int) -> None:
+def _leave_at_once(say: Callable[[str], None], why: str, resume_command: str, code: int) -> None:
     """End this process, and Ray's, where Ray keeps it from ending in order; the record has all that was finished."""
-    say(f"{why}; nothing that was finished is lost; continue with: {go_on}")
+    say(f"{why}; nothing that was finished is lost; continue with: {resume_command}")
     for child in psutil.Process().children(recursive=True):  # some of Ray's would notice only after a minute
         with suppress(psutil.NoSuchProcess):
             child.kill()

@@ -75,11 +75,11 @@ class TuneScheduler(FIFOScheduler):
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
         """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
-        shares = 0 < trial.config.get("gpu_share", 0) < 1
+        shares = 0 < trial.config.get("gpus_per_trial", 0) < 1
         given_up = trial.status == Trial.RUNNING  # Tune stops a trial that it will try again before it says so
         if given_up or not shares or not is_out_of_memory(latest_error(trial)):
             return
-        trial.set_config({**trial.config, "gpu_share": 1.0})
+        trial.set_config({**trial.config, "gpus_per_trial": 1.0})
         trial.update_resources({**trial.placement_group_factory.required_resources, "GPU": 1})
         trial.max_failures = trial.run_metadata.num_failures
         # Processes that Tune keeps for trials to come would hold on to shares of the GPU that is wanted whole.

@@ -66,7 +66,7 @@ def run_on_tune(
 
 def _resources(config: dict[str, Any]) -> PlacementGroupFactory:
     """Return what a trial gets."""
-    return PlacementGroupFactory([{"CPU": config["threads"], "GPU": config["gpu_share"]}])
+    return PlacementGroupFactory([{"CPU": config["cpus_per_trial"], "GPU": config["gpus_per_trial"]}])
 
 
 def _next_attempt(home: DrivenDirectory) -> str:

@@ -21,16 +21,11 @@ Rows = list[dict[str, Any]]  # of a table: column to value
 def risk_rows(pools: Pools, tick: Tick) -> Rows:
     """Return the terms of eq. (jensencl) on the test images of all tasks, mean cross-entropies in nats.
 
-    Each seed has a row: the risk of the uniform composition, the mean risk of theta_0 + tau_t with the heads of all
-    tasks, and the risk of theta_0 with h0 (None for vectors without h0).
-
-    Args:
-        pools: The task vectors.
-        tick: Told of every measured risk; each seed has T + 2.
+    `tick` counts the measured risks; each seed has T + 2.
 
     Returns:
-        A row for each seed: the uniform composition, the mean of theta_0 + tau_t with the heads of all tasks, and
-        theta_0 with h0.
+        A row for each seed: the risk of the uniform composition, the mean risk of theta_0 + tau_t with the heads of
+        all tasks, and the risk of theta_0 with h0.
     """
     with threads(pools.threads):
         return [_risks(pools, seed, pool, tick) for seed, pool in pools.by_seed.items()]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from search_spaces.bounds import WEIGHT, text_fault
-from search_spaces.schema import Strict, first_fault
-from search_spaces.text_files import TextFileError, read_json
+from checked_input.bounds import WEIGHT, text_fault
+from checked_input.schema import Strict, first_fault
+from checked_input.text_files import TextFileError, read_json
 from tausearch.models.results import Form
 from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from search_spaces.schema import Strict
+from checked_input.schema import Strict
 from tausearch.models.merge_weights import UNLEARNING_MODES
 from tausearch.models.results import EDIT, read_file, save_file
 from tausearch.runs import RunDirectory, Score

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from search_spaces.bounds import text_fault
+from checked_input.bounds import text_fault
 from tausearch.models.classifiers import of_adapter, of_composition
 from tausearch.models.descriptions import About, describes, read_about
 from tausearch.models.evaluation import Rule

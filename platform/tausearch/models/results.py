@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from search_spaces.schema import Strict
-from search_spaces.text_files import one_line, read_json
+from checked_input.schema import Strict
+from checked_input.text_files import one_line, read_json
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from search_spaces.text_files import spreadsheet_cell
+from checked_input.text_files import spreadsheet_cell
 from tausearch.presentation.tables import Column, Table
 from tausearch.runs import shown_benchmark
 

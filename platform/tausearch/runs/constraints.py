@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import FiniteFloat, model_serializer, model_validator
 
-from search_spaces.schema import Strict
-from search_spaces.text_files import shown
+from checked_input.schema import Strict
+from checked_input.text_files import shown
 from tausearch.runs.trials import TrialSummary, ranked
 from trainables.errors import InputError
 from trainables.metrics import VALIDATION

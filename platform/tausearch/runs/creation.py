@@ -16,10 +16,10 @@ from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
 
 
-def new_run(storage: str | Path, name: str | None, stem: str, *, go_on: bool = False) -> tuple[Storage, str]:
+def new_run(storage: str | Path, name: str | None, stem: str, *, resume_if_exists: bool = False) -> tuple[Storage, str]:
     """Return the storage and the name of a new run.
 
-    Without a name, it is the first of `stem-1`, `stem-2`, ... that is free. With `go_on`, a run of the name may exist.
+    Without a name, it is the first of `stem-1`, `stem-2`, ... that is free.
 
     Raises:
         InputError: If the storage cannot be written or is full, or the name is taken or not allowed.
@@ -27,7 +27,7 @@ def new_run(storage: str | Path, name: str | None, stem: str, *, go_on: bool = F
     root = open_storage(storage, write=True)
     require_space(root.root)
     directory = root.run(name or root.free_name(stem))
-    if directory.path.exists() and not (go_on and directory.spec_file.is_file()):
+    if directory.path.exists() and not (resume_if_exists and directory.spec_file.is_file()):
         raise InputError(_taken(directory))
     return root, directory.name
 
@@ -85,13 +85,13 @@ class Plan:
         spec: The specification of the run.
         storage: The storage root.
         named: Whether the user chose the name.
-        go_on: Whether to continue an existing run of this name.
+        resume_if_exists: Whether to continue an existing run of this name.
     """
 
     spec: RunSpec
     storage: Storage
     named: bool
-    go_on: bool = False
+    resume_if_exists: bool = False
 
     @property
     def directory(self) -> RunDirectory:
@@ -101,7 +101,7 @@ class Plan:
     @property
     def exists(self) -> bool:
         """Whether the run exists and is to be continued."""
-        return self.go_on and self.directory.spec_file.is_file()
+        return self.resume_if_exists and self.directory.spec_file.is_file()
 
     def continued(self) -> RunSpec:
         """Return the specification of the existing run with the new resources, data root, cache size and tracking URI.
@@ -152,4 +152,4 @@ def _make(spec: RunSpec, directory: RunDirectory) -> None:
 
 def _taken(directory: RunDirectory) -> str:
     where = f"a run named {directory.name!r} exists in {directory.path.parent}"
-    return f"{where}; choose another --name, or go on with it: --continue"
+    return f"{where}; choose another --name, or go on with it: --resume-if-exists"

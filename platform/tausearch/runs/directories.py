@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from search_spaces.bounds import LONGEST_TEXT
-from search_spaces.text_files import TextFileError, one_line, read_text
+from checked_input.bounds import LONGEST_TEXT
+from checked_input.text_files import TextFileError, one_line, read_text
 
 
 def trial_name(number: int) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator
 
-from search_spaces import bounds
-from search_spaces.schema import Strict
+from checked_input import bounds
+from checked_input.schema import Strict
 from trainables.config import Precision
 
 if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for must not

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from search_spaces.text_files import one_line
+from checked_input.text_files import one_line
 from search_spaces.values import is_number
 from tausearch.runs.directories import trial_name
 from tausearch.runs.storage import StorageError

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from search_spaces.bounds import ROUNDS, SEED
+from checked_input.bounds import ROUNDS, SEED
 from tausearch.runs.constraints import Constraint, eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, trial_name
 from tausearch.runs.racing import Known, Race, Verdict, race, verdict

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from pydantic import BaseModel, FiniteFloat
 
-from search_spaces.text_files import one_line, read_json
+from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.spec import RunSpec
 from tausearch.runs.storage import replace_text

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from search_spaces import Scalar, bounds
-from search_spaces.schema import Dimension, Strict, first_fault
-from search_spaces.text_files import TextFileError
-from search_spaces.yaml_text import read_yaml, yaml_of
+from checked_input import bounds
+from checked_input.schema import Strict, first_fault
+from checked_input.text_files import TextFileError
+from checked_input.yaml_text import read_yaml, yaml_of
+from search_spaces import Scalar
+from search_spaces.schema import Dimension
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
@@ -29,11 +31,11 @@ Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
-    """What one trial gets, and how many run at a time; None: see `tausearch.cluster.max_concurrent_trials`."""
+    """What one trial gets, and how many run at a time; None: see `tausearch.cluster.concurrent_trials`."""
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
-    concurrent: Annotated[int, AfterValidator(bounds.AT_ONCE.checked)] | None = None
+    max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
 
 
 class KnownPoint(Strict):
@@ -193,10 +195,10 @@ class RunSpec(Strict):
             backbone=self.protocol.backbone,
             weights=self.protocol.weights,
             precision=self.protocol.precision,
-            gpu_share=self.resources.gpus_per_trial,
+            gpus_per_trial=self.resources.gpus_per_trial,
             data_root=self.data_root,
             code_folder=code_folder(self.benchmark),
-            threads=self.resources.cpus_per_trial,
+            cpus_per_trial=self.resources.cpus_per_trial,
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),
             artifacts=None if artifacts is None else str(artifacts),

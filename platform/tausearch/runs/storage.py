@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
-from search_spaces.bounds import text_fault
-from search_spaces.text_files import one_line, shown
+from checked_input.bounds import text_fault
+from checked_input.text_files import one_line, shown
 from tausearch.runs.directories import CampaignDirectory, RunDirectory
 from trainables.errors import InputError
 

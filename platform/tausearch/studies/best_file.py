@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
+from checked_input.schema import Strict, first_fault
+from checked_input.text_files import TextFileError, shown
+from checked_input.yaml_text import read_yaml, yaml_of
 from search_spaces import Scalar
-from search_spaces.schema import Strict, first_fault
-from search_spaces.text_files import TextFileError, shown
 from search_spaces.values import ScalarField
-from search_spaces.yaml_text import read_yaml, yaml_of
 from tausearch.runs import (
     Constraint,
     ExperimentProtocol,

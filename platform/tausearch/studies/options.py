@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from search_spaces.bounds import MOST_SEEDS
-from search_spaces.text_files import shown
+from checked_input.bounds import MOST_SEEDS
+from checked_input.text_files import shown
 from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Constraint, Reevaluate, Scheduler, row_metrics
 from tausearch.studies.study import FIRST_STOP
 from trainables.errors import InputError

@@ -10,8 +10,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from search_spaces.bounds import text_fault
-from search_spaces.text_files import shown
+from checked_input.bounds import text_fault
+from checked_input.text_files import shown
 from tausearch.runs import Storage
 from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets, without_secrets
 from trainables.errors import InputError

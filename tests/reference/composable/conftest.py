@@ -17,7 +17,7 @@ from tests.reference.problem import SEED, make_backbone, make_benchmark, make_th
 from tests.support.tiny_vit import float64
 from trainables.backbones import Backbone
 from trainables.data import Benchmark
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig, Preconsolidator
+from trainables.preconsolidation import Cache, Consolidation, PreconsolidationConfig, Preconsolidator
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def make_product(folder: Path, patch: pytest.MonkeyPatch) -> Product:
         purpose="final",
         seed=SEED,
         device=torch.device("cpu"),
-        cache=folder / "cache",
+        cache=Cache(folder / "cache"),
     )
     return Product(benchmark, backbone, folder / "cache", [tasks.task(t) for t in (1, 2, 3)], probed)
 

@@ -100,10 +100,10 @@ def dispatcher_of(
     searcher: Searcher,
     listeners: Sequence[Listener] = (),
     capacity: Callable[[], tuple[float, float]] = lambda: (9.0, 0.0),
-    concurrent: int | None = 9,
+    max_concurrent_trials: int | None = 9,
 ) -> Dispatcher:
     """A dispatcher of one run that is open."""
-    spec = spec.model_copy(update={"resources": Resources(concurrent=concurrent)})
-    dispatcher = Dispatcher(Runs([run_of(spec, searcher, listeners=listeners)]), capacity, concurrent)
+    spec = spec.model_copy(update={"resources": Resources(max_concurrent_trials=max_concurrent_trials)})
+    dispatcher = Dispatcher(Runs([run_of(spec, searcher, listeners=listeners)]), capacity, max_concurrent_trials)
     assert dispatcher._at(0) is not None
     return dispatcher

@@ -110,7 +110,7 @@ def test_the_pilot_measures_how_many_fit(folder: Path) -> None:
 
 def test_a_trial_too_large_for_its_share_gets_a_whole_gpu(folder: Path) -> None:
     (folder / "large.py").write_text(LARGE)
-    arguments = ["--trials", "2", "--concurrent", "2", "--gpus-per-trial", str(1 / 64), "--name", "large"]
+    arguments = ["--trials", "2", "--max-concurrent-trials", "2", "--gpus-per-trial", str(1 / 64), "--name", "large"]
     run("search", "large:LARGE", "finetune", *arguments, cwd=folder)
     trials = trials_of(folder / "tausearch-runs", "large")
     assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 2)] * 2

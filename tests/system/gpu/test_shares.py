@@ -35,7 +35,7 @@ class GreedyTrial(AnalyticTrial):
     def step(self) -> dict[str, Any]:
         row = super().step()
         share = ray.get_runtime_context().get_assigned_resources()["GPU"]
-        assert share == self.config["gpu_share"]
+        assert share == self.config["gpus_per_trial"]
         greedy = self.config["trial"] == 2 or (self.config["trial"] == 1 and share < 1)
         if self.task == 2 and greedy:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -60,7 +60,7 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
         benchmark="digits",
         method="ita-lora",
         protocol=protocol,
-        resources=Resources(gpus_per_trial=0.25, concurrent=4),
+        resources=Resources(gpus_per_trial=0.25, max_concurrent_trials=4),
         trials=4,
         steps=TASKS,
     )
@@ -72,7 +72,7 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     record = Record(directory.record)
     run = Run(spec, storage, directory, source, TrialTable())
     run.listeners = [RecordListener(record)]
-    dispatcher = Dispatcher(Runs([run]), capacity_here, concurrent=4)
+    dispatcher = Dispatcher(Runs([run]), capacity_here, max_concurrent_trials=4)
     run_on_tune(dispatcher, directory, GreedyTrial, lambda: None, StorageWatch(directory))
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TRIALS = 4
 SEARCH = ["search", "digits", "finetune", "--epochs", "1"]
-GRID = ["--algorithm", "grid", "--trials", str(TRIALS), "--concurrent", "2"]
+GRID = ["--algorithm", "grid", "--trials", str(TRIALS), "--max-concurrent-trials", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,13 @@ def root(folder: Path) -> Path:
     """A storage root with the undisturbed search `calm`."""
     root = folder / "tausearch-runs"
     tausearch.search(
-        "digits?epochs=1", "finetune", algorithm="grid", trials=TRIALS, concurrent=2, name="calm", storage=root
+        "digits?epochs=1",
+        "finetune",
+        algorithm="grid",
+        trials=TRIALS,
+        max_concurrent_trials=2,
+        name="calm",
+        storage=root,
     )
     return root
 
@@ -117,7 +123,7 @@ def test_a_final_run_goes_on_past_a_damaged_checkpoint(call: Callable[..., str],
 
 def test_extend(call: Callable[..., str], folder: Path, root: Path) -> None:
     call(*SEARCH, "--trials", "1", "--name", "short", cwd=folder)
-    call("extend", "short", "--trials", "3", "--concurrent", "1", cwd=folder)
+    call("extend", "short", "--trials", "3", "--max-concurrent-trials", "1", cwd=folder)
     trials = trials_of(root, "short")
     assert [trial.status for trial in trials] == ["complete"] * 3
     assert len({trial.hyperparameters["lr"] for trial in trials}) == 3

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TRIALS = 8
 SEARCH = ["search", "digits", "finetune", "--epochs", "1", "--scheduler", "median", "--trials", str(TRIALS)]
-ONE_AT_A_TIME = ["--concurrent", "1"]  # so that the sampler knows the same trials whenever a trial starts
+ONE_AT_A_TIME = ["--max-concurrent-trials", "1"]  # so that the sampler knows the same trials whenever a trial starts
 
 
 def one_was_stopped_early(table: Table) -> bool:

@@ -27,17 +27,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "said", "concurrent"),
+    ("number", "said", "slots"),
     [
         (signal.SIGINT, "interrupted", 1),
         pytest.param(signal.SIGTERM, "stopped by SIGTERM", 2, marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c_or_sigterm_leaves_a_readable_run_and_no_process(
-    number: int, said: str, concurrent: int, folder: Path, capfd: pytest.CaptureFixture[str]
+    number: int, said: str, slots: int, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = f"stopped-{number}"
-    process = _start("finetune", "--trials", "50", "--concurrent", str(concurrent), "--name", name, folder=folder)
+    process = _start(
+        "finetune",
+        "--trials",
+        "50",
+        "--max-concurrent-trials",
+        str(slots),
+        "--name",
+        name,
+        folder=folder,
+    )
     record = Record(_storage(folder).run(name).record)
     deadline = time.monotonic() + 400
     while not any(trial.rows for trial in record.trials()):
@@ -71,7 +80,7 @@ def test_ctrl_c_or_sigterm_at_the_start_is_one_line(
     moment: str, number: int, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = f"early-{moment.replace('.', '-')}-{number}"
-    process = _start("joint", "--trials", "4", "--concurrent", "1", "--name", name, folder=folder)
+    process = _start("joint", "--trials", "4", "--max-concurrent-trials", "1", "--name", name, folder=folder)
     deadline = time.monotonic() + 400
     while not (_storage(folder).run(name).path / moment).exists():
         assert time.monotonic() < deadline and process.poll() is None

@@ -19,7 +19,7 @@ from tests.support.drivers.services import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SHORT = ["search", "digits", "finetune", "--tasks", "2", "--epochs", "1", "--algorithm", "grid"]
-SEARCH = [*SHORT, "--trials", "3", "--reevaluate", "2", "--reevaluate-runs", "2", "--concurrent", "1"]
+SEARCH = [*SHORT, "--trials", "3", "--reevaluate", "2", "--reevaluate-runs", "2", "--max-concurrent-trials", "1"]
 
 
 def reevaluations(root: Path, name: str) -> list[TrialSummary]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from search_spaces.text_files import LARGEST
+from checked_input.text_files import LARGEST
 from tausearch.api import delete_run, rename_run, size_of
 from tausearch.cli import main
 from tausearch.models import read_about

@@ -13,7 +13,7 @@ from trainables.errors import InputError
 
 
 def planned(root: Path, **changes: Any) -> Plan:
-    options: dict[str, Any] = {"name": "s", "trials": 4, "go_on": True, "storage": root, **changes}
+    options: dict[str, Any] = {"name": "s", "trials": 4, "resume_if_exists": True, "storage": root, **changes}
     return plan_search(SearchRequest("digits", "ita-lora", **options))
 
 
@@ -22,12 +22,12 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
     assert not first.exists
     with first.entered() as (spec, directory):
         assert (spec, directory.name) == (first.spec, "s")
-    again = planned(tmp_path, concurrent=1, tracking_uri="http://a:1", cache_size=1)
+    again = planned(tmp_path, max_concurrent_trials=1, tracking_uri="http://a:1", cache_size=1)
     assert again.exists and again.spec.id != spec.id
     with again.entered() as (continued, directory):
         assert continued.id == spec.id  # MLflow knows it by that
         assert continued == spec.model_copy(
-            update={"resources": Resources(concurrent=1), "tracking_uri": "http://a:1", "cache_size": 1}
+            update={"resources": Resources(max_concurrent_trials=1), "tracking_uri": "http://a:1", "cache_size": 1}
         )
         assert read_spec(directory) == continued
         with pytest.raises(InputError, match="driven by another process"), planned(tmp_path).entered():
@@ -50,22 +50,22 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
 def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with planned(tmp_path).entered() as (spec, directory):
         pass
-    options = {"name": "s", "trials": 4, "go_on": True, "storage": tmp_path, **changes}
+    options = {"name": "s", "trials": 4, "resume_if_exists": True, "storage": tmp_path, **changes}
     with pytest.raises(InputError, match=f"run 's' was started otherwise: {said}"):
         search("digits", "ita-lora", **options)
     assert read_spec(directory) == spec
 
 
 def test_without_a_name_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--continue goes with --name"):
+    with pytest.raises(InputError, match="--resume-if-exists goes with --name"):
         planned(tmp_path, name=None)
 
 
 def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     with planned(tmp_path).entered():
         pass
-    with pytest.raises(InputError, match="choose another --name, or go on with it: --continue"):
-        planned(tmp_path, go_on=False)
+    with pytest.raises(InputError, match="choose another --name, or go on with it: --resume-if-exists"):
+        planned(tmp_path, resume_if_exists=False)
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="'folder' exists"):  # no run: nothing to go on with
         planned(tmp_path, name="folder")
@@ -75,7 +75,7 @@ def test_a_run_that_is_driven_stays_alone(tmp_path: Path) -> None:
     with planned(tmp_path).entered() as (_, directory):
         pass
     with driver_lock(directory), pytest.raises(InputError, match="driven by another process"):
-        search("digits", "ita-lora", name="s", trials=4, go_on=True, storage=tmp_path)
+        search("digits", "ita-lora", name="s", trials=4, resume_if_exists=True, storage=tmp_path)
 
 
 def test_how_and_where_a_run_is_driven_makes_it_no_other(spec: RunSpec) -> None:

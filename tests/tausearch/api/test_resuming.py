@@ -33,16 +33,16 @@ def begin(tmp_path: Path, benchmark: str = "digits", **more: object) -> RunSpec:
 
 
 def test_what_is_not_asked_for_stays_as_it_was(tmp_path: Path, ran: list[RunSpec]) -> None:
-    spec = begin(tmp_path, concurrent=2, tracking_uri=URI, cpus_per_trial=2)
+    spec = begin(tmp_path, max_concurrent_trials=2, tracking_uri=URI, cpus_per_trial=2)
     resume("s", storage=tmp_path / "storage")
     assert ran == [spec] and read_spec(Storage(tmp_path / "storage").run("s")) == spec
-    assert (spec.resources.cpus_per_trial, spec.resources.concurrent, spec.tracking_uri) == (2, 2, URI)
+    assert (spec.resources.cpus_per_trial, spec.resources.max_concurrent_trials, spec.tracking_uri) == (2, 2, URI)
 
 
 def test_what_is_asked_for_is_what_it_is_from_now_on(tmp_path: Path, ran: list[RunSpec]) -> None:
-    spec = begin(tmp_path, concurrent=2)
-    resume("s", storage=tmp_path / "storage", concurrent=3, tracking_uri=URI)
-    resources = spec.resources.model_copy(update={"concurrent": 3})
+    spec = begin(tmp_path, max_concurrent_trials=2)
+    resume("s", storage=tmp_path / "storage", max_concurrent_trials=3, tracking_uri=URI)
+    resources = spec.resources.model_copy(update={"max_concurrent_trials": 3})
     assert ran == [spec.model_copy(update={"resources": resources, "tracking_uri": URI})]
     assert read_spec(Storage(tmp_path / "storage").run("s")) == ran[0]
 
@@ -65,5 +65,5 @@ def test_a_cluster_is_asked_where_it_is_said_to_be(
     begin(tmp_path)
     asked: list[str] = []
     monkeypatch.setattr("tausearch.cluster.resources.require_reachable", asked.append)
-    resume("s", storage=tmp_path / "storage", address="host:6379", concurrent=99)
-    assert asked == ["host:6379"] and ran[0].resources.concurrent == 99  # more than this machine has room for
+    resume("s", storage=tmp_path / "storage", address="host:6379", max_concurrent_trials=99)
+    assert asked == ["host:6379"] and ran[0].resources.max_concurrent_trials == 99  # more than fit here

@@ -91,8 +91,8 @@ SPACES = {
         (["spaces", "ita-lora", "--set", "lr=-5"], "hyperparameter 'lr': .*greater than 0, got -5"),
         (["search", "digits", "ita-lora", "--address", "127.0.0.1:9"], "no Ray cluster answers there"),
         (
-            ["search", "digits", "ita-lora", "--concurrent", "0"],
-            "--concurrent must be .* from 1 to 100000, got 0",
+            ["search", "digits", "ita-lora", "--max-concurrent-trials", "0"],
+            "--max-concurrent-trials must be .* from 1 to 100000, got 0",
         ),
         (
             ["search", "digits", "ita-lora", "--cpus-per-trial", "0"],

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from PIL import Image
 
 from tausearch.runs import Record, Storage
-from tests.search_spaces.test_yaml_text import BOMB
+from tests.checked_input.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.damage import damaged
 from tests.support.runs.trials import make_trial, search_spec
@@ -24,7 +24,7 @@ COUNTS = ["0", "-1", HUGE, "99999999999"]
 VALUES: dict[str, list[str]] = {
     "--trials": COUNTS,
     "--seed": ["-1", HUGE, "4294967296"],
-    "--concurrent": COUNTS,
+    "--max-concurrent-trials": COUNTS,
     "--cpus-per-trial": COUNTS,
     "--gpus-per-trial": ["", "nan", "inf", "-1", "2", "1/0", "1e999999999", "1/" + HUGE, HUGE, "0x1", "٣"],
     "--cache-size": ["nan", "inf", "-inf", "-1", "1e300", "1e400"],
@@ -97,7 +97,7 @@ CAMPAIGNS = [
     *(["campaign", "plan", name] for name in ("nope", "fifo", "folder", "bomb")),
     *(["campaign", command, name] for command in ("status", "report") for name in (*TEXTS, "nope", "..", "a/b")),
     *(["campaign", "run", "table.yaml", "--redo", cell] for cell in (*TEXTS, "digits", "digits/joint")),
-    *(["campaign", "run", "table.yaml", "--concurrent", count] for count in COUNTS),
+    *(["campaign", "run", "table.yaml", "--max-concurrent-trials", count] for count in COUNTS),
     *(["campaign", "run", "table.yaml", "--time-budget", value] for value in ("", "1", "nanh", HUGE + "h")),
     *(["campaign", "run", "table.yaml", "--storage", value] for value in ("", "a?b", "file", "/proc/nope", "s3://a")),
     *(["campaign", "run", "table.yaml", "--address", value] for value in ("", "a", "127.0.0.1:9")),

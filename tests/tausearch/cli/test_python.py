@@ -40,7 +40,6 @@ LOOKING = {  # they print what lies in run directories, which Python reads as it
     "backbones", "data", "data check", "data prepare", "campaign plan", "campaign status", "campaign report",
 }  # fmt: skip
 RENAMED = {
-    "continue": "go_on",  # a keyword of Python
     "json": "progress_to",  # a program says where progress is shown
     "form": "forms",  # given again and again
 }

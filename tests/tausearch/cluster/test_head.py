@@ -36,11 +36,26 @@ def test_a_head_that_does_not_answer_is_named_once(monkeypatch: pytest.MonkeyPat
     assert f"127.0.0.1:{port}, does not answer" in said[0] and said[0].endswith("tausearch resume s")
 
 
+def test_silence_is_counted_anew_after_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_module, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(head_module, "_EVERY", 1.0)
+    answers = iter([False, True, False, True, False, False, True])
+    monkeypatch.setattr(head_module, "_answers", lambda address: next(answers))
+    said: list[str] = []
+
+    class Never(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return False
+
+    head_module._watch("192.0.2.1:1", said.append, "tausearch resume s", Never())
+    assert len(said) == 1 and list(answers) == [True]
+
+
 def test_a_ray_of_another_run_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.init", lambda **_: None)
     monkeypatch.setattr("ray.shutdown", lambda: None)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 2.0, session._PRIVATE: 1.0})
-    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, max_concurrent_trials=None)
     with pytest.raises(InputError, match="another run's own"), ray_session(resources, "auto"):
         pytest.fail("joined")
     with ray_session(resources):
@@ -52,7 +67,7 @@ def test_a_token_that_is_missing_is_said_in_a_line(monkeypatch: pytest.MonkeyPat
         raise AuthenticationError("no authentication token was found. See the manual")
 
     monkeypatch.setattr("ray.init", refuse)
-    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, max_concurrent_trials=None)
     words = "no authentication token was found.*copy its ~/.ray/auth_token"
     with pytest.raises(InputError, match=words) as caught, ray_session(resources, "auto"):
         pytest.fail("joined")
@@ -64,7 +79,7 @@ def test_a_ray_that_does_not_start_is_said_in_a_line(monkeypatch: pytest.MonkeyP
         raise Exception("The current node timed out during startup.\nThe raylet failed.")
 
     monkeypatch.setattr("ray.init", fail)
-    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)
+    resources = Resources(cpus_per_trial=1, gpus_per_trial=0, max_concurrent_trials=None)
     words = (
         r"cannot be started on this machine \(The current node timed out during startup. The raylet failed.\); its logs"
     )
@@ -76,7 +91,7 @@ TOKEN = """
 import os
 from tausearch.cluster import ray_session
 from tausearch.runs import Resources
-with ray_session(Resources(cpus_per_trial=1, gpus_per_trial=0, concurrent=None)):
+with ray_session(Resources(cpus_per_trial=1, gpus_per_trial=0, max_concurrent_trials=None)):
     print(os.environ["RAY_AUTH_MODE"])
 """
 

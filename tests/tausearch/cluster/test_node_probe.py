@@ -29,7 +29,8 @@ def test_a_node_that_has_all(tmp_path: Path) -> None:
 def test_what_a_node_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
     data = str(tmp_path / "data")
-    report = probe_node(str(tmp_path), "driver", "node", [], ["no_such_module", "json"], [str(tmp_path), data])
+    needed = [str(tmp_path), data, str(tmp_path / "weights")]
+    report = probe_node(str(tmp_path), "driver", "node", [], ["no_such_module", "neither"], needed)
     assert report["missing"] == data and report["storage"] == "No such file or directory"
     assert report["import"] == "no_such_module (ModuleNotFoundError: No module named 'no_such_module')"
     assert not (tmp_path / "node").exists()  # it would be taken for a node that sees the folder

@@ -52,7 +52,7 @@ class FakeRay:
         return self
 
     def options(self, **wanted: float) -> FakeRay:
-        assert wanted == {"num_gpus": 1, "num_cpus": 1}
+        assert wanted == {"num_gpus": 1, "num_cpus": 2}
         return SimpleNamespace(remote=lambda config: self.answer)  # type: ignore[return-value]
 
     def get(self, answer: tuple[int, int] | Exception) -> tuple[int, int]:
@@ -67,16 +67,16 @@ class FakeRay:
 def measured(spec: RunSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] | Exception) -> tuple[RunSpec, str]:
     patch.setitem(sys.modules, "ray", FakeRay(answer))
     patch.setattr(pilot, "ray_session", lambda resources, address: nullcontext())
-    spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=1, gpus_per_trial=1, concurrent=None)})
+    spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=2, gpus_per_trial=1)})
     config: Any = SimpleNamespace(as_dict=dict)
     return pilot.with_measured_share(spec, config, None)
 
 
 def test_the_share_is_what_the_pilots_peak_allows(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     found, line = measured(spec, monkeypatch, (10 * 2**30, 80 * 2**30))
-    wanted = pilot.propose(10 * 2**30, 80 * 2**30, 8, 1)
-    assert found.resources.gpus_per_trial == pytest.approx(1 / wanted) and wanted > 1
-    assert line == f"pilot: 10.00 of 80.0 GiB at most, so {wanted} trials per GPU"
+    # Each of two GPUs has 8 of 16 CPUs: 4 trials of 2 CPUs, of 6 that fit the memory.
+    assert found.resources == Resources(cpus_per_trial=2, gpus_per_trial=1 / 4)
+    assert line == "pilot: 10.00 of 80.0 GiB at most, so 4 trials per GPU"
 
 
 def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:

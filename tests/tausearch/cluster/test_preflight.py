@@ -13,16 +13,16 @@ from tausearch.cluster import node_probe, preflight, require_fit_nodes
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
-NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0, concurrent=None)
+NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0.5, max_concurrent_trials=None)
 
 
-def node(number: int, cpus: float = 4, alive: bool = True) -> dict[str, Any]:
+def node(number: int, cpus: float = 2, alive: bool = True, gpus: float = 0.5) -> dict[str, Any]:
     about = {
         "NodeID": f"{number}" * 10,
         "NodeManagerHostname": f"host{number}",
         "NodeManagerAddress": f"192.0.2.{number}",
     }
-    return {**about, "Alive": alive, "Resources": {"CPU": cpus} if cpus else {}}
+    return {**about, "Alive": alive, "Resources": {"CPU": cpus, "GPU": gpus} if cpus else {}}
 
 
 def report(**changes: str) -> dict[str, str]:
@@ -78,8 +78,9 @@ def test_a_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_every_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError) as caught:
-        looked_at(monkeypatch, tmp_path, [node(1, cpus=1), node(2), node(3, cpus=1)], {})
-    small = "has 1 CPU, a trial needs 2; ask for less, or start this node's Ray with --num-cpus=0"
-    assert [small in line for line in caught.value.args] == [True, True]
+        looked_at(monkeypatch, tmp_path, [node(1, cpus=1), node(2), node(3, gpus=0)], {})
+    few_cpus, no_gpu = caught.value.args
+    assert "(192.0.2.1, " in few_cpus and "has 1 CPU, a trial needs 2; ask for less, or start this node" in few_cpus
+    assert "(192.0.2.3, " in no_gpu and "has 0 GPU, a trial needs 0.5; ask for less" in no_gpu
     with pytest.raises(InputError, match="no node of the cluster has a CPU"):
         looked_at(monkeypatch, tmp_path, [node(1, cpus=0)], {})

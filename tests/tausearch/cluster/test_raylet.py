@@ -25,6 +25,13 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subproc
         process.kill()
 
 
+def test_the_death_of_one_of_two_is_told(running: subprocess.Popen[bytes]) -> None:
+    told = threading.Event()
+    with subprocess.Popen(running.args) as other, raylet_watched(told.set):
+        other.kill()
+        assert told.wait(60)
+
+
 @pytest.mark.parametrize("reaped", [True, False])
 def test_its_death_is_told(running: subprocess.Popen[bytes], reaped: bool) -> None:
     told = threading.Event()

@@ -74,7 +74,12 @@ def test_an_algorithm_that_learns_leaves_room_to_others() -> None:
 
 
 def test_no_more_at_a_time_than_asked_for() -> None:
-    assert len(take(Dispatcher(Runs([search_of("a", 9), search_of("b", 9)]), lambda: (16.0, 0.0), concurrent=5))) == 5
+    assert (
+        len(
+            take(Dispatcher(Runs([search_of("a", 9), search_of("b", 9)]), lambda: (16.0, 0.0), max_concurrent_trials=5))
+        )
+        == 5
+    )
 
 
 @pytest.mark.parametrize(

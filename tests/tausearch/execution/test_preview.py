@@ -66,7 +66,7 @@ def test_what_lies_far_from_where_a_search_looks_is_said(spec: RunSpec, tmp_path
 @pytest.mark.parametrize("slots", [1, 3])
 def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slots: int) -> None:
     """Played with so many at a time, the trials that are not drawn at random are those that the preview counts."""
-    spec = spec.model_copy(update={"trials": 20, "resources": Resources(concurrent=slots)})
+    spec = spec.model_copy(update={"trials": 20, "resources": Resources(max_concurrent_trials=slots)})
     found, source, guided = previewed(spec, tmp_path), OptunaSearcher(spec), 0
     running: list[int] = []
     sampler = source.study.optuna.sampler

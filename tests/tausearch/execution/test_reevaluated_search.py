@@ -12,9 +12,9 @@ from unittest import mock
 
 import pytest
 
-from search_spaces.bounds import SEED
+from checked_input.bounds import SEED
 from tausearch.cli.output import show_status, show_statuses
-from tausearch.cluster import max_concurrent_trials
+from tausearch.cluster import concurrent_trials
 from tausearch.runs import (
     Record,
     Reevaluate,
@@ -205,8 +205,8 @@ def test_trials_and_reevaluations_do_not_meet(tmp_path: Path, capsys: pytest.Cap
 
 def test_an_algorithm_that_learns_holds_up_no_reevaluation(spec: RunSpec) -> None:
     asked = spec.model_copy(update={"algorithm": "tpe", "trials": 24, "reevaluate": Reevaluate(best=6, runs=4)})
-    assert max_concurrent_trials(asked, 64, 0) == 6
-    assert max_concurrent_trials(ReevaluationSpec.of(asked), 64, 0) == 24
+    assert concurrent_trials(asked, 64, 0) == 6
+    assert concurrent_trials(ReevaluationSpec.of(asked), 64, 0) == 24
 
 
 @pytest.mark.parametrize("seed", [0, 41, int(SEED.high)])

@@ -25,7 +25,7 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
     storage = StorageContext(
         storage_path=str(tmp_path / "storage"), experiment_dir_name="search", trial_dir_name="trial"
     )
-    made = Trial("none", stub=True, config={"gpu_share": 0.25}, storage=storage)
+    made = Trial("none", stub=True, config={"gpus_per_trial": 0.25}, storage=storage)
     made.update_resources({"CPU": 1, "GPU": 0.25})
     Path(made.local_path).mkdir(parents=True)
     return made
@@ -53,22 +53,22 @@ def test_out_of_memory_is_tried_again_on_a_whole_gpu_and_nothing_else_is(trial: 
     scheduler, tune = fail(trial, RuntimeError("something else"))
     trial.status = Trial.ERROR
     scheduler.on_trial_error(tune, trial)
-    assert trial.config["gpu_share"] == 0.25
+    assert trial.config["gpus_per_trial"] == 0.25
     fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
     trial.status = Trial.ERROR
     scheduler.on_trial_error(tune, trial)
-    assert trial.config["gpu_share"] == 1.0
+    assert trial.config["gpus_per_trial"] == 1.0
     assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 1}
     assert trial.max_failures == 2
 
 
 @pytest.mark.parametrize("share", [None, 0, 1])
 def test_a_trial_that_shares_no_gpu_is_not_tried_again(trial: Trial, share: float | None) -> None:
-    trial.set_config({} if share is None else {"gpu_share": share})
+    trial.set_config({} if share is None else {"gpus_per_trial": share})
     scheduler, tune = fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
     trial.status = Trial.ERROR
     scheduler.on_trial_error(tune, trial)
-    assert trial.config.get("gpu_share") == share
+    assert trial.config.get("gpus_per_trial") == share
     assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 0.25}
 
 
@@ -84,4 +84,4 @@ def test_processes_that_wait_for_trials_let_go_of_the_gpu(trial: Trial) -> None:
 def test_a_trial_that_is_given_up_keeps_its_share(trial: Trial) -> None:
     scheduler, tune = fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
     scheduler.on_trial_error(tune, trial)
-    assert trial.config["gpu_share"] == 0.25
+    assert trial.config["gpus_per_trial"] == 0.25

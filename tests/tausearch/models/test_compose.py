@@ -18,7 +18,7 @@ from tausearch.runs import Record, RunDirectory, Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.composable_runs import make_composable_run, small_benchmark
 from trainables.backbones import Backbone
-from trainables.composition import VECTOR_FILE, ComposedNetwork, VectorPool, read_vector, vector_folders
+from trainables.composition import VECTOR_FILE, ComposedNetwork, MergingRule, VectorPool, read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 
@@ -102,6 +102,14 @@ def test_weights_and_labels(options: dict, label: str, weights: tuple[float, ...
     assert (done.result.label, done.result.weights) == (label, weights)
     assert done.file == made.run("ita").compositions / f"{label}.json"
     assert done.result in read_compositions(made.run("ita"))
+
+
+def test_a_rule_draws_with_the_seed_of_the_run(made: Storage) -> None:
+    done = compose(["ita"], rule="dare", density=0.1, seeds=[1], storage=made.root).result
+    pool = VectorPool(tuple(vector_folders(made.run("ita").artifacts / "seed_1")))
+    network = ComposedNetwork(Backbone(), torch.device("cpu"))
+    network.compose(pool, done.weights, pool.head(), MergingRule("dare", 0.1, 1))
+    assert list(done.accuracies[0]) == accuracies(network.predict, small_benchmark().evaluation, "cpu")
 
 
 def test_seeds_are_summed_up_as_a_final_run_sums_them(made: Storage) -> None:

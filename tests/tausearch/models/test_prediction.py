@@ -129,6 +129,7 @@ def test_some_tasks_are_composed_alone_and_know_their_classes(storage: Storage, 
     model = tausearch.load_model("letters", tasks=[3, 1], storage=storage.root)
     assert model.tasks == (1, 3) and model.classes == tuple("ABEF")
     assert tausearch.load_model("letters:1,3", storage=storage.root).classes == model.classes
+    assert tausearch.load_model("letters:1,3", tasks=[3], storage=storage.root).classes == tuple("EF")
     found = model.predict([letters / "test" / name for name in "ABEF"])
     kept = compose(["letters"], keep=[1, 3], seeds=[0], storage=storage.root).result.accuracies[0]
     for names, accuracy in (("AB", kept[0]), ("EF", kept[2])):  # over fewer classes there is less to confuse
@@ -214,7 +215,7 @@ class TestArtefacts:
         assert draw_predictions(shown, tmp_path / "o.png").stat().st_size > 1000 and not recwarn.list
 
     def test_an_export_predicts_in_every_form(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
-        compose(["letters"], weights=[0.5, 0.7, -0.2], export=tmp_path / "out", storage=storage.root)
+        done = compose(["letters"], weights=[0.5, 0.7, -0.2], export=tmp_path / "out", storage=storage.root).result
         moved = shutil.move(tmp_path / "out", tmp_path / "moved")
         wanted = None
         for form in ("vectors", "adapter", "timm", "adapter/seed_1", "timm/seed_1", ""):
@@ -230,6 +231,7 @@ class TestArtefacts:
         for form in ("adapter/seed_0", "timm/seed_1", "models/seed_0", "vectors"):
             about, card = read_about(Path(moved) / form), (Path(moved) / form / "README.md").read_text(encoding="utf-8")
             assert about.form == form.partition("/")[0] and about.weights == (0.5, 0.7, -0.2)
+            assert about.accuracies == dict(zip(done.seeds, done.accuracies, strict=True))
             assert about.transform is not None and about.transform.resize == 37 and "0.5, 0.7, -0.2" in card
         with pytest.raises(InputError, match="holds the parts of a composition"):
             tausearch.load_model(Path(moved) / "models" / "seed_0")
@@ -237,7 +239,7 @@ class TestArtefacts:
             tausearch.load_model(Path(moved) / "timm", tasks=[1])
 
     def test_a_merging_rule_goes_along(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
-        compose(["letters"], rule="ties", density=0.4, export=tmp_path / "out", seeds=[0], storage=storage.root)
+        compose(["letters"], rule="dare", density=0.4, export=tmp_path / "out", seeds=[1], storage=storage.root)
         rows = [tausearch.load_model(tmp_path / "out" / form).probabilities(letters) for form in ("vectors", "timm")]
         torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
 

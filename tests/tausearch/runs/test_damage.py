@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from search_spaces.text_files import LARGEST
+from checked_input.text_files import LARGEST
 from tausearch.runs import (
     Record,
     RunDirectory,
@@ -30,7 +30,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.record import _DIGEST, _digest
 from tausearch.studies.best_file import best_of_all
-from tests.search_spaces.test_yaml_text import BOMB
+from tests.checked_input.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.trials import make_trial, search_spec

@@ -91,7 +91,7 @@ def test_a_run_of_a_campaign_is_not_deleted(
         (["compose", "run", "--keep", ""], "--keep must be whole numbers"),
         (["compare", "--figure", "x.exe"], "--figure x.exe: must end in .png"),
         (["status", "--storage", "loop"], "is a link that leads nowhere"),
-        (["data", "check", "folder:loop?tasks=2"], "loop"),
+        (["data", "check", "folder:loop?tasks=2"], "loop: no such folder"),
         (["search", "digits", "ita-lora", "--constraint", "seconds <= -1"], "no trial can keep it"),
         (["search", "digits", "ita-lora", "--constraint", "final_accuracy >= 100.5"], "goes from 0 to 100"),
         (["search", "digits", "ita-lora", "--constraint", "forgetting <= -101"], "goes from -100 to 100"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.yaml_text import read_yaml
+from checked_input.yaml_text import read_yaml
 from tausearch.api import SearchRequest, SearchResult, plan_search
 from tausearch.runs import (
     Constraint,

@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.cluster import max_concurrent_trials
+from tausearch.cluster import concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import Resources, RunSpec, Status, best_trial
@@ -280,13 +280,13 @@ def test_optuna_is_told_the_space_as_it_is(spec: RunSpec, integer: bool, log: bo
 
 def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunSpec) -> None:
     def wanted(**changes: object) -> int:
-        return max_concurrent_trials(spec.model_copy(update=changes), cpus=64, gpus=0)
+        return concurrent_trials(spec.model_copy(update=changes), cpus=64, gpus=0)
 
     assert wanted(trials=12) == 3 and wanted(trials=12, algorithm="gp") == 3
     assert wanted(trials=4) == 2 and wanted(trials=1) == 1
     assert wanted(trials=12, algorithm="random") == 12 and wanted(trials=12, algorithm="grid") == 12
     assert wanted(trials=400) == 64
-    assert wanted(trials=12, resources=Resources(concurrent=9)) == 9
+    assert wanted(trials=12, resources=Resources(max_concurrent_trials=9)) == 9
     assert wanted(trials=3, purpose="final") == 3
 
 
@@ -294,7 +294,7 @@ def test_a_cluster_that_grows_is_asked_again(spec: RunSpec, monkeypatch: pytest.
     monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
     room = [1]
     searcher = TuneSearcher(
-        dispatcher_of(spec, OptunaSearcher(spec), capacity=lambda: (float(room[0]), 0.0), concurrent=None)
+        dispatcher_of(spec, OptunaSearcher(spec), capacity=lambda: (float(room[0]), 0.0), max_concurrent_trials=None)
     )
 
     def trial_of(trial_id: str) -> object:

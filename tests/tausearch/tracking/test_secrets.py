@@ -64,6 +64,17 @@ def test_a_continued_run_finds_it_in_the_environment(monkeypatch: pytest.MonkeyP
     assert "s3cr" not in reason(RuntimeError(f"password {SECRET}"))
 
 
+def test_a_password_that_begins_another_leaves_no_rest_of_it() -> None:
+    for password in ("s3cr", "s3cret"):
+        checked_uri(f"postgresql://me:{password}@host/db")
+    assert reason(RuntimeError("refused s3cret and s3cr for me")) == "refused *** and *** for me"
+
+
+def test_a_reason_is_found_inside_a_line() -> None:
+    assert reason(RuntimeError("HTTP: Connection refused (111)")) == "no server answers there"
+    assert reason(RuntimeError("first\nConnection refused")) == "first"
+
+
 @pytest.mark.parametrize("uri", [f"ftp://me:{SECRET}@host", f"me:{SECRET}@host", "", "http:", "http://a\nb"])
 def test_what_is_refused_does_not_show_it(uri: str) -> None:
     with pytest.raises(InputError, match="--tracking-uri must start with one of") as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub
@@ -17,8 +18,8 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.backbones import EMBEDDED, Backbone, Shape, few_tokens, glyph_vit, loading
-from trainables.backbones.attention import write_out
+from trainables.backbones import EMBEDDED, Backbone, InputSpec, Shape, few_tokens, glyph_vit, loading, offered
+from trainables.backbones.attention import write_out, written_out
 from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
 from trainables.backbones.few_tokens import FewTokensAttention, attend_among_few
 from trainables.backbones.recording import recorded
@@ -59,6 +60,26 @@ def test_a_shape_says_why_a_vit_cannot_be_opened_at_its_tokens() -> None:
         _ = Backbone("resnet18").shape
 
 
+def test_its_input_is_known_without_its_weights() -> None:
+    wanted = InputSpec(3, 384, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    assert Backbone("deit_base_patch16_384").input == wanted
+    with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
+        _ = Backbone("vit_huge").input
+
+
+def test_the_backbones_on_offer(monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = {"vit_here": ("here", 224), "vit_away": ("away", 32), "vit_unnamed": (None, 16)}
+    made = {name: SimpleNamespace(input_size=(3, size, size), hf_hub_id=hub) for name, (hub, size) in configs.items()}
+    monkeypatch.setattr(offered.timm, "list_models", lambda **_: [*configs, "vit_unknown"])
+    monkeypatch.setattr(offered.timm, "get_pretrained_cfg", made.get)
+    fetched = {("here", "pytorch_model.bin"): "/cache/file"}
+    monkeypatch.setattr(offered, "try_to_load_from_cache", lambda repository, file: fetched.get((repository, file)))
+    embedded = offered.Offer(EMBEDDED, 1, 32, True)
+    here, away = offered.Offer("vit_here", 3, 224, True), offered.Offer("vit_away", 3, 32, False)
+    assert list(offered.offers()) == [embedded, here, away, offered.Offer("vit_unnamed", 3, 16, False)]
+    assert list(offered.offers("_here")) == [here] and list(offered.offers("glyph")) == [embedded]
+
+
 def test_digest_is_of_the_values_not_the_file(tmp_path: Path) -> None:
     state = Backbone().load().state_dict()
     save_file(dict(reversed(state.items())), tmp_path / "same.safetensors")
@@ -66,6 +87,8 @@ def test_digest_is_of_the_values_not_the_file(tmp_path: Path) -> None:
     state["pos_embed"] = state["pos_embed"] + 1
     save_file(state, tmp_path / "other.safetensors")
     assert Backbone(EMBEDDED, tmp_path / "other.safetensors").digest != Backbone().digest
+    (tmp_path / "same.safetensors").write_bytes((tmp_path / "other.safetensors").read_bytes())
+    assert Backbone(EMBEDDED, tmp_path / "same.safetensors").digest != Backbone().digest  # of the same length
 
 
 def test_wrong_weights_are_named(tmp_path: Path) -> None:
@@ -100,14 +123,6 @@ def test_class_token_block_equals_the_whole_block() -> None:
     assert_same_network(short, whole)
 
 
-def test_attention_between_few_tokens_equals_timms() -> None:
-    whole = make_tiny_vit()
-    plain = copy.deepcopy(whole)
-    attend_among_few(plain)
-    assert all(isinstance(block.attn, FewTokensAttention) for block in plain.blocks)
-    assert_same_network(plain, whole)
-
-
 @pytest.mark.parametrize(("few", "options"), [(32, {"qk_norm": True}), (4, {})])
 def test_attention_that_normalises_or_has_many_tokens_stays(
     few: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -118,25 +133,21 @@ def test_attention_that_normalises_or_has_many_tokens_stays(
     assert all(type(block.attn) is Attention for block in model.blocks)
 
 
-def test_a_model_that_pools_its_tokens_keeps_its_last_block() -> None:
-    model = make_tiny_vit(global_pool="avg")
+@pytest.mark.parametrize("options", [{"global_pool": "avg"}, {"global_pool": "map"}, {"attn_drop_rate": 0.1}])
+def test_a_model_that_pools_or_drops_its_tokens_keeps_its_last_block(options: dict[str, Any]) -> None:
+    model = make_tiny_vit(**options)
     read_class_token_only(model)
     assert type(model.blocks[-1]) is Block
 
 
 def test_a_timm_vit_takes_a_local_file(tmp_path: Path) -> None:
-    import timm
-
     whole = timm.create_model("vit_tiny_patch16_224", num_classes=10)  # as on the hub, with its classifier
     save_file(whole.state_dict(), tmp_path / "tiny.safetensors")
     whole.reset_classifier(0)
-    model = whole
+    before = torch.get_rng_state()
     loaded = Backbone("vit_tiny_patch16_224", tmp_path / "tiny.safetensors").load()
-    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
-    with pytest.raises(InputError, match="needs a timm VisionTransformer"):
-        model = timm.create_model("resnet10t", num_classes=0)
-        save_file(model.state_dict(), tmp_path / "resnet.safetensors")
-        Backbone("resnet10t", tmp_path / "resnet.safetensors").load()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), whole.parameters(), strict=True))
 
 
 VARIANTS = ["whole", "class token", "few tokens", "class token and few tokens"]
@@ -201,7 +212,8 @@ def test_a_backbone_is_loaded_with_all_tokens_or_plain_attention() -> None:
     torch.testing.assert_close(whole(images), usual(images), rtol=1e-4, atol=1e-5)
     plain = Backbone().load(attention="plain")
     assert isinstance(plain.blocks[-1], ClassTokenBlock) and not plain.blocks[-1].attn.fused_attn
-    assert usual.blocks[-1].attn.fused_attn
+    assert usual.blocks[-1].attn.fused_attn and isinstance(usual.blocks[0].attn, FewTokensAttention)
+    assert type(Backbone().load("meta").blocks[0].attn) is Attention  # the fused kernel of a GPU is faster
     _, tangent = torch.func.jvp(plain, (images,), (torch.ones_like(images),))
     assert tangent.shape == (2, 64) and tangent.any()
     with pytest.raises(NotImplementedError, match="forward AD"):
@@ -223,17 +235,28 @@ def test_layers_are_recorded_while_the_block_runs_and_left_as_they_were(images: 
     assert not any(layer._forward_hooks for layer in layers.values())
 
 
-def test_layers_are_left_as_they_were_after_an_error() -> None:
-    model = make_tiny_vit().requires_grad_(False)
-    layer = model.get_submodule("blocks.0.attn.qkv")
+@pytest.mark.parametrize("trained", [False, True])
+def test_layers_are_left_as_they_were_after_an_error(trained: bool) -> None:
+    layer = make_tiny_vit().requires_grad_(trained).get_submodule("blocks.0.attn.qkv")
     with pytest.raises(RuntimeError), recorded({"qkv": layer}):
         raise RuntimeError
-    assert not layer._forward_hooks and not layer.weight.requires_grad
+    assert not layer._forward_hooks and layer.weight.requires_grad is trained
 
 
-@pytest.mark.parametrize(("listens", "offline"), [(True, False), (False, True)])
+def test_attention_is_written_out_inside_the_block_alone() -> None:
+    model = make_tiny_vit()
+    write_out(model.blocks[0])
+    with written_out(model):
+        assert [block.attn.fused_attn for block in model.blocks] == [False, False]
+    assert [block.attn.fused_attn for block in model.blocks] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("listens", "proxies", "offline"),
+    [(True, {}, False), (False, {}, True), (False, {"https": "http://proxy"}, False)],  # behind a proxy nobody knows
+)
 def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
-    listens: bool, offline: bool, monkeypatch: pytest.MonkeyPatch
+    listens: bool, proxies: dict[str, str], offline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[bool] = []
 
@@ -243,7 +266,7 @@ def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
 
     monkeypatch.setattr(loading, "_skeleton", lambda name: None)
     monkeypatch.setattr(loading.timm, "create_model", create_model)
-    monkeypatch.setattr(loading, "getproxies", dict)
+    monkeypatch.setattr(loading, "getproxies", lambda: proxies)
     with socket.create_server(("127.0.0.1", 0)) as server:
         if not listens:
             server.close()

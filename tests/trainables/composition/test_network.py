@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -22,14 +24,14 @@ from trainables.composition import (
     MergingRule,
     SavedVector,
     VectorPool,
-    composed,
     network_for,
     networks,
     read_vector,
     write_vector,
 )
 from trainables.errors import InputError
-from trainables.task_vectors import FullTaskVectors
+from trainables.precision import autocast, features
+from trainables.task_vectors import FullTaskVectors, LoRATaskVectors
 
 CPU = torch.device("cpu")
 
@@ -86,14 +88,20 @@ def test_logits_are_those_of_the_network_with_these_weights(kind: str, images: T
     assert all(torch.equal(made.weights[name], weight) for name, weight in made.theta_0.items())
 
 
-def test_compositions_follow_each_other_without_a_trace() -> None:
-    vectors = FullTaskVectors(make_tiny_vit(dtype=torch.float32))
-    three, made = [learn(vectors, seed) for seed in range(3)], ComposedNetwork(Backbone(), CPU)
-    head = (torch.zeros(6, 8), torch.zeros(6))
-    made.compose(three, [1.0, -1.0, 3.0], head)
-    made.compose(three, [0.5, 0.5, 0.0], head)
-    wanted = composed(vectors.theta_0, three, [0.5, 0.5, 0.0])
-    assert all(torch.equal(made.weights[name], weight) for name, weight in wanted.items())
+def test_features_are_computed_in_half_precision_and_logits_in_whole(images: Tensor) -> None:
+    three = [learn(FullTaskVectors(make_tiny_vit(dtype=torch.float32)), seed) for seed in range(3)]
+    head, made = (torch.randn(6, 8), torch.randn(6)), network_for(three, Backbone(), CPU, "bf16")
+    made.compose(three, [0.2, -0.5, 1.0], head)
+    with torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
+        rounded = made.features_at(made.weights, images.float())
+    assert torch.equal(made.predict(images.float()), F.linear(rounded.float(), *head))
+    assert not torch.equal(rounded, made.features_at(made.weights, images.float()))
+    assert features(Tensor.bfloat16, images, "bf16", CPU).dtype == torch.float32
+
+
+def test_half_precision_is_bf16_on_every_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "autocast", lambda *device, **options: (device, options))
+    assert autocast("bf16", torch.device("cuda")) == (("cuda",), {"dtype": torch.bfloat16})  # its own default is fp16
 
 
 def test_composing_holds_two_models_and_one_vector_however_many_there_are(
@@ -101,7 +109,7 @@ def test_composing_holds_two_models_and_one_vector_however_many_there_are(
 ) -> None:
     def large() -> Any:
         """Wide enough that weights are nearly all of it."""
-        return make_tiny_vit_of(width=64)
+        return make_tiny_vit(dtype=torch.float32, width=64)
 
     monkeypatch.setattr(Backbone, "load", lambda *_, **__: large())
     vectors = FullTaskVectors(large())
@@ -124,14 +132,6 @@ def test_composing_holds_two_models_and_one_vector_however_many_there_are(
     assert 1.9 * whole < peaks[8] <= 2 * whole + 2 * largest
 
 
-def make_tiny_vit_of(width: int) -> Any:
-    from timm.models.vision_transformer import VisionTransformer
-
-    return VisionTransformer(
-        img_size=8, patch_size=4, in_chans=1, embed_dim=width, depth=2, num_heads=2, num_classes=0, mlp_ratio=2
-    ).eval()
-
-
 def test_kinds_that_are_evaluated_in_different_ways_are_not_composed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Tangents(ComposedNetwork):
         pass
@@ -146,8 +146,46 @@ def test_kinds_that_are_evaluated_in_different_ways_are_not_composed(monkeypatch
 
 def test_a_pool_reads_heads_and_anchors_side_by_side(tmp_path: Path) -> None:
     saved = learn(FullTaskVectors(make_tiny_vit(dtype=torch.float32)), 0)
-    again = replace(saved, origin=origin(2))
+    again = replace(saved, origin=origin(2), head=(saved.head[0] + 1, saved.head[1]))
     pool = VectorPool((write_vector(tmp_path, saved), write_vector(tmp_path, again)))
-    assert torch.equal(pool.head()[0], torch.cat([saved.head[0]] * 2))
+    assert torch.equal(pool.head()[0], torch.cat([saved.head[0], saved.head[0] + 1]))
     assert torch.equal(pool.anchor()[1], torch.cat([saved.anchor[1]] * 2))
     assert isinstance(iter(pool), Iterator)
+
+
+CLASSES = [range(2), range(2, 4)]
+NAMED = [("a", "b"), ("c", "d")]
+DOUBLE = (torch.zeros(2, 8).double(), torch.zeros(2).double())
+PROJECTION = "blocks.1.attn.proj.weight"
+
+
+@pytest.mark.parametrize(
+    ("second", "wanted", "fault"),
+    [
+        ({}, {}, ""),
+        ({"class_names": NAMED[1]}, {"class_names": NAMED}, ""),
+        ({}, {"class_names": NAMED}, ""),  # a vector without names fits any
+        ({"class_names": NAMED[0]}, {"class_names": NAMED}, "task_2: names other classes than the model's"),
+        ({"backbone_digest": "0" * 64}, {}, "task_2: was learned on another backbone"),
+        ({"task": 1}, {}, "task_2: is of task 1, but lies in the place of task 2"),
+        ({"classes": range(4, 6)}, {}, "task_2: is of classes 4 to 5, .* has classes 2 to 3"),
+        ({}, {"width": 9}, "its head reads 8 features, the backbone has 9"),
+        ({"head": DOUBLE}, {}, r"task_2: holds torch.float64, but the backbone torch.float32"),
+        ({}, {"theta_0": {"other": torch.empty(1)}}, "does not have the tuned weights of the backbone"),
+        ({}, {PROJECTION: torch.empty(4, 8)}, rf"'{PROJECTION}' is \(8, 8\), but the backbone's is \(4, 8\)"),
+    ],
+)
+def test_a_pool_is_of_one_benchmark_and_backbone(
+    tmp_path: Path, second: dict[str, Any], wanted: dict[str, Any], fault: str
+) -> None:
+    vectors = LoRATaskVectors(make_tiny_vit(dtype=torch.float32), rank=2)
+    one, two = (learn(vectors, seed) for seed in range(2))
+    of_origin = {name: value for name, value in second.items() if name != "head"}
+    two = replace(two, head=second.get("head", two.head), origin=replace(two.origin, **of_origin))
+    folders = [write_vector(tmp_path / str(k), vector) for k, vector in enumerate((one, two))]
+    folders[1] = folders[1].rename(tmp_path / "task_2")
+    given = {"theta_0": vectors.theta_0, "width": 8, "backbone_digest": "abc"} | wanted
+    if PROJECTION in given:
+        given["theta_0"] = {**vectors.theta_0, PROJECTION: given.pop(PROJECTION)}
+    with pytest.raises(InputError, match=fault) if fault else nullcontext():
+        VectorPool(tuple(folders)).require_fit(CLASSES, **given)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor
@@ -74,12 +72,10 @@ def test_a_merging_rule_is_refused(trained: tuple[TMC, VectorPool, Tensor]) -> N
         network.compose(pool, [1 / 3] * 3, pool.head(), MergingRule("ties", 0.2))
 
 
-def test_files_of_another_backbone_or_task_are_refused(trained: tuple[TMC, VectorPool, Tensor], tmp_path: Path) -> None:
-    _, pool, _ = trained
-    network = network_for(pool, Backbone(), CPU)
-    with pytest.raises(InputError, match="was learned on another backbone"):
-        pool.require_fit([range(2), range(2, 4), range(4, 6)], network.theta_0, network.width, "0" * 64)
-    with pytest.raises(InputError, match="does not have the tuned weights"):
-        pool.require_fit(
-            [range(2), range(2, 4), range(4, 6)], {"other": torch.empty(1)}, network.width, Backbone().digest
-        )
+def test_half_precision_is_passed_on(trained: tuple[TMC, VectorPool, Tensor]) -> None:
+    _, pool, x = trained
+    network = network_for(pool, Backbone(), CPU, "bf16")
+    network.compose(pool, [1.0, 0.0, 0.0], pool.head())
+    whole, half = composed(pool, [1.0, 0.0, 0.0]).predict(x), network.predict(x)
+    assert not torch.equal(half, whole)
+    torch.testing.assert_close(half, whole, atol=0.05, rtol=0.1)

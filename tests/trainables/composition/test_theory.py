@@ -93,7 +93,9 @@ def test_curvature_is_that_of_the_whole_hessian(
 def test_omega_is_the_pairwise_form_and_risks_are_those_by_hand(
     network: ComposedNetwork, pool: VectorPool, images: list[ImageSet]
 ) -> None:
-    (point,) = theorem_1(network, pool, images, [0.5], measured(images))
+    ticks: list[int] = []
+    (point,) = theorem_1(network, pool, images, [0.5], measured(images), ticks.append)
+    assert ticks == [1] * 2 * (TASKS + 1)  # curvatures and risks of each vector and of the composition
     taus = [{n: v.dense(n, w) for n, w in network.theta_0.items()} for v in pool]
     pairs = 0.0
     for s in range(TASKS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.support.methods.small_digits import small_digits
-from trainables.backbones import Backbone, tuned_layers
+from trainables.backbones import Backbone
 from trainables.heads import Head
 from trainables.preconsolidation import Consolidation, PreconsolidationConfig, consolidation
-from trainables.preconsolidation.consolidation import FISHER_BATCH, consolidate
-from trainables.preconsolidation.fisher import layer_fisher
+from trainables.preconsolidation.consolidation import consolidate
 from trainables.preconsolidation.mixtures import Mixture
 from trainables.preconsolidation.probing import align, linear_probe
 from trainables.randomness import make_generator
@@ -73,51 +73,33 @@ def test_alignment_separates_classes_that_no_probe_has_seen_together(
     assert right[0] == 0.5 and right[1] >= 0.75
 
 
-def consolidated(passes: int | None = 8, tasks: int = 2, seed: int = 0) -> Consolidation:
-    result = None
-    for task in small_digits().tasks[:tasks]:
-        config = PreconsolidationConfig(fisher_passes=passes)
-        result = consolidate(
-            task, result, backbone=Backbone().load(), config=config, batch_size=8, seed=seed, device=CPU
-        )
-    assert result is not None
-    return result
+def consolidated(seed: int) -> Consolidation:
+    config = PreconsolidationConfig(lr_pre=0.2, epochs_pre=2, components=3, draws=7, fisher_passes=1)
+    task, backbone = small_digits().tasks[0], Backbone().load()
+    return consolidate(task, None, backbone=backbone, config=config, batch_size=5, seed=seed, device=CPU)
 
 
-def test_the_stages_come_in_the_order_of_the_algorithm(monkeypatch: pytest.MonkeyPatch) -> None:
-    order = []
+def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyperparameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order, given_to = [], dict[str, tuple[Any, ...]]()
     for name in ("fit_mixture", "linear_probe", "align", "layer_fisher"):
         original = getattr(consolidation, name)
 
         def spy(*args: object, name: str = name, original=original, **given: object) -> object:  # type: ignore[no-untyped-def]
             order.append(name)
+            given_to[name] = (*args, given.get("passes"))
             return original(*args, **given)
 
         monkeypatch.setattr(consolidation, name, spy)
-    consolidated(tasks=1)
+    consolidated(0)
     assert order == ["fit_mixture", "fit_mixture", "linear_probe", "align", "layer_fisher"]
-
-
-def test_the_fisher_takes_as_many_passes_as_are_asked_for() -> None:
-    few, exact = consolidated(passes=1), consolidated(passes=None)
-    task, backbone = small_digits().tasks[1], Backbone().load()
-    batches = task.train.batches(FISHER_BATCH, make_generator(0, "fisher", 2), shuffle=False)
-    wanted, _ = layer_fisher(
-        backbone,
-        tuned_layers(backbone),
-        few.head,
-        (batch.x for batch in batches),
-        passes=1,
-        generator=make_generator(0, "fisher-signs", 2),
-    )
-    assert few.previous is not None
-    for name, value in wanted.items():
-        torch.testing.assert_close(few.fisher[name], few.previous.fisher[name] + value.detach())
-    assert any(not torch.allclose(few.fisher[name], exact.fisher[name]) for name in wanted)
-    assert all(not value.requires_grad for value in few.fisher.values())
+    assert given_to["fit_mixture"][1] == 3 and given_to["align"][3] == 7 and given_to["layer_fisher"][-1] == 1
+    epochs, lr, draw = given_to["linear_probe"][1:4]
+    assert (epochs, lr) == (2, 0.2) and [len(labels) for _, labels in draw()] == [5, 5, 5, 5, 4]
 
 
 def test_another_seed_is_another_pre_consolidation() -> None:
-    one, other = consolidated(seed=0), consolidated(seed=1)
+    one, other = consolidated(0), consolidated(1)
     assert not torch.allclose(one.head[0], other.head[0], atol=1e-4)
     assert not torch.equal(one.mixtures[0].means, other.mixtures[0].means)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,9 +55,8 @@ def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
         "purpose": "search",
         "seed": 3,
         "device": torch.device("cpu"),
-        "cache": tmp_path,
     }
-    return lambda **changed: Preconsolidator(benchmark.tasks, **{**given, **changed})
+    return lambda **changed: Preconsolidator(benchmark.tasks, **{**given, "cache": cache.Cache(tmp_path), **changed})
 
 
 def tasks(computed: list[dict[str, Any]]) -> list[int]:
@@ -76,21 +76,11 @@ def test_who_asks_for_the_same_finds_it(make: Make, computed: list[dict[str, Any
     assert got.previous is not None and got.previous.examples == two.examples and got.previous.previous is None
 
 
-@dataclasses.dataclass(frozen=True)
-class Other:
-    """A backbone by another digest."""
-
-    name: str = "glyph_vit"
-    digest: str = "0" * 64
-
-    def load(self, device: torch.device) -> object:
-        return object()
-
-
+OTHER = SimpleNamespace(name="glyph_vit", digest="0" * 64, load=lambda device: object())
 CHANGES: dict[str, Callable[[pytest.MonkeyPatch], dict[str, Any]]] = {
     "data": lambda patch: {"fingerprint": "0" * 64},
     "batch size": lambda patch: {"spec": dataclasses.replace(small_digits().spec, batch_size=9)},
-    "backbone": lambda patch: {"backbone": Other()},
+    "backbone": lambda patch: {"backbone": OTHER},
     "lr_pre": lambda patch: {"config": dataclasses.replace(CONFIG, lr_pre=0.02)},
     "epochs_pre": lambda patch: {"config": dataclasses.replace(CONFIG, epochs_pre=4)},
     "components": lambda patch: {"config": dataclasses.replace(CONFIG, components=6)},

@@ -48,15 +48,6 @@ def omega_fisher(taus: Tensor, weights: Tensor, fisher: Tensor) -> Tensor:
     return total
 
 
-@pytest.mark.parametrize("tasks", [2, 3, 7])
-@pytest.mark.parametrize("seed", range(3))
-def test_theorem_one(tasks: int, seed: int) -> None:
-    hessian, gradient, taus, weights, _ = problem(tasks, seed)
-    left = quadratic(weights @ taus, gradient, hessian) + omega_pairwise(taus, weights, hessian)
-    right = sum(w * quadratic(tau, gradient, hessian) for w, tau in zip(weights, taus, strict=True))
-    assert abs(float(left - right)) < 1e-10
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_diagonal_form_equals_the_pairwise_form(seed: int) -> None:
     _, _, taus, weights, fisher = problem(5, seed)

@@ -20,11 +20,7 @@ from trainables.precision import features
 class ComposedNetwork:
     """theta_0, and one composition at a time: two sets of weights, however many task vectors are composed.
 
-    Args:
-        backbone: The pre-trained network, theta_0.
-        device: The device that computes.
-        precision: Precision of forward passes.
-        attention: "plain" has derivatives of any order; see `Backbone.load`.
+    The precision is that of forward passes. Attention "plain" has derivatives of any order; see `Backbone.load`.
 
     Attributes:
         theta_0: Tuned weight name to its pre-trained value `(out, in)`.
@@ -54,13 +50,9 @@ class ComposedNetwork:
         head: Head,
         rule: MergingRule | None = None,
     ) -> None:
-        """Set the weights to a composition, and the classifier to a head.
+        """Set the weights to a composition, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
 
-        Args:
-            vectors: The task vectors in the order of their tasks; read one by one if there is no rule.
-            weights: The weight of each vector; may be negative or 0.
-            head: Rows of all classes, `(C, d)` and `(C,)`, used unchanged.
-            rule: A merging rule instead of the weighted sum.
+        Weights may be negative or 0. The vectors are read one by one, unless a merging rule replaces the weighted sum.
         """
         self._weights = self.theta_0  # frees the last composition before the next is made
         self._head = (head[0].to(self.device), head[1].to(self.device))

@@ -25,11 +25,7 @@ from trainables.heads import Head
 class TangentNetwork(ComposedNetwork):
     """theta_0, linearised there, and one composition of task vectors at a time; see `ComposedNetwork`.
 
-    Args:
-        backbone: The pre-trained network, theta_0.
-        device: The device that computes.
-        precision: Precision of forward passes.
-        attention: Ignored: forward-mode derivatives need "plain".
+    The kind of attention is ignored, because forward-mode derivatives need "plain".
     """
 
     displaces_weights = False

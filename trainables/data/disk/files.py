@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from torch import Tensor
 
-from trainables.data.disk.decoding import decode, require_size
+from trainables.data.disk.decoding import MOST_BYTES, decode, require_size
 from trainables.data.disk.tree import Entry
 from trainables.errors import InputError
 
@@ -19,6 +19,7 @@ class ImageFiles:
 
     names: tuple[str, ...]
     entries: tuple[Entry, ...]
+    most: int = MOST_BYTES  # bytes of an image file
 
     def __len__(self) -> int:
         return len(self.names)
@@ -37,7 +38,7 @@ class ImageFiles:
 
     def encoded(self, row: int) -> bytes:
         """Return the content of an image file; a broken archive or a file above the bound is an InputError."""
-        require_size(self.entries[row].size, self.names[row])
+        require_size(self.entries[row].size, self.names[row], self.most)
         try:
             return self.entries[row].read()
         except Exception as error:  # an archive may be cut short in many ways
@@ -50,4 +51,5 @@ class ImageFiles:
     def take(self, rows: Tensor) -> ImageFiles:
         """Return the images of some rows alone; see `StoredImages`."""
         chosen = rows.tolist()
-        return ImageFiles(tuple(self.names[row] for row in chosen), tuple(self.entries[row] for row in chosen))
+        names, entries = tuple(self.names[row] for row in chosen), tuple(self.entries[row] for row in chosen)
+        return replace(self, names=names, entries=entries)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from trainables.data.disk.decoding import decode, require_size
+from trainables.data.disk.decoding import MOST_BYTES, decode, require_size
 from trainables.errors import InputError
 
 IMAGE_COLUMNS = ("image", "img", "image_bytes", "bytes", "pixel_values", "jpg", "png")
@@ -53,6 +53,7 @@ class ParquetImages:
     files: tuple[ParquetFile, ...]
     column: str  # of images
     rows: np.ndarray  # int64 (n,), counted over all files, one after the other
+    most: int = MOST_BYTES  # bytes of an image file
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -88,7 +89,7 @@ class ParquetImages:
         content = value.get("bytes") if isinstance(value, dict) else value
         if not content:
             raise InputError(f"image {self.name(row)}: cannot be read (the row holds no bytes)")
-        require_size(len(content), self.name(row))
+        require_size(len(content), self.name(row), self.most)
         return bytes(content)
 
     def image(self, row: int) -> Tensor:

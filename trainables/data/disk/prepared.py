@@ -21,18 +21,19 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from trainables.data.disk.decoding import MOST_PIXELS, MOST_RATIO
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.parquet import ParquetImages, parquet_file, read_labels
 from trainables.data.disk.tree import PREPARED
 from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
+from trainables.tensor_files import require_file
 
 VERSION = 1
+_MOST_MANIFEST = 2**24  # bytes
 MANIFEST = "manifest.json"
 Form = Literal["array", "parquet"]
 FORMS: tuple[Form, ...] = ("array", "parquet")
@@ -75,14 +76,29 @@ def prepared_folder(dataset: Path, key: str) -> Path:
     return dataset / PREPARED / f"v{VERSION}" / key
 
 
+def require_inside(path: Path) -> None:
+    """Refuse a prepared form, or a note beside it, that a link leads out of the dataset's folder.
+
+    Raises:
+        InputError: If `tausearch-prepared` or its folder of the version is a link.
+    """
+    for folder in (path.parent, path.parent.parent):
+        if folder.is_symlink():
+            raise InputError(f"{folder}: is a link; the prepared form is written into the dataset's own folder only")
+
+
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of a prepared folder; None without such a folder.
 
     Raises:
         InputError: If the manifest is unreadable or of another version, or a file is missing or has another size.
     """
+    if not folder.is_dir():  # of a dataset whose own path is wrong, its reader says so
+        return None
     try:
-        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        size = require_file(folder / MANIFEST).st_size
+        text = (folder / MANIFEST).read_text(encoding="utf-8") if size <= _MOST_MANIFEST else ""
+        content = json.loads(text)
         parts = {
             part: PreparedPart(
                 each["images"], each["source"], {name: PreparedFile(**file) for name, file in each["files"].items()}
@@ -92,11 +108,14 @@ def read_manifest(folder: Path) -> Manifest | None:
         manifest = Manifest(content["version"], content["form"], tuple(content["classes"]), content["layout"], parts)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{folder / MANIFEST}: cannot be read; prepare the data again") from error
-    if manifest.version != VERSION or manifest.form not in FORMS or set(parts) != set(PARTS):
+    texts = all(isinstance(text, str) for text in (manifest.layout, *manifest.classes))
+    if not texts or manifest.version != VERSION or manifest.form not in FORMS or set(parts) != set(PARTS):
         raise InputError(f"{folder / MANIFEST}: is not of this version; prepare the data again")
     for name, file in _files(manifest):
+        if Path(name).name != name:
+            raise InputError(f"{folder / MANIFEST}: names a file outside of its folder, {name!r}")
         found = (folder / name).stat().st_size if (folder / name).is_file() else None
         if found != file.bytes:
             got = "it is missing" if found is None else f"got {found}"
@@ -133,7 +152,10 @@ def listing_of(folder: Path, manifest: Manifest) -> Listing:
 
 def _open_shards(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:
     paths = [str(folder / name) for name in files]
-    labels = torch.tensor(read_labels(paths, "label"), dtype=torch.int64)
+    try:
+        labels = torch.from_numpy(np.asarray(read_labels(paths, "label"), dtype=np.int64))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{folder}: cannot be read; prepare the data again") from error
     return ParquetImages(tuple(map(parquet_file, paths)), "image", np.arange(len(labels))), labels
 
 
@@ -171,13 +193,29 @@ class ArrayImages:
 def _open_array(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:
     pixels, index = (folder / name for name in array_files(part))
     try:
-        table = pq.read_table(index, columns=["label", "offset", "height", "width"]).to_pydict()
+        columns = [read_labels([str(index)], key) for key in ("label", "offset", "height", "width")]
+        labels, *facts = (np.asarray(column, dtype=np.int64) for column in columns)
+        places = np.stack(facts, axis=1)
+        require_file(pixels)
         mapped = np.load(pixels, mmap_mode="r")
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+    except (OSError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{folder}: cannot be read; prepare the data again") from error
-    places = np.stack([np.asarray(table[key], dtype=np.int64) for key in ("offset", "height", "width")], axis=1)
+    if not _fits(mapped, places):
+        raise InputError(f"{index}: names pixels that {pixels.name} does not have; prepare the data again")
     digest = hashlib.sha256("".join(file.sha256 for file in files.values()).encode()).hexdigest()
-    return ArrayImages(mapped, places, str(pixels), digest), torch.tensor(table["label"], dtype=torch.int64)
+    return ArrayImages(mapped, places, str(pixels), digest), torch.from_numpy(labels)
+
+
+def _fits(pixels: np.ndarray, places: np.ndarray) -> bool:
+    """Whether every image lies within the pixels and has a size that an image file may have."""
+    if pixels.dtype != np.uint8 or pixels.ndim != 1:
+        return False
+    offset, sides = places[:, 0], places[:, 1:]
+    if not (sides > 0).all() or not (sides <= MOST_PIXELS).all() or not (offset >= 0).all():
+        return False
+    area = sides.prod(axis=1)
+    slim = (sides.max(axis=1) <= MOST_RATIO * sides.min(axis=1)).all()
+    return bool(slim and (area <= MOST_PIXELS).all() and (offset <= len(pixels) - 3 * area).all())
 
 
 def array_files(part: Part) -> tuple[str, str]:

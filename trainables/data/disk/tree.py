@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import tarfile
@@ -10,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any, Self
 
 from trainables.errors import InputError
 
@@ -20,6 +22,32 @@ _COMPRESSED = (*UNPACKABLE, ".tar.zst")
 _UNKNOWN = (".rar", ".7z")
 _JUNK = {"Thumbs.db", "desktop.ini", "__MACOSX"}
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
+_MOST_DIRECTORY = 2**28  # bytes of a zip file's list of members; a million members take 100 MB
+_MOST_NAME = 2**20  # bytes of one long name, or of one set of extended fields, in a tar file
+MOST_FILE = 2**28  # bytes of a file that is read as a whole and is no image
+_MOST_TEXT = 2**26  # bytes of a list of images
+
+
+class BoundedTarInfo(tarfile.TarInfo):
+    """A member of a tar file whose extended header has a limited size, because tarfile reads it whole."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Return the member of a header block; see `tarfile.TarInfo.frombuf`."""
+        member = super().frombuf(buf, encoding, errors)
+        headers = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+        if member.type in (*headers, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK) and member.size > _MOST_NAME:
+            raise tarfile.ReadError(f"an extended header has {member.size:,} bytes, at most {_MOST_NAME:,} are read")
+        return member
+
+
+class _BoundedFile(io.FileIO):
+    """A zip file whose list of members has a limited size, because zipfile reads it whole."""
+
+    def read(self, size: Any = -1, /) -> bytes:
+        if size is not None and size > _MOST_DIRECTORY:
+            raise OSError(f"its list of members has {size:,} bytes, at most {_MOST_DIRECTORY:,} are read")
+        return super().read(size) or b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +92,8 @@ class ZipMember:
 
     def read(self) -> bytes:
         """Return the member's content; a broken archive is an OSError or a `zlib.error`."""
+        if self.compressed > self.size + self.size // 100 + 1024:  # no compression makes a file so much longer
+            raise OSError("broken zip member")
         with open(self.archive, "rb") as file:
             file.seek(self.offset)
             head = file.read(_LOCAL_HEADER)
@@ -88,10 +118,20 @@ class Tree:
     entries: dict[str, Entry]  # by path below `root`; members of an archive as if it had been extracted in place
     closed: dict[str, str] = field(default_factory=dict)  # archives without access to single members, and the reason
 
-    def text(self, path: str) -> str:
-        """Return the text of a file; a file that is not UTF-8 is an InputError."""
+    def content(self, path: str, most: int = MOST_FILE) -> bytes:
+        """Return the bytes of a file; an unreadable file, or one of more than `most` bytes, is an InputError."""
+        entry = self.entries[path]
+        if entry.size > most:
+            raise InputError(f"{self.root / path}: has {entry.size:,} bytes, at most {most:,} are read")
         try:
-            return self.entries[path].read().decode("utf-8")
+            return entry.read()
+        except (OSError, zlib.error) as error:
+            raise InputError(f"{self.root / path}: cannot be read ({error})") from error
+
+    def text(self, path: str) -> str:
+        """Return the text of a file; a file that is not UTF-8 or too large is an InputError."""
+        try:
+            return self.content(path, _MOST_TEXT).decode("utf-8")
         except UnicodeDecodeError as error:
             raise InputError(f"{self.root / path}: is not a text file") from error
 
@@ -183,7 +223,7 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
     """Yield the files in an archive, without those whose names lead out of the archive."""
     try:
         if archive.suffix.lower() == ".zip":
-            with zipfile.ZipFile(archive) as zipped:
+            with _BoundedFile(archive) as file, zipfile.ZipFile(file) as zipped:
                 for info in zipped.infolist():
                     if info.is_dir() or not _is_inside(info.filename):
                         continue
@@ -192,12 +232,14 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
                     place = (info.header_offset, info.compress_size, info.compress_type)
                     yield info.filename, ZipMember(str(archive), *place, info.file_size, modified)
         else:
-            with tarfile.open(archive, "r:") as tar:
+            with tarfile.open(archive, "r:", tarinfo=BoundedTarInfo) as tar:
                 for member in tar:
                     if member.isreg() and _is_inside(member.name):
                         name = member.name.removeprefix("./")
                         yield name, TarMember(str(archive), member.offset_data, member.size, modified)
-    except (OSError, ValueError, NotImplementedError, tarfile.TarError, zipfile.BadZipFile) as error:
+    except InputError:
+        raise
+    except Exception as error:  # a broken archive raises many kinds
         raise InputError(f"{archive}: cannot be read as an archive ({str(error) or type(error).__name__})") from error
 
 

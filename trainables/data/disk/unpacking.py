@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trainables.data.disk.passes import Tick
-from trainables.data.disk.tree import UNPACKABLE, Tree, open_tree
+from trainables.data.disk.tree import UNPACKABLE, BoundedTarInfo, Tree, open_tree
 from trainables.errors import InputError
 
 
@@ -31,12 +31,12 @@ def unpacked(tree: Tree, scratch: Path, started: Callable[[str, int], Tick]) -> 
     for path in filter(is_unpackable, tree.closed):
         tick = started(f"unpacking {path}", 0)
         try:
-            with tarfile.open(tree.root / path) as archive:
+            with tarfile.open(tree.root / path, tarinfo=BoundedTarInfo) as archive:
                 for member in archive:
                     archive.extract(member, scratch, filter="data")
                     tick(1)
-        except (OSError, EOFError, tarfile.TarError) as error:
-            reason = str(error).splitlines()[0].rstrip(":")
+        except Exception as error:  # a broken archive raises many kinds
+            reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
             raise InputError(f"{tree.root / path}: cannot be unpacked ({reason})") from error
     closed = {path: why for path, why in tree.closed.items() if not is_unpackable(path)}
     return Tree(tree.root, {**tree.entries, **open_tree(scratch).entries}, closed)

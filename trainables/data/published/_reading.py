@@ -116,7 +116,7 @@ def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[l
     paths, labels = (content[key] for key in keys)
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise InputError(f"{where}: {keys[0]} must be a list of paths")
-    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+    if not isinstance(labels, list) or not all(type(label) is int and abs(label) < 2**31 for label in labels):
         raise InputError(f"{where}: {keys[1]} must be a list of whole numbers")
     return paths, labels
 

@@ -27,15 +27,21 @@ def find(tree: Tree, variant: str) -> Listing | None:
     if meta is None:
         return find_parquet(tree, label="fine_label")
     folder = meta.removesuffix("meta")
-    names = _field(unpickle(tree.entries[meta].read(), meta), b"fine_label_names", meta)
+    names = _field(unpickle(tree.content(meta), meta), b"fine_label_names", meta)
+    if not isinstance(names, list) or not all(isinstance(name, bytes) and name.isascii() for name in names):
+        raise InputError(f"{meta}: 'fine_label_names' must be a list of names")
 
     def rows(part: Part) -> Rows:
         path = f"{folder}{part}"
         if path not in tree.entries:
             raise InputError(f"{tree.root}: {path} is missing beside {meta}")
-        content = unpickle(tree.entries[path].read(), path)
-        pixels = np.asarray(_field(content, b"data", path), dtype=np.uint8)
-        labels = torch.tensor(_field(content, b"fine_labels", path), dtype=torch.int64)
+        content = unpickle(tree.content(path), path)
+        pixels, numbers = _field(content, b"data", path), _field(content, b"fine_labels", path)
+        if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8:
+            raise InputError(f"{path}: 'data' must be an array of bytes")
+        if not isinstance(numbers, list) or not all(type(number) is int and abs(number) < 2**31 for number in numbers):
+            raise InputError(f"{path}: 'fine_labels' must be a list of whole numbers")
+        labels = torch.tensor(numbers, dtype=torch.int64)
         if pixels.shape != (len(labels), 3 * 32 * 32):
             raise InputError(f"{path}: must hold rows of 3,072 bytes, one per label, got {pixels.shape}")
         return torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy()), labels

@@ -64,7 +64,7 @@ def _listed(tree: Tree, part: Part) -> Rows:
     split = str(tree.find(f"{part}.json"))
     try:
         content = json.loads(tree.text(split))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{tree.root / split}: is not valid JSON") from error
     paths, labels = checked_split(content, ("data", "labels"), str(tree.root / split))
     parquet = tree.find(f"cropdisease_{part}.parquet")

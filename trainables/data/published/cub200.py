@@ -55,6 +55,9 @@ def _official(tree: Tree, folder: str) -> Listing:
             f"{tree.root / folder}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}"
         )
 
+    if not all(label.isdecimal() and len(label) < 10 for label in labels.values()):
+        raise InputError(f"{tree.root / folder}image_class_labels.txt: a label is not a whole number")
+
     def chosen(flag: str) -> FileRows:
         ids = [number for number in sorted(paths) if trains[number] == flag]
         return labelled_files((paths[number], files[paths[number]], int(labels[number]) - 1) for number in ids)
@@ -66,6 +69,8 @@ def _official(tree: Tree, folder: str) -> Listing:
 def _arrays(tree: Tree, path: str) -> Rows:
     entry = tree.entries[path]
     labels: Any = read_npz(entry, "targets", path)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise InputError(f"{path}: targets must be whole numbers, got {labels.dtype} {labels.shape}")
     return NpzImages(path, entry, len(labels), np.arange(len(labels))), torch.tensor(labels.astype("int64"))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from rich.table import Table
 
-from search_spaces.text_files import spreadsheet_cell
+from checked_input.text_files import spreadsheet_cell
 from tausearch.models import Model, Prediction, looked_at
 from tausearch.presentation import console, counted, print_json
 from tausearch.runs import Storage, require_picture

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from search_spaces.text_files import printable
+from checked_input.text_files import printable
 from tausearch.runs import RunSpec, shown_benchmark
 
 DPI = 150

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from search_spaces.text_files import printable
+from checked_input.text_files import printable
 
 
 def print_json(content: Any) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from search_spaces.text_files import printable
+from checked_input.text_files import printable
 
 WIDE = 160  # columns where the output is not a terminal and has no width of its own
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from search_spaces.text_files import LARGEST, TextFileError, read_text
-from search_spaces.yaml_text import DEEPEST, parse_yaml, read_yaml, yaml_of
+from checked_input.text_files import LARGEST, TextFileError, read_text
+from checked_input.yaml_text import DEEPEST, parse_yaml, read_yaml, yaml_of
 from tests.support.imports import ROOT
 
 BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -36,7 +36,8 @@ _PLAIN = st.recursive(
             ["no", "1:30", "2001-99-99", "0x1F", "1_000", "7", None, True],
         ),
         ("a: .inf", {"a": math.inf}),
-        ("9223372036854775807", 2**63 - 1),
+        ("[9223372036854775807, -9223372036854775807]", [2**63 - 1, 1 - 2**63]),
+        ("['1', \"2\", 0e5, 0.0e-9]", ["1", "2", 0.0, 0.0]),
         ("", None),
         ("# nothing", None),
         ("a: |\n  1\n", {"a": "1\n"}),
@@ -68,6 +69,7 @@ def test_what_the_tool_writes_is_read_again(content: object) -> None:
         ("--- 1\n--- 2", "one document"),
         ("a: " + "9" * 400, "line 1 .*too large a number"),
         ("a: 9223372036854775808", "too large a number"),
+        ("a: -9223372036854775808", "too large a number"),
         ("a: " + "9" * 100_000, "too large a number"),
         ("a: [1, 1e400]", "1e400 is too large"),
         ("a: -1e-400", "too small"),
@@ -121,7 +123,7 @@ def test_no_other_module_reads_yaml() -> None:
         uses = _uses_of_yaml(ast.parse(text)) if "yaml" in text else set()
         if uses:
             found[str(path.relative_to(ROOT))] = uses
-    assert set(found) == {"search_spaces/yaml_text.py", "trainables/data/published/_reading.py"}
+    assert set(found) == {"platform/checked_input/yaml_text.py", "trainables/data/published/_reading.py"}
     for path, uses in found.items():
         assert {use for use in uses if not use.endswith(("Event", "End"))} <= allowed, path
 

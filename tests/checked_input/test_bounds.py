@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
+from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
 from search_spaces import SpaceError, parse_assignments
-from search_spaces.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
 from search_spaces.schema import Choices, Range
-from search_spaces.values import parse_assignment
 from tausearch.api import ComposeRequest, EditRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -45,6 +44,11 @@ def test_what_lies_within(bounds: Bounds, inside: list[Any], outside: list[Any])
         assert len(bounds.fault(value) or "") < 150
     with pytest.raises(ValueError, match="must be"):
         bounds.checked(outside[0])
+
+
+def test_the_unit_is_said() -> None:
+    assert TIME.fault(-1) == "must be a number from 0.001 to 316224000 seconds, got -1"
+    assert TRIALS.fault(0) == "must be a whole number from 1 to 100000, got 0"
 
 
 def test_texts() -> None:
@@ -95,7 +99,7 @@ def test_every_hyperparameter_has_bounds(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "texts", [["lr=1", "lr=2"], ["lr=1", " lr =1"], ["lr=" + "9" * 400], ["lr=1e400"], ["lr="], [""]]
+    "texts", [["lr=1", "lr=2"], ["lr=1", " lr =1"], ["lr=" + "9" * 400], ["lr=1e400"], ["lr"], ["lr="], ["=1"], [""]]
 )
 def test_assignments_that_are_refused(texts: list[str]) -> None:
     with pytest.raises(SpaceError, match="--set ") as error:
@@ -104,8 +108,9 @@ def test_assignments_that_are_refused(texts: list[str]) -> None:
 
 
 def test_assignments() -> None:
-    assert parse_assignments(["lr=1e-3", "regularise=none"]) == {"lr": 0.001, "regularise": "none"}
-    assert parse_assignment("a=0x1F") == ("a", "0x1F") and parse_assignment("a=nan") == ("a", "nan")
+    found = parse_assignments(["lr=1e-3", "regularise=none", "epochs = 3", "a=0x1F", "b=nan"])
+    assert found == {"lr": 0.001, "regularise": "none", "epochs": 3, "a": "0x1F", "b": "nan"}
+    assert type(found["epochs"]) is int
 
 
 @pytest.mark.parametrize("choices", [[], ["a", "a"], [1, 1.0], ["1", 1], [float("nan")], ["1e400"]])

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from search_spaces.text_files import TextFileError, one_line, read_text, shown
+from checked_input.text_files import TextFileError, one_line, read_text, shown
 
 DEEPEST = 20  # nested mappings and lists; the tool's own files have five
 _LARGEST_WHOLE = 2**63 - 1
@@ -130,27 +130,20 @@ def _scalar(event: yaml.ScalarEvent) -> object:
         return text
     if text in _WORDS:
         return _WORDS[text]
-    if not is_decimal(text):
-        return text
     try:
-        return number(text)
+        return number_or_text(text)
     except ValueError as error:
         raise _fault(event, str(error)) from error
 
 
-def is_decimal(text: str) -> bool:
-    """Whether a text is a decimal number, such as `-1e-3`."""
-    return _NUMBER.fullmatch(text) is not None
-
-
-def number(text: str) -> int | float:
-    """Return the number of a decimal text, an `int` if it has neither point nor exponent.
+def number_or_text(text: str) -> int | float | str:
+    """Return the number of a decimal text such as `-1e-3`, an `int` without point and exponent; else the text.
 
     Raises:
-        ValueError: If the text is no number, or 64 bits cannot represent it.
+        ValueError: If 64 bits cannot represent the number.
     """
-    if not is_decimal(text):
-        raise ValueError(f"{shown(text)} is not a number")
+    if not _NUMBER.fullmatch(text):
+        return text
     value = float(text)
     if math.isinf(value) or (_WHOLE.fullmatch(text) and (len(text) > 40 or abs(int(text)) > _LARGEST_WHOLE)):
         raise ValueError(f"{one_line(text, 20)} is too large a number")

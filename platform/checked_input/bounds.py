@@ -6,17 +6,16 @@ starts and before memory runs out.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from search_spaces.text_files import shown
+from checked_input.text_files import shown
 
 LONGEST_TEXT = 4096  # characters; as long as a path may be
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """A range of numbers, both ends included; messages name the unit."""
+    """A range of numbers, both ends included and finite; messages name the unit."""
 
     low: float
     high: float
@@ -32,7 +31,7 @@ class Bounds:
     def fault(self, value: object) -> str | None:
         """Return the fault of a value, such as `must be a number from 1 to 9, got 0`; None without a fault."""
         number = isinstance(value, int if self.whole else int | float) and not isinstance(value, bool)
-        if number and math.isfinite(_as_float(value)) and self.low <= value <= self.high:  # type: ignore[operator]
+        if number and self.low <= value <= self.high:  # type: ignore[operator]
             return None
         return f"must be {self.words}, got {shown(value, 40)}"
 
@@ -48,7 +47,7 @@ class Bounds:
 
 
 TRIALS = Bounds(1, 100_000)  # file names have five digits
-AT_ONCE = Bounds(1, 100_000)
+CONCURRENT = Bounds(1, 100_000)
 SEED = Bounds(0, 2**32 - 1)  # numpy's and scikit-learn's
 THREADS = Bounds(1, 4096)
 GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")
@@ -74,10 +73,3 @@ def text_fault(text: str) -> str | None:
     if not text.isprintable():
         return f"must be a line of printable characters, got {shown(text)}"
     return None
-
-
-def _as_float(value: object) -> float:
-    try:
-        return float(value)  # type: ignore[arg-type]  # the caller has checked the type
-    except OverflowError:
-        return math.inf

@@ -1,0 +1,87 @@
+"""The images of a folder and their batches: which are read, in which order, within which bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from tausearch.models import model as model_module
+from tausearch.models.images import image_paths
+from tausearch.models.model import Model
+from trainables.errors import InputError
+
+
+class Identity:
+    """A transform to floats that leaves the pixels as they are."""
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+        return images.float()
+
+
+class Means(nn.Module):
+    """A model of three classes, whose logits are the means of an image's channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: list[int] = []
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.threads.append(torch.get_num_threads())
+        return images.mean((2, 3))
+
+
+def model(**more: Any) -> Model:
+    about: Any = None
+    return Model(Means(), ("red", "green", "blue"), Identity(), about, (1,), 0, torch.device("cpu"), **more)  # type: ignore[arg-type]
+
+
+def save(path: Path, colour: tuple[int, int, int] = (9, 0, 0), size: int = 4) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    Image.new("RGB", (size, size), colour).save(path)
+    return path
+
+
+def test_hidden_images_are_left_out_of_a_folder_even_below_a_hidden_one(tmp_path: Path) -> None:
+    inside = tmp_path / ".cache"
+    wanted = [save(inside / "a.png"), save(inside / "b.png")]
+    save(inside / ".c.png")
+    save(inside / ".d" / "e.png")
+    assert image_paths([inside]) == wanted
+
+
+def test_a_grey_image_beside_a_coloured_one_counts_for_every_channel() -> None:
+    grey, blue = torch.full((1, 4, 4), 5, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8)
+    blue[2] = 9
+    found = model().predict([grey, blue])
+    assert [each.label for each in found] == ["red", "blue"]
+    assert found[0].probabilities == pytest.approx(dict.fromkeys(("red", "green", "blue"), 1 / 3))
+
+
+def test_the_bound_of_an_image_file_is_the_callers(tmp_path: Path) -> None:
+    image = save(tmp_path / "a.png", size=64)
+    left_out: list[str] = []
+    assert model().predict(image)[0].label == "red"
+    with pytest.raises(InputError, match=r"a.png"):
+        model().predict(image, max_image_bytes=20)
+    assert model().predict(image, max_image_bytes=20, skip_broken=True, left_out=left_out) == []
+    assert len(left_out) == 1 and "a.png" in left_out[0]
+
+
+def test_images_are_counted_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_module, "EVALUATION_BATCH", 2)
+    counts: list[int] = []
+    model().predict(torch.zeros(3, 3, 4, 4, dtype=torch.uint8), tick=counts.append)
+    assert counts == [2, 1]
+
+
+def test_a_model_computes_with_the_threads_of_its_run() -> None:
+    before = torch.get_num_threads()
+    for wanted in (before + 1, None):
+        made = model(cpu_threads=wanted)
+        made.predict(torch.zeros(3, 4, 4, dtype=torch.uint8))
+        assert isinstance(made.module, Means) and made.module.threads == [wanted or before]

@@ -1,0 +1,38 @@
+"""Folders that timm opens: what its data configuration says, and what is read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+
+from trainables.backbones import EMBEDDED, Backbone
+from trainables.composition import ComposedNetwork
+from trainables.composition.checkpoints import read_timm_folder, write_timm_folder
+from trainables.data.transforms.cropping import ResizeCenterCrop
+from trainables.data.transforms.normalising import Normalise
+from trainables.errors import InputError
+from trainables.heads import new_head
+from trainables.randomness import make_generator
+
+CPU = torch.device("cpu")
+
+
+def test_a_folder_says_all_of_its_images_and_labels_and_is_read_back(tmp_path: Path) -> None:
+    network, head = ComposedNetwork(Backbone(), CPU), new_head(2, 64, make_generator(0, "head"))
+    network.compose([], [], head)
+    transform = ResizeCenterCrop(40, 32, Normalise((0.3,), (0.2,)), keep_ratio=False, interpolation="bilinear")
+    write_timm_folder(tmp_path, Backbone(), network, head, ("wren", "crow"), transform)
+    config = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).pretrained_cfg
+    assert (config["label_names"], config["crop_mode"], config["interpolation"]) == (
+        ["wren", "crow"],
+        "squash",
+        "bilinear",
+    )
+    assert (config["crop_pct"], config["mean"], config["std"]) == (0.8, [0.3], [0.2])
+    images = torch.randn(3, 1, 32, 32, generator=make_generator(0, "images"))
+    torch.testing.assert_close(read_timm_folder(tmp_path, EMBEDDED, 2, CPU)(images), network.predict(images))
+    with pytest.raises(InputError, match=r"'head.bias' is \(2,\), must be \(3,\)"):
+        read_timm_folder(tmp_path, EMBEDDED, 3, CPU)
