@@ -14,10 +14,10 @@ from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
 from tausearch.runs import (
     Algorithm,
+    AnySpec,
     ExperimentProtocol,
     FinalSpec,
     Plan,
-    RunSpec,
     SearchSpec,
     Storage,
     new_run,
@@ -47,7 +47,7 @@ from trainables.methods import MethodEntry, Scenario, get_method
 DEFAULT_TRIALS = 12
 
 
-def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan:
+def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
     """Check a request for a search, and say exactly what it will do; starts nothing.
 
     Args:
@@ -132,7 +132,7 @@ def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, sc
     return space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
-def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan:
+def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan[FinalSpec]:
     """Check a request for a final run, and say exactly what it will do; starts nothing.
 
     Args:
@@ -178,7 +178,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
-def require_continuable(spec: RunSpec) -> None:
+def require_continuable(spec: AnySpec) -> None:
     """Make sure that a specification that was read is one that can be driven: an edited one is not.
 
     Args:
@@ -189,7 +189,7 @@ def require_continuable(spec: RunSpec) -> None:
     """
     entry = get_method(spec.method)
     try:
-        entry.parse({**spec.fixed, **spec.start})
+        entry.parse({**spec.fixed, **(spec.start if spec.purpose == "search" else {})})
     except InputError as error:
         raise InputError(f"run {spec.name!r}: run.yaml: {error}") from error
 

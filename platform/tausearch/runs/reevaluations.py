@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from checked_input.bounds import ROUNDS, SEED
+from search_spaces.schema import Dimension
 from tausearch.runs.constraints import Constraint, eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, trial_name
 from tausearch.runs.racing import Known, Race, Verdict, race, verdict
@@ -30,6 +31,7 @@ class ReevaluationSpec(RunSpec):
 
     Attributes:
         seed: The seed of the search.
+        space: The hyperparameters of the search, each with its dimension.
         constraints: Bounds that a configuration must keep to be a candidate.
         best: The number of candidates.
         rounds: How often each candidate runs.
@@ -37,6 +39,7 @@ class ReevaluationSpec(RunSpec):
 
     purpose: Literal["search"] = "search"
     seed: int
+    space: dict[str, Dimension]
     constraints: tuple[Constraint, ...]
     best: int
     rounds: int
@@ -45,9 +48,14 @@ class ReevaluationSpec(RunSpec):
     def of(cls, search: SearchSpec) -> ReevaluationSpec:
         """Return the re-evaluations of a search that asks for them."""
         assert search.reevaluate is not None, "whoever asks has looked"
-        shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "seed", "constraints")}
+        shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "seed", "space", "constraints")}
         own = {"name": f"{search.name}.reevaluation", "trials": reevaluations_of(search)}
         return cls(**{**shared, **own, "best": search.reevaluate.best, "rounds": search.reevaluate.runs})
+
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return self.space
 
     @property
     def role(self) -> Role:
@@ -174,7 +182,7 @@ def known_of(spec: ReevaluationSpec, runs: Iterable[TrialSummary]) -> Known:
 
 
 def read_reevaluation(
-    search: RunSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
+    search: SearchSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
 ) -> Reevaluation | None:
     """Read how far the re-evaluation of a search is.
 

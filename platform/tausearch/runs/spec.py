@@ -147,6 +147,11 @@ class RunSpec(Strict):
         """Whether the results of trials decide what is tried next."""
         return False
 
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return {}
+
     def save(self, directory: RunDirectory) -> None:
         """Write the specification to the `run.yaml` of a run directory."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
@@ -246,6 +251,11 @@ class SearchSpec(RunSpec):
         """Whether the results of trials decide what is tried next."""
         return self.algorithm in ("tpe", "gp")
 
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return self.space
+
     def seed_of(self, number: int) -> int:
         """Return the seed of one of its trials: all have the search's."""
         return self.seed
@@ -293,7 +303,7 @@ class FinalSpec(RunSpec):
         return self.seeds[number % len(self.seeds)]
 
 
-_KINDS: dict[object, type[SearchSpec | FinalSpec]] = {"search": SearchSpec, "final": FinalSpec}
+AnySpec = SearchSpec | FinalSpec  # what a `run.yaml` holds
 
 
 def _reordered(benchmark: str, order: int) -> str:
@@ -302,7 +312,7 @@ def _reordered(benchmark: str, order: int) -> str:
     return str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
 
 
-def read_spec(directory: RunDirectory) -> SearchSpec | FinalSpec:
+def read_spec(directory: RunDirectory) -> AnySpec:
     """Read the `run.yaml` of a run directory.
 
     Returns:
@@ -313,7 +323,8 @@ def read_spec(directory: RunDirectory) -> SearchSpec | FinalSpec:
     """
     try:
         content = read_yaml(directory.spec_file)
-        spec = _KINDS.get(content.get("purpose"), SearchSpec).model_validate(content)
+        purpose = content.get("purpose") if isinstance(content, dict) else None
+        spec = (FinalSpec if purpose == "final" else SearchSpec).model_validate(content)
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent)
         raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
