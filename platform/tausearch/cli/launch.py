@@ -63,7 +63,7 @@ from trainables.errors import InputError
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
     from tausearch.execution import Preview
-    from tausearch.runs import RunResult
+    from tausearch.runs import AnySpec, FinalSpec, RunResult, SearchSpec
     from tausearch.studies import BestFile
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")

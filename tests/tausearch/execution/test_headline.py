@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.execution.driver import _headline
-from tausearch.runs import RunSpec
+from tausearch.runs import SearchSpec
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import run_of
 
@@ -21,7 +21,7 @@ from tests.support.runs.trials import run_of
     ],
 )
 def test_it_says_what_will_be_done(
-    spec: RunSpec, changes: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, changes: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
     run = run_of(spec.model_copy(update=changes), FixedSearcher([]), Path("root"))

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tausearch.models import CompositionResult, EditedSeed, EditResult
-from tausearch.runs import Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
+from tausearch.runs import Record, RunDirectory, SearchSpec, Storage, TrialSummary, write_results
 from tausearch.runs.creation import create
 from tausearch.studies import write_best
 from tests.support.runs.trials import FIXED, search_spec
@@ -59,7 +59,7 @@ def add_compositions(directory: RunDirectory) -> None:
     )
 
 
-def write(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> None:
+def write(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]) -> None:
     """Write a record."""
     for trial in trials:
         Record(directory.record, names=spec.metrics, tasks=TASKS).write(trial)
@@ -84,7 +84,7 @@ def _row(task: int, prefix: str, average: float) -> dict[str, float]:
     return {"task": float(task), f"{prefix}/average_accuracy": average, **times}
 
 
-def _tested(seed: int, spec: RunSpec) -> TrialSummary:
+def _tested(seed: int, spec: SearchSpec) -> TrialSummary:
     rows = []
     for now in range(1, TASKS + 1):
         reached = {task: 100.0 - 10 * task - (10 + seed) * (now - task) for task in range(1, now + 1)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import ProtocolChoice, Record, RunSpec, TrialSummary, open_storage, protocol_choices
+from tausearch.runs import ProtocolChoice, Record, SearchSpec, TrialSummary, open_storage, protocol_choices
 from tausearch.runs.creation import create
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
@@ -53,7 +53,7 @@ def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:
 
 
 def test_the_command(
-    spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = open_storage(tmp_path, write=True)
     for name, found in (("s", trials()), ("few", trials()[:2])):

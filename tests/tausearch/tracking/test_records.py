@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import RunSpec
+from tausearch.runs import SearchSpec
 from tausearch.tracking import provenance, registry
 
 
@@ -48,7 +48,7 @@ def test_the_best_version(accuracies: dict[str, str | None], best: int) -> None:
     ("purpose", "command", "judged_on"), [("search", "search", "validation"), ("final", "train", "test")]
 )
 def test_a_run_names_its_command_and_the_images_that_judge_it(
-    spec: RunSpec, purpose: str, command: str, judged_on: str
+    spec: SearchSpec, purpose: str, command: str, judged_on: str
 ) -> None:
     run = spec.model_copy(update={"purpose": purpose, "data_root": "/data"})
     assert provenance.provenance(run)["mlflow.source.name"] == f"tausearch {command}"
@@ -57,6 +57,6 @@ def test_a_run_names_its_command_and_the_images_that_judge_it(
     assert json.loads(found.dataset.source) == {"uri": "/data"}
 
 
-def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: RunSpec) -> None:
+def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: SearchSpec) -> None:
     run = spec.model_copy(update={"benchmark": "folder:/birds?tasks=3", "data_root": "/data"})
     assert json.loads(provenance.dataset_of(run).dataset.source) == {"uri": "/birds"}
