@@ -16,7 +16,7 @@ from tausearch.runs import DataFacts, Record, Reevaluate, Resources, SearchSpec,
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, SearchStudy
 from tests.support.command_line import run
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_it_says_where_trials_come_from(spec: SearchSpec, tmp_path: Path, change
 def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: SearchSpec, tmp_path: Path) -> None:
     fixed = {"fixed": {"lr_pre": 0.12, "epochs_pre": 38}}
     assert "\nfixed: lr_pre=0.12 epochs_pre=38\n" in str(previewed(spec, tmp_path, **fixed))
-    final = previewed(spec, tmp_path, **fixed, purpose="final", space={}, trials=1, seeds=(0,))
+    final = preview(final_spec(spec, **fixed), Storage(tmp_path), None)
     assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
 

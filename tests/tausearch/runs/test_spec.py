@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import Resources, RunDirectory, SearchSpec, read_spec
+from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
 
@@ -55,7 +56,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
 def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(
     asked: SearchSpec, tmp_path: Path
 ) -> None:
-    final = asked.model_copy(update={"purpose": "final", "seeds": (5, 8)})
+    final = final_spec(asked, trials=2, seeds=(5, 8))
     configs = [final.trial(number, {}, cache=None, directory=RunDirectory(tmp_path)) for number in (0, 1)]
     assert [config.seed for config in configs] == [5, 8] and all(config.purpose == "final" for config in configs)
     assert [Path(config.artifacts or "").name for config in configs] == ["seed_5", "seed_8"]

@@ -18,7 +18,7 @@ from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay,
 from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded_trials import distance
 from tests.support.command_line import run
-from tests.support.runs.trials import FIXED, make_trial
+from tests.support.runs.trials import FIXED, final_spec, make_trial
 
 TASKS = 6
 AVERAGE, FINAL = "val/average_accuracy", "val/final_accuracy"

@@ -14,7 +14,7 @@ from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import Resources, SearchSpec, Status, best_trial
 from tausearch.studies import FixedSearcher, OptunaSearcher, SearchStudy
 from tausearch.studies.grid import grid_points
-from tests.support.runs.trials import dispatcher_of, make_trial
+from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
 from trainables.metrics import VALIDATION
 
 FINAL, AVERAGE = VALIDATION.final_accuracy, VALIDATION.average_accuracy
@@ -287,7 +287,7 @@ def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: Sear
     assert wanted(trials=12, algorithm="random") == 12 and wanted(trials=12, algorithm="grid") == 12
     assert wanted(trials=400) == 64
     assert wanted(trials=12, resources=Resources(max_concurrent_trials=9)) == 9
-    assert wanted(trials=3, purpose="final") == 3
+    assert concurrent_trials(final_spec(spec, trials=3, seeds=(0, 1, 2)), cpus=64, gpus=0) == 3
 
 
 def test_a_cluster_that_grows_is_asked_again(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
