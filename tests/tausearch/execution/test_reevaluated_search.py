@@ -21,6 +21,7 @@ from tausearch.runs import (
     Reevaluation,
     ReevaluationSpec,
     RunDirectory,
+    RunSpec,
     SearchSpec,
     Storage,
     TrialSummary,
@@ -74,9 +75,9 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
     assert best.hyperparameters["alpha"] == by_number[best.selection.trial].hyperparameters["alpha"]
 
 
-def _unlucky(spec: SearchSpec, number: int, hyperparameters: dict[str, Any]) -> float:
+def _unlucky(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """A search whose best is luck: on every fresh seed it is worse than the others."""
-    lucky = spec.start.items() <= hyperparameters.items()
+    lucky = search_spec().start.items() <= hyperparameters.items()
     return (99.0 if lucky else 90.0) if spec.role == "trial" else (80.0 if lucky else 90.0)
 
 
@@ -90,9 +91,9 @@ def test_the_value_that_made_it_a_candidate_is_not_used_again(tmp_path: Path) ->
     assert best_of_run(storage, spec.name).selection.trial == 1  # type: ignore[union-attr]
 
 
-def _clear(spec: SearchSpec, number: int, hyperparameters: dict[str, Any]) -> float:
+def _clear(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """One that is far ahead, and then nobody who could be told apart."""
-    return 95.0 if spec.start.items() <= hyperparameters.items() else noisy(spec, number, hyperparameters) - 20
+    return 95.0 if search_spec().start.items() <= hyperparameters.items() else noisy(spec, number, hyperparameters) - 20
 
 
 @pytest.mark.parametrize(("best", "outcome", "reevaluated", "first"), [(2, noisy, 6, 0), (3, _clear, 7, 2 * 3)])

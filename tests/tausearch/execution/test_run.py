@@ -11,7 +11,7 @@ from tausearch.execution.run import Epochs
 from tausearch.runs import SearchSpec, Storage, TrialTable
 from tausearch.runs.creation import create
 from tausearch.studies import FixedSearcher
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial
 from trainables.state import State, write_state
 
 
@@ -47,7 +47,7 @@ def test_a_trial_that_has_not_started_takes_up_no_checkpoint(spec: SearchSpec, s
 
 
 def test_a_final_run_leaves_task_vectors_seed_by_seed(spec: SearchSpec, storage: Storage) -> None:
-    final = spec.model_copy(update={"name": "f", "purpose": "final", "seeds": (5, 6), "trials": 2})
+    final = final_spec(spec, name="f", seeds=(5, 6), trials=2)
     run = run_of(final, storage, TrialTable())
     config = run.config(1, {})
     assert (config.trial, config.seed, config.purpose) == (1, 6, "final")

@@ -10,6 +10,7 @@ import torch
 from tausearch.api import export_adapters, export_best
 from tausearch.api.outcome import conclude, identify
 from tausearch.runs import (
+    AnySpec,
     Record,
     RunDirectory,
     SearchSpec,
@@ -23,12 +24,12 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestListener, load_best
 from tausearch.studies.best_file import best_of_all, choose
-from tests.support.runs.trials import FIXED, make_trial, tell
+from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
 from trainables.composition import Origin, SavedVector, read_vector, write_vector
 from trainables.errors import InputError
 
 
-def write_run(storage: Storage, spec: SearchSpec, trials: list[TrialSummary]) -> RunDirectory:
+def write_run(storage: Storage, spec: AnySpec, trials: list[TrialSummary]) -> RunDirectory:
     directory = storage.run(spec.name)
     directory.path.mkdir(parents=True)
     spec.save(directory)
@@ -102,7 +103,7 @@ def _vector_of(method: str) -> SavedVector:
 def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:
     best = choose(spec, make_trial(0, value=70.0), 1)
     ablation = {**best.hyperparameters, "regularise": "none"}
-    final = spec.model_copy(update={"purpose": "final", "seeds": (0,), "trials": 1})
+    final = final_spec(spec)
     for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
         run = final.model_copy(update={"name": name, "fixed": fixed})
         artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts

@@ -15,7 +15,7 @@ from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of,
 from tausearch.studies.best_file import choose
 from tausearch.studies.grid import grid_points
 from tausearch.studies.searchers import points_ahead
-from tests.support.runs.trials import FIXED, make_trial
+from tests.support.runs.trials import FIXED, final_spec, make_trial
 from trainables.errors import InputError
 
 POINTS = ({"alpha": 3.0, "lr": 0.05}, {"alpha": 0.2, "lr": 0.002})
@@ -160,7 +160,7 @@ def test_a_source_that_gives_nothing_is_named(
     method: str, sources: list[str], message: str, spec: SearchSpec, storage: Storage
 ) -> None:
     made(storage, spec.model_copy(update={"name": "there"}), [make_trial(0)])
-    made(storage, spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,), "trials": 1}), [])
+    made(storage, final_spec(spec, name="final"), [])
     with pytest.raises(InputError, match=message) as caught:
         plan_search(SearchRequest("digits", method, warm_start=sources, storage=storage.root))
     assert "\n" not in str(caught.value)

@@ -20,7 +20,7 @@ from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
-from tests.support.runs.trials import make_trial, tell
+from tests.support.runs.trials import final_spec, make_trial, tell
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 
@@ -124,8 +124,8 @@ def test_a_schema_that_was_cut_short_is_made_again(spec: SearchSpec, tmp_path: P
 
 def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
-    about = {"purpose": "final", "benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1", "seeds": (0,)}
-    tracker = Tracker(spec.model_copy(update=about), TrialTable(), storage)
+    about = {"benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1"}
+    tracker = Tracker(final_spec(spec, **about), TrialTable(), storage)
     tell(tracker, make_trial(0, value=1.0))
     tracker.close("FINISHED", Conclusion())
     client = MlflowClient(tracking_uri=storage.mlflow_uri)
