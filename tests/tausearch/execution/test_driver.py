@@ -205,6 +205,16 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
     ]
 
 
+def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Tracker, "error", "no server")
+    monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
+    assert drive(run, address="auto").tracking_error == "no server"
+    out = capfd.readouterr().out
+    assert "trial 0: was put aside\n" in out and "4 trials, as many as the cluster fits at a time" in out
+
+
 def test_a_run_that_has_ended_needs_no_ray(
     spec: SearchSpec, world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

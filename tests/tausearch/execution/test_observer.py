@@ -202,3 +202,13 @@ def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_p
     observer.on_trial_result(0, [], TRIAL, result(1))
     observer.on_trial_result(0, [], TRIAL, LAST)
     assert [trial.tasks_done for trial in record.trials] == [1, 2] and heard.trials == []
+
+
+def test_everybody_is_told_until_the_storage_fails_elsewhere(heard: Heard, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
+    record = Heard()
+    observer = observing(record, heard, home=tmp_path)
+    observer.on_trial_result(0, [], TRIAL, result(1))
+    observer.watch.problem = "is full"
+    observer.on_trial_result(0, [], TRIAL, LAST)
+    assert [[trial.tasks_done for trial in each.trials] for each in (record, heard)] == [[1, 2], [1]]

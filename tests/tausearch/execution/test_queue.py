@@ -16,6 +16,7 @@ from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.queue import Cell, RunQueue, SingleRun
 from tausearch.runs import RunDirectory, RunResult
 from tausearch.studies import FixedSearcher
+from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import run_of, search_spec
 from trainables.errors import InputError
 
@@ -185,6 +186,7 @@ def test_a_thread_concludes_runs_as_they_end(watch: StorageWatch, happened: list
     queue = RunQueue([Line(*runs)], Interrupt(), watch, print, Display())
     queue.open_next()
     queue.ended(runs[0])
+    wait_until(lambda: "unlock first" in happened, 10, "the first")  # while the next is driven
     queue.ended(runs[1])
     queue.close()
     assert happened == ["conclude first", "unlock first", "conclude second", "unlock second"]

@@ -64,6 +64,8 @@ def test_epochs_of_a_task_that_is_done_are_not_shown(spec: SearchSpec, storage: 
     spec, directory = create(spec, storage)
     directory.blobs(3).mkdir(parents=True)
     said = directory.blobs(3) / "epoch.txt"
+    said.write_text("1 2 50\n")
+    assert Epochs(directory)(make_trial(3, tasks=0)) == "epoch 2/50"
     said.write_text("2 7 50\n")
     assert Epochs(directory)(make_trial(3, tasks=1)) == "epoch 7/50"
     assert Epochs(directory)(make_trial(3, tasks=2)) == "" == Epochs(directory)(make_trial(4, tasks=0))
