@@ -18,7 +18,7 @@ from ray.cluster_utils import Cluster
 
 from benchmarks.analytic import AnalyticTrial
 from tausearch.api import run_search
-from tausearch.runs import ExperimentProtocol, Resources, RunSpec, TrialSummary, created, open_storage
+from tausearch.runs import ExperimentProtocol, Resources, SearchSpec, TrialSummary, created, open_storage
 
 TRIALS, TASKS, CONCURRENT = 1000, AnalyticTrial.tasks, 16
 
@@ -35,14 +35,13 @@ class Meter:
             self.marks.append(time.process_time())
 
 
-def _spec(trials: int, algorithm: str) -> RunSpec:
+def _spec(trials: int, algorithm: str) -> SearchSpec:
     spaces = {
         "alpha": {"low": 0.01, "high": 100, "log": True, "grid": [1]},
         "lr": {"low": 0.0001, "high": 0.1, "log": True, "grid": [0.01]},
     }
-    return RunSpec(
+    return SearchSpec(
         name=f"scale-{algorithm}",
-        purpose="search",
         benchmark="digits",
         method="ita-lora",
         protocol=ExperimentProtocol(

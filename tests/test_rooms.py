@@ -139,7 +139,7 @@ def test_few_packages_have_folders_inside() -> None:
         ("execution/driver.py", "from tausearch.runs.directories import RunDirectory", "past the door of runs"),
         ("execution/driver.py", "from tausearch.runs import T", "not public"),
         ("runs/spec.py", "from tausearch.runs import Storage", "through its own door"),
-        ("runs/directories.py", "from tausearch.runs.spec import RunSpec", "runs: "),
+        ("runs/directories.py", "from tausearch.runs.spec import SearchSpec", "runs: "),
     ],
 )
 def test_a_wrong_import_is_noticed(module: str, line: str, fault: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.choosing.tables import FOLDER, ConfigurationTable, write_table
 from tausearch.api import SearchRequest, plan_search
-from tausearch.runs import Record, RunSpec, TrialSummary, final_value
+from tausearch.runs import Record, SearchSpec, TrialSummary, final_value
 from tausearch.studies import OptunaSearcher, points_ahead
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import DivergedError
@@ -94,7 +94,7 @@ def collect(wanted: Wanted) -> Path:
     return path
 
 
-def _spec(wanted: Wanted) -> RunSpec:
+def _spec(wanted: Wanted) -> SearchSpec:
     """Return the search whose trials are the configurations."""
     request = SearchRequest(
         wanted.benchmark, wanted.method, algorithm="random", reevaluate=0, warm_start=["paper"], storage=wanted.work
@@ -106,7 +106,7 @@ def _spec(wanted: Wanted) -> RunSpec:
     return spec.model_copy(update={"name": name, "trials": trials, "resources": resources})
 
 
-def _left(wanted: Wanted, spec: RunSpec) -> Iterator[TrialConfig]:
+def _left(wanted: Wanted, spec: SearchSpec) -> Iterator[TrialConfig]:
     """Yield what has not been run, block by block; within a block a process keeps its images in memory."""
     source, points = OptunaSearcher(spec), []
     while (suggestion := source.next()) is not None:
@@ -120,7 +120,7 @@ def _left(wanted: Wanted, spec: RunSpec) -> Iterator[TrialConfig]:
 
 
 def _config(
-    spec: RunSpec, number: int, point: dict[str, float | int | str | bool], purpose: Purpose, seed: int, cache: Path
+    spec: SearchSpec, number: int, point: dict[str, float | int | str | bool], purpose: Purpose, seed: int, cache: Path
 ) -> TrialConfig:
     protocol = spec.protocol.model_copy(update={"split_seed": seed})
     own = spec.model_copy(update={"seed": seed, "protocol": protocol})

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from benchmarks.choosing.tables import ConfigurationTable
-from tausearch.runs import Algorithm, RunSpec, Scheduler, race, verdict
+from tausearch.runs import Algorithm, Scheduler, SearchSpec, race, verdict
 from tausearch.studies import USUAL_REEVALUATION, RecordedTrials, Replay, replay
 
 CANDIDATES, ROUNDS = (
@@ -82,7 +82,7 @@ def replayed(search: Search, draw: Draw, tasks: int) -> Replay:
     return replay(spec, RecordedTrials(draw.table.validated(draw.split, draw.numbers), spec.space))
 
 
-def _spec(search: Search, draw: Draw, tasks: int) -> RunSpec:
+def _spec(search: Search, draw: Draw, tasks: int) -> SearchSpec:
     spec = draw.table.spec
     shortest = spec.steps if search.scheduler == "none" else 3  # no trial is stopped before its third task
     changes = {

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tausearch.runs import RunSpec, TrialSummary
+from tausearch.runs import SearchSpec, TrialSummary
 from trainables.config import Purpose
 
 FOLDER = Path(__file__).parent / "tables"
@@ -35,7 +35,7 @@ class ConfigurationTable:
         runs: Purpose and seed to the runs by the number of their configuration; all have the same numbers.
     """
 
-    spec: RunSpec
+    spec: SearchSpec
     runs: dict[tuple[Purpose, int], dict[int, TrialSummary]]
 
     @cached_property
@@ -66,7 +66,7 @@ def write_table(path: Path, table: ConfigurationTable) -> None:
 def read_table(path: Path) -> ConfigurationTable:
     """Read a table from its Parquet file."""
     content = pq.read_table(path)
-    spec = RunSpec.model_validate_json(content.schema.metadata[_SPEC])
+    spec = SearchSpec.model_validate_json(content.schema.metadata[_SPEC])
     runs: dict[tuple[Purpose, int], dict[int, TrialSummary]] = {}
     for (purpose, seed, number), rows in groupby(content.to_pylist(), lambda row: _key(row)):
         runs.setdefault((purpose, seed), {})[number] = _summary(list(rows), spec)
@@ -97,7 +97,7 @@ def _schema(rows: list[dict[str, Any]]) -> pa.Schema:
     )
 
 
-def _summary(rows: list[dict[str, Any]], spec: RunSpec) -> TrialSummary:
+def _summary(rows: list[dict[str, Any]], spec: SearchSpec) -> TrialSummary:
     first = rows[0]
     done = [{k: v for k, v in row.items() if k not in _ABOUT and v is not None} for row in rows if row["task"]]
     value = next((row[name] for row in done[-1:] for name in row if name.endswith("/final_accuracy")), None)

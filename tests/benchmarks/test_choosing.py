@@ -18,14 +18,14 @@ from benchmarks.choosing.page import PAGE, as_summary, as_text, draw
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
 from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files, write_table
 from benchmarks.results.page import replaced
-from tausearch.runs import KnownPoint, RunSpec, TrialSummary
+from tausearch.runs import KnownPoint, SearchSpec, TrialSummary
 from tests.support.runs.trials import FIXED, make_trial, search_spec
 
 STEPS = 5
 KNOWN = 2  # the start, and one point that the paper chose
 
 
-def spec() -> RunSpec:
+def spec() -> SearchSpec:
     base = search_spec()
     known = (KnownPoint(origin="the paper", point={"alpha": 3.0, "lr": 0.03}),)
     protocol = base.protocol.model_copy(update={"tasks": STEPS})

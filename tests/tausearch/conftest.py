@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tausearch.runs import RunSpec
+from tausearch.runs import SearchSpec
 from tests.support.runs.built_runs import BuiltRuns
 from tests.support.runs.trials import search_spec
 
@@ -19,7 +19,7 @@ def _built_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture
-def spec() -> RunSpec:
+def spec() -> SearchSpec:
     return search_spec()
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tausearch.runs import Record, RunSpec, Storage
+from tausearch.runs import Record, SearchSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.report.runs import make_search
 
@@ -24,7 +24,7 @@ except SystemExit as end:
 """
 
 
-def test_what_only_shows_needs_neither_torch_nor_ray(tmp_path: Path, spec: RunSpec) -> None:
+def test_what_only_shows_needs_neither_torch_nor_ray(tmp_path: Path, spec: SearchSpec) -> None:
     storage, at = Storage(tmp_path), ["--storage", str(tmp_path)]
     make_search(storage)
     directory = storage.run(spec.name)

@@ -13,9 +13,10 @@ from tausearch.api.searches import SearchResult, run_search
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import (
+    AnySpec,
     Record,
     RunDirectory,
-    RunSpec,
+    SearchSpec,
     driver_lock,
     open_storage,
     protocol_of,
@@ -49,15 +50,10 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
     with driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
-        drive = run_search if spec.purpose == "search" else run_training
-        return drive(
-            spec,
-            root,
-            directory,
-            address=request.address,
-            time_budget=request.time_budget,
-            progress_to=request.progress_to,
-        )
+        how = {name: getattr(request, name) for name in ("address", "time_budget", "progress_to")}
+        if spec.purpose == "search":
+            return run_search(spec, root, directory, **how)
+        return run_training(spec, root, directory, **how)
 
 
 @with_fields_of(ResumeRequest)
@@ -79,12 +75,14 @@ def extend(request: ResumeRequest) -> SearchResult:
     return result
 
 
-def _read(directory: RunDirectory, without_damaged: bool) -> RunSpec:
+def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
     """Read what was asked for, and make sure that the record is of it before anything starts."""
     spec = read_spec(directory)
     require_continuable(spec)
     say_unreadable(*(_set_aside(directory) if without_damaged else ()))
-    read_reevaluation(spec, directory.reevaluation, read_trials(spec, directory))
+    trials = read_trials(spec, directory)
+    if spec.purpose == "search":
+        read_reevaluation(spec, directory.reevaluation, trials)
     return spec
 
 
@@ -95,7 +93,7 @@ def _set_aside(directory: RunDirectory) -> list[str]:
     return [*damaged, *set_aside_orphans(directory)]
 
 
-def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
     """Check that a search can go on; returns what it is to be from now on."""
     if request.data_root is not None:
         spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, request.data_root).data_root})
@@ -110,7 +108,7 @@ def _continued(spec: RunSpec, request: ResumeRequest) -> RunSpec:
     return spec.model_copy(update={"resources": resources, "tracking_uri": uri})
 
 
-def _extended(spec: RunSpec, trials: int) -> RunSpec:
+def _extended(spec: AnySpec, trials: int) -> SearchSpec:
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
     if trials < spec.trials:
@@ -121,14 +119,14 @@ def _extended(spec: RunSpec, trials: int) -> RunSpec:
     return spec.model_copy(update={"trials": trials})
 
 
-def _reevaluating(spec: RunSpec, request: ResumeRequest) -> RunSpec:
+def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, which chooses nothing; only searches re-evaluate")
     wanted = requested_reevaluation(request.reevaluate, request.reevaluate_runs, spec.trials, spec.reevaluate)
     return spec.model_copy(update={"reevaluate": wanted})
 
 
-def _require_unchanged(spec: RunSpec) -> None:
+def _require_unchanged(spec: AnySpec) -> None:
     """Refuse to continue a search whose numbers would no longer be comparable."""
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))

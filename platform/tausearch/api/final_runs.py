@@ -15,10 +15,10 @@ from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
     Conclusion,
+    FinalSpec,
     Record,
     RunDirectory,
     RunResult,
-    RunSpec,
     Score,
     Storage,
     Summary,
@@ -82,7 +82,7 @@ def preview_train(request: TrainRequest) -> Preview:
 
 
 def run_training(
-    spec: RunSpec,
+    spec: FinalSpec,
     storage: Storage,
     directory: RunDirectory,
     *,
@@ -111,7 +111,9 @@ def run_training(
 class FinalRun(Run):
     """A final run while its seeds run, from wherever its record says that it is; see `run_training`."""
 
-    def __init__(self, spec: RunSpec, storage: Storage, directory: RunDirectory) -> None:
+    spec: FinalSpec
+
+    def __init__(self, spec: FinalSpec, storage: Storage, directory: RunDirectory) -> None:
         trials = TrialTable(Record(directory.record).trials())
         ended = {trial.number for trial in trials if trial.status != "running"}
         searcher = FixedSearcher((number, {}) for number in range(spec.trials) if number not in ended)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tausearch.models import describe_run
 from tausearch.runs import (
+    AnySpec,
     Record,
     RunDirectory,
-    RunSpec,
     Storage,
     all_ended,
     driver_lock,
@@ -47,13 +47,13 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     return _point(storage, old, new)
 
 
-def _renew(spec: RunSpec, directory: RunDirectory) -> None:
+def _renew(spec: AnySpec, directory: RunDirectory) -> None:
     """Write again what a run has left that says its name."""
     if directory.best_file.exists():
         best = load_best(directory.best_file)
         selection = best.selection and best.selection.model_copy(update={"search": spec.name})
         best.model_copy(update={"selection": selection}).save(directory.best_file)
-    if directory.results_file.exists():
+    if spec.purpose == "final" and directory.results_file.exists():
         trials = Record(directory.record).trials()
         if all_ended(trials, spec.trials):
             write_results(spec, directory, trials)
@@ -63,7 +63,8 @@ def _renew(spec: RunSpec, directory: RunDirectory) -> None:
 def _point(storage: Storage, old: str, new: str) -> list[str]:
     """Let final runs say the new name of the search that they come from; returns their names."""
     specs, _ = storage.read_each(read_spec)
-    found = [spec for spec in specs if spec.source == old and not is_driven(storage.run(spec.name))]
+    finals = [spec for spec in specs if spec.purpose == "final" and spec.source == old]
+    found = [spec for spec in finals if not is_driven(storage.run(spec.name))]
     for spec in found:
         spec.model_copy(update={"source": new}).save(storage.run(spec.name))
     return [spec.name for spec in found]

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from tausearch.models import describe_run
 from tausearch.runs import (
+    AnySpec,
     Conclusion,
+    FinalSpec,
     RunDirectory,
-    RunSpec,
+    SearchSpec,
     TrialSummary,
     all_ended,
     best_trial,
@@ -24,7 +26,7 @@ from tausearch.studies import SearchStudy, Selection, write_best
 _log = logging.getLogger(__name__)
 
 
-def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     """Write what a run leaves behind, and say what MLflow is to be told.
 
     Args:
@@ -35,11 +37,12 @@ def conclude(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
     Returns:
         What it came to, for MLflow.
     """
-    concluded = _conclude_search if spec.purpose == "search" else _conclude_training
-    return concluded(spec, directory, trials)
+    if spec.purpose == "search":
+        return _conclude_search(spec, directory, trials)
+    return _conclude_training(spec, directory, trials)
 
 
-def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
+def is_over(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
     """Whether nothing of a run is left to run, re-evaluations included.
 
     Args:
@@ -52,11 +55,11 @@ def is_over(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) 
     """
     if not all_ended(trials, spec.trials):
         return False
-    reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
     return reevaluation is None or reevaluation.race.over
 
 
-def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
+def identify(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
     """Write into what a run has left behind which of MLflow's runs it is; a search's best file has a place for it.
 
     Args:
@@ -69,7 +72,7 @@ def identify(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary],
         write_best(spec, directory, trials, run_ids)
 
 
-def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     best = write_best(spec, directory, trials)
     if best_trial(trials) is None:
         return Conclusion(files=(directory.spec_file,))
@@ -82,7 +85,7 @@ def _conclude_search(spec: RunSpec, directory: RunDirectory, trials: list[TrialS
     return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
 
 
-def _reevaluated(spec: RunSpec, selection: Selection) -> dict[str, float]:
+def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
     """Return what re-evaluation says, as metrics: of no trial, but of the mean of fresh runs of one."""
     reevaluated, metric = selection.reevaluation, spec.metrics.final_accuracy
     if reevaluated is None:
@@ -92,7 +95,9 @@ def _reevaluated(spec: RunSpec, selection: Selection) -> dict[str, float]:
     return {f"reevaluated/{metric}{name}": value for name, value in values.items() if value is not None}
 
 
-def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> tuple[dict[str, float], list[Path]]:
+def _insight(
+    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]
+) -> tuple[dict[str, float], list[Path]]:
     """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
     from tausearch.presentation import caption, draw_search  # matplotlib, which no search needs before its end
 
@@ -107,7 +112,7 @@ def _insight(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary])
         return metrics, []
 
 
-def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+def _conclude_training(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     if not all_ended(trials, spec.trials):  # results of some of its seeds would be taken for the run's
         return Conclusion(files=(directory.spec_file,))
     summary = write_results(spec, directory, trials)
@@ -118,7 +123,7 @@ def _conclude_training(spec: RunSpec, directory: RunDirectory, trials: list[Tria
     return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
 
 
-def _draw_final(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> list[Path]:
+def _draw_final(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> list[Path]:
     from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
 
     try:

@@ -12,7 +12,18 @@ from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
-from tausearch.runs import Algorithm, ExperimentProtocol, Plan, RunSpec, Storage, new_run, open_storage, protocol_of
+from tausearch.runs import (
+    Algorithm,
+    AnySpec,
+    ExperimentProtocol,
+    FinalSpec,
+    Plan,
+    SearchSpec,
+    Storage,
+    new_run,
+    open_storage,
+    protocol_of,
+)
 from tausearch.studies import (
     algorithm_named,
     constraints_named,
@@ -36,7 +47,7 @@ from trainables.methods import MethodEntry, Scenario, get_method
 DEFAULT_TRIALS = 12
 
 
-def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan:
+def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
     """Check a request for a search, and say exactly what it will do; starts nothing.
 
     Args:
@@ -74,7 +85,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     usual = usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     usable = opened.require("search", request.seed, backbone.input)
-    spec = RunSpec(
+    spec = SearchSpec(
         **given,
         protocol=protocol,
         data=usable.data,
@@ -121,7 +132,7 @@ def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, sc
     return space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
-def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan:
+def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan[FinalSpec]:
     """Check a request for a final run, and say exactly what it will do; starts nothing.
 
     Args:
@@ -152,7 +163,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, given = _given(request, "final", opened, entry)
     usable = opened.require("final", protocol.split_seed, backbone.input)
-    spec = RunSpec(
+    spec = FinalSpec(
         **given,
         protocol=protocol,
         data=usable.data,
@@ -167,7 +178,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
-def require_continuable(spec: RunSpec) -> None:
+def require_continuable(spec: AnySpec) -> None:
     """Make sure that a specification that was read is one that can be driven: an edited one is not.
 
     Args:
@@ -178,7 +189,7 @@ def require_continuable(spec: RunSpec) -> None:
     """
     entry = get_method(spec.method)
     try:
-        entry.parse({**spec.fixed, **spec.start})
+        entry.parse({**spec.fixed, **(spec.start if spec.purpose == "search" else {})})
     except InputError as error:
         raise InputError(f"run {spec.name!r}: run.yaml: {error}") from error
 
@@ -197,7 +208,6 @@ def _given(
     given = {
         "name": name,
         "id": uuid4().hex,
-        "purpose": purpose,
         "benchmark": str(opened.ref),
         "data_root": opened.data_root,
         "method": entry.name,

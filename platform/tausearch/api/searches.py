@@ -25,7 +25,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     RunDirectory,
     RunResult,
-    RunSpec,
+    SearchSpec,
     Storage,
     TrialSummary,
     TrialTable,
@@ -63,6 +63,7 @@ class SearchResult(RunResult):
     def study(self) -> optuna.Study:
         """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
         spec = read_spec(RunDirectory(self.path))
+        assert isinstance(spec, SearchSpec), "the result is of a search"
         return SearchStudy(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")]).optuna
 
 
@@ -113,7 +114,7 @@ def preview_search(request: SearchRequest) -> Preview:
     return preview_of(plan_search(request), request.address)
 
 
-def _measured(request: SearchRequest, plan: Plan) -> Plan:
+def _measured(request: SearchRequest, plan: Plan[SearchSpec]) -> Plan[SearchSpec]:
     """Run a pilot trial, and give every trial the share of a GPU that it needs; a run that goes on keeps its share."""
     if plan.exists:
         return replace(plan, spec=plan.spec.model_copy(update={"resources": read_spec(plan.directory).resources}))
@@ -124,7 +125,7 @@ def _measured(request: SearchRequest, plan: Plan) -> Plan:
 
 
 def run_search(
-    spec: RunSpec,
+    spec: SearchSpec,
     storage: Storage,
     directory: RunDirectory,
     *,
@@ -161,9 +162,11 @@ def run_search(
 class SearchRun(Run):
     """A search while its trials run, from wherever its record says that it is; see `run_search`."""
 
+    spec: SearchSpec
+
     def __init__(
         self,
-        spec: RunSpec,
+        spec: SearchSpec,
         storage: Storage,
         directory: RunDirectory,
         *,

@@ -9,9 +9,9 @@ from tausearch.api.outcome import conclude, identify, is_over
 from tausearch.models import record_compositions
 from tausearch.presentation import chatter_to, draw_trial
 from tausearch.runs import (
+    AnySpec,
     Conclusion,
     RunDirectory,
-    RunSpec,
     Storage,
     TrialSummary,
     driver_lock,
@@ -73,7 +73,7 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
     return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), written)
 
 
-def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
+def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
     """Write what MLflow lacks; returns the number of tasks that it lacked."""
     run = MlflowRun(spec, storage, uri, draw_trial)
     for trial in trials:
@@ -89,9 +89,9 @@ def _write(spec: RunSpec, storage: Storage, directory: RunDirectory, trials: lis
 
 
 def _write_reevaluations(
-    spec: RunSpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
+    spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
 ) -> int:
-    reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
     if reevaluation is None or not reevaluation.runs:
         return 0
     nested = MlflowRun(reevaluation.spec, storage, uri, draw_trial)

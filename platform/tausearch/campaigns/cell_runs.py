@@ -8,7 +8,13 @@ from contextlib import ExitStack
 from tausearch.api import FinalRun, SearchRun
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
 from tausearch.execution import Run
-from tausearch.runs import Plan, RunResult, read_status, why_nothing_chosen
+from tausearch.runs import (
+    FinalSpec,
+    Plan,
+    RunResult,
+    SearchSpec,
+    read_status,
+)
 from trainables.errors import InputError
 
 
@@ -60,11 +66,14 @@ class CampaignCell:
         if result.signal is None and not result.out_of_time:
             self.plan.directory.conclude(result.name)
 
-    def _entered(self, plan: Plan, held: ExitStack) -> Run:
+    def _entered(self, plan: Plan[SearchSpec] | Plan[FinalSpec], held: ExitStack) -> Run:
         spec, directory = held.enter_context(plan.entered())
-        return (SearchRun if spec.purpose == "search" else FinalRun)(spec, plan.storage, directory)
+        if isinstance(spec, SearchSpec):
+            return SearchRun(spec, plan.storage, directory)
+        assert isinstance(spec, FinalSpec)
+        return FinalRun(spec, plan.storage, directory)
 
-    def _final(self) -> Plan:
+    def _final(self) -> Plan[FinalSpec]:
         if self.planned.runs.search is not None and not self.planned.search.directory.best_file.exists():
             raise InputError(self._why_nothing_chosen())
         return plan_final(self.planned, self.plan.request, self.plan.opening)
@@ -72,7 +81,7 @@ class CampaignCell:
     def _why_nothing_chosen(self) -> str:
         search = read_status(self.planned.search.directory)
         if search.counts["complete"]:
-            return f"its search: {why_nothing_chosen(search.trials, search.spec.constraints)}"
+            return f"its search: {search.why_nothing_chosen}"
         return "no trial of its search finished its last task"
 
     def _is_concluded(self, run: str) -> bool:

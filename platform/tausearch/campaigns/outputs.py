@@ -8,7 +8,7 @@ from pathlib import Path
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.comparison import FinalRun, as_sheets, as_texts, read_final_run
 from tausearch.report import ReportCell, write_report
-from tausearch.runs import CampaignDirectory, RunSpec, Storage, replace_text
+from tausearch.runs import CampaignDirectory, Storage, replace_text
 from tausearch.studies import load_best, start_of
 from trainables.data import reference
 
@@ -40,16 +40,12 @@ def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStandi
             return None
         best = load_best(source)
     elif cell.final is not None:
-        best = start_of(_untouched(cell.final.spec))
+        best = start_of(cell.final.spec)
     else:
         return None
     target.parent.mkdir(parents=True, exist_ok=True)
     best.save(target)
     return target
-
-
-def _untouched(spec: RunSpec) -> RunSpec:
-    return spec.model_copy(update={"start": {}})
 
 
 def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:

@@ -12,7 +12,16 @@ from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign
 from tausearch.campaigns.requests import CampaignRequest
 from tausearch.campaigns.status import CellStanding, cell_standing
-from tausearch.runs import CampaignDirectory, Plan, RunSpec, Storage, open_storage, reevaluations_of
+from tausearch.runs import (
+    AnySpec,
+    CampaignDirectory,
+    FinalSpec,
+    Plan,
+    SearchSpec,
+    Storage,
+    open_storage,
+    reevaluations_of,
+)
 from tausearch.studies import BestFile, load_best, start_of
 from trainables.errors import InputError
 
@@ -31,12 +40,12 @@ class PlannedCell:
 
     cell: Cell
     runs: CellRuns
-    search: Plan
-    training: Plan
+    search: Plan[SearchSpec]
+    training: Plan[FinalSpec]
     standing: CellStanding
 
     @property
-    def specs(self) -> list[RunSpec]:
+    def specs(self) -> list[AnySpec]:
         """What its runs would be, in order."""
         return [*([] if self.cell.search is None else [self.search.spec]), self.training.spec]
 
@@ -99,7 +108,7 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
     return CampaignPlan(file.name, storage, directory, tuple(cells), gone, request, planner.opening)
 
 
-def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan:
+def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan[FinalSpec]:
     """Plan the final run of a cell whose search has chosen; one that need not wait for a search is planned already.
 
     Returns:

@@ -15,7 +15,6 @@ from tausearch.runs import (
     is_driven,
     read_scores,
     read_status,
-    why_nothing_chosen,
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -184,6 +183,6 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
 def _why(search: RunStatus) -> str:
     """Say why a search has chosen nothing."""
     if search.counts["complete"]:
-        return why_nothing_chosen(search.trials, search.spec.constraints)
+        return search.why_nothing_chosen
     errors = [trial.error for trial in search.trials if trial.error]
     return f"no trial finished its last task; the last one: {errors[-1]}" if errors else "no trial finished"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -63,7 +63,7 @@ from trainables.errors import InputError
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
     from tausearch.execution import Preview
-    from tausearch.runs import RunResult, RunSpec
+    from tausearch.runs import AnySpec, FinalSpec, RunResult, SearchSpec
     from tausearch.studies import BestFile
 
 _SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
@@ -307,7 +307,7 @@ def _show_final(result: FinalResult, storage: str, json: bool) -> None:
         content = {"name": result.name, "summary": result.summary, "seeds": trials}
         print_json({**content, **output.tracking_as_dict(result)})
     else:
-        output.show_final(result, _spec_of(result.name, storage), storage_words(storage))
+        output.show_final(result, cast("FinalSpec", _spec_of(result.name, storage)), storage_words(storage))
     _leave(result, all(trial.status == "complete" for trial in result.trials), storage)
 
 
@@ -321,11 +321,11 @@ def _show_search(result: SearchResult, storage: str, json: bool) -> None:
         content = {"name": result.name, "best": best, "trials": trials, **reevaluated}
         print_json({**content, **output.tracking_as_dict(result)})
     else:
-        output.show_search(result, _spec_of(result.name, storage), storage_words(storage))
+        output.show_search(result, cast("SearchSpec", _spec_of(result.name, storage)), storage_words(storage))
     _leave(result, result.best is not None, storage)
 
 
-def _spec_of(name: str, storage: str) -> RunSpec:
+def _spec_of(name: str, storage: str) -> AnySpec:
     from tausearch.runs import open_storage, read_spec
 
     return read_spec(open_storage(storage, write=False).run(name))

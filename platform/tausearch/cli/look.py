@@ -54,10 +54,12 @@ def status(
             output.show_statuses(statuses)
         return
     found = read_status(root.run(name))
-    if protocols and found.spec.purpose != "search":
-        raise InputError(f"--protocols: run {name!r} is a final run; only searches choose")
-    competing = eligible(found.trials, found.spec.constraints)
-    choices = protocol_choices(competing, found.spec.steps, found.spec.metrics) if protocols else []
+    choices = []
+    if protocols:
+        if found.spec.purpose == "final":
+            raise InputError(f"--protocols: run {name!r} is a final run; only searches choose")
+        competing = eligible(found.trials, found.spec.constraints)
+        choices = protocol_choices(competing, found.spec.steps, found.spec.metrics)
     if json:
         correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
         table = output.trials_as_dicts(found.trials)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tausearch.cluster.capacity import local_cpus
 from tausearch.cluster.session import ray_session
-from tausearch.runs import RunSpec
+from tausearch.runs import SearchSpec
 from trainables.config import TrialConfig
 from trainables.device import CONTEXT_BYTES
 from trainables.errors import InputError
@@ -30,7 +30,7 @@ def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -
     return max(1, min(by_memory, cpus // cpus_per_trial, MAX_TRIALS_PER_GPU))
 
 
-def with_measured_share(spec: RunSpec, config: TrialConfig, address: str | None) -> tuple[RunSpec, str]:
+def with_measured_share(spec: SearchSpec, config: TrialConfig, address: str | None) -> tuple[SearchSpec, str]:
     """Run the first tasks of a trial on a whole GPU, and set the GPU share of the spec.
 
     Args:

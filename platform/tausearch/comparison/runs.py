@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces import Scalar
-from tausearch.runs import ExperimentProtocol, RunDirectory, RunSpec, Score, Storage, read_scores, read_spec
+from tausearch.runs import (
+    AnySpec,
+    ExperimentProtocol,
+    FinalSpec,
+    RunDirectory,
+    Score,
+    Storage,
+    read_scores,
+    read_spec,
+)
 from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
@@ -29,7 +38,7 @@ class FinalRun:
         pooled: Accuracy over the images of all tasks together; None in results of an older version.
     """
 
-    spec: RunSpec
+    spec: FinalSpec
     accuracy: Score
     forgetting: Score | None
     pooled: Score | None = None
@@ -106,7 +115,7 @@ def protocol_text(protocol: ExperimentProtocol) -> str:
     return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision]), *orders])
 
 
-def read_final_run(directory: RunDirectory) -> tuple[RunSpec, FinalRun | None]:
+def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:
     """Read a run.
 
     Returns:

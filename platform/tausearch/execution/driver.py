@@ -30,7 +30,15 @@ from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_run import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, chatter_to, code_words, command_on, counted
-from tausearch.runs import DrivenDirectory, Resources, RunResult, RunSpec, StorageError
+from tausearch.runs import (
+    DrivenDirectory,
+    FinalSpec,
+    Resources,
+    RunResult,
+    RunSpec,
+    SearchSpec,
+    StorageError,
+)
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -279,22 +287,18 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 def _headline(run: Run, *, on_cluster: bool) -> str:
     spec, known = run.spec, len(list(run.trials))
     number = slots_of(spec, on_cluster=on_cluster) or "as many as the cluster fits"
+    chosen_by = f", chosen by {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {_what(spec)}, {number} at a time,"
-        f" {counted(spec.steps, 'task')} each{_chosen_by(spec)}{continued}\n"
+        f" {counted(spec.steps, 'task')} each{chosen_by}{continued}\n"
         f"log of Ray, Optuna and MLflow: {run.directory.log_file}"
     )
 
 
 def _what(spec: RunSpec) -> str:
-    if spec.purpose == "search":
+    if not isinstance(spec, FinalSpec):
         return counted(spec.trials, "trial")
     orders = spec.protocol.class_orders
     each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
     return f"seeds {' '.join(map(str, spec.seeds))}{each}"
-
-
-def _chosen_by(spec: RunSpec) -> str:
-    """Say what chooses the trials of a search."""
-    return "" if spec.purpose == "final" else f", chosen by {spec.algorithm}"

@@ -12,7 +12,19 @@ from search_spaces import Scalar, far_off
 from tausearch.cluster import slots_of
 from tausearch.execution.durations import Taken, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
-from tausearch.runs import DataFacts, Plan, RunSpec, Storage, TrialSummary, TrialTable, read_trials, reevaluations_of
+from tausearch.runs import (
+    DataFacts,
+    FinalSpec,
+    Plan,
+    Reevaluate,
+    RunSpec,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    read_trials,
+    reevaluations_of,
+)
 from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, points_ahead
 from trainables.data.few import steps_of
 
@@ -82,15 +94,15 @@ class Preview:
         """Say what is learned from, where trials come from, and what is known of what they will take."""
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
-        if self.spec.purpose == "search":
-            yield f"trials: {self._origin()}"
+        if isinstance(self.spec, SearchSpec):
+            yield f"trials: {self._origin(self.spec)}"
         if self.spec.fixed:
-            label = "fixed" if self.spec.purpose == "search" else "hyperparameters"
+            label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"
             yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
             for name, usual in far_off(self.spec.method, self.spec.fixed).items():
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
-        if self.spec.purpose == "search":
-            yield from self._choice()
+        if isinstance(self.spec, SearchSpec):
+            yield from self._choice(self.spec.reevaluate)
         yield f"estimate: {self._estimate()}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,7 +113,7 @@ class Preview:
             "purpose": spec.purpose,
             "benchmark": spec.benchmark,
             "method": spec.method,
-            "algorithm": spec.algorithm if spec.purpose == "search" else None,
+            "algorithm": spec.algorithm if isinstance(spec, SearchSpec) else None,
             "images": None if spec.data is None else spec.data.train,
             "evaluation_images": None if spec.data is None else spec.data.evaluation,
             "images_per_task": list(_per_task(spec)),
@@ -126,15 +138,14 @@ class Preview:
         }
 
     def _images(self, data: DataFacts) -> str:
-        protocol, part = self.spec.protocol, "validation" if self.spec.purpose == "search" else "test"
+        protocol, part = self.spec.protocol, "validation" if isinstance(self.spec, SearchSpec) else "test"
         each = f"{spread(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
         steps = f"{spread(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
         pace = f"{steps} (batches of {protocol.batch_size}), {counted(protocol.epochs, 'epoch')}"
         return f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.resolution:.2g} points"
 
-    def _choice(self) -> Iterator[str]:
+    def _choice(self, asked: Reevaluate | None) -> Iterator[str]:
         """Say how sure the choice will be, where it is re-evaluated or should be."""
-        asked = self.spec.reevaluate
         if asked is not None:
             tasks = self.reevaluations * self.spec.steps
             what = f"the best {asked.best} again, {asked.runs} times each"
@@ -143,8 +154,8 @@ class Preview:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one split this small, so partly luck; {again}"
 
-    def _origin(self) -> str:
-        spec, known = self.spec, len(self.points)
+    def _origin(self, spec: SearchSpec) -> str:
+        known = len(self.points)
         if spec.algorithm == "grid":
             size = grid_size(spec.space, spec.warm_start)
             return (
@@ -165,7 +176,7 @@ class Preview:
         taken, spec = self.taken, self.spec
         if taken.seconds is None:
             return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
-        unit = "trial" if spec.purpose == "search" else "seed"
+        unit = "trial" if isinstance(spec, SearchSpec) else "seed"
         inside = clock(taken.seconds * self.tasks / spec.steps)
         parts = [f"{inside} inside {counted(spec.trials - self.ended, unit)}"]
         if self.seconds is not None:
@@ -192,15 +203,15 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     """
     known = TrialTable(trials)
     begun = sum(trial.tasks_done for trial in known if trial.status == "running")
-    slots, searched = slots_of(spec, on_cluster=address is not None), spec.purpose == "search"
-    points = points_ahead(spec)[: spec.trials] if searched else []
-    rest = spec.trials - len(points) if searched else 0
+    slots = slots_of(spec, on_cluster=address is not None)
+    points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
+    rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
     random = min(rest, max(0, _unlearned(slots or 1) - len(points))) if spec.learns else rest
     taken = taken_by_others(storage, spec)
     return Preview(spec, known.ended, begun, tuple(points), random, rest - random, slots, taken)
 
 
-def preview_of(plan: Plan, address: str | None) -> Preview:
+def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
     """Say what a planned run will do; see `preview`.
 
     Returns:

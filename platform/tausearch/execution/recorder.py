@@ -9,7 +9,12 @@ from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.observer import RecordListener
 from tausearch.execution.run import Listener, Run
 from tausearch.presentation import draw_trial
-from tausearch.runs import Conclusion, Record, RunResult, at_rest
+from tausearch.runs import (
+    Conclusion,
+    Record,
+    RunResult,
+    at_rest,
+)
 from tausearch.tracking import Tracker
 from trainables.methods import get_method
 
@@ -76,7 +81,7 @@ def _record(run: Run) -> Record:
     spec = run.spec
     constants = {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method}
     extra = [metric.name for metric in get_method(spec.method).metrics]
-    texts = [name for name, dimension in spec.space.items() if not dimension.numbers]
+    texts = [name for name, dimension in spec.dimensions.items() if not dimension.numbers]
     return Record(
         run.directory.record,
         constants,

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tausearch.models.descriptions import About, read_about
-from tausearch.runs import ExperimentProtocol, Record, RunDirectory, RunSpec, Storage, read_spec
+from tausearch.runs import (
+    ExperimentProtocol,
+    FinalSpec,
+    Record,
+    RunDirectory,
+    Storage,
+    read_spec,
+)
 from trainables.composition import Origin, read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -42,7 +49,7 @@ class VectorSource:
     seeds: tuple[int, ...]
     folder: Path
     tasks: tuple[int, ...] | None = None
-    spec: RunSpec | None = None
+    spec: FinalSpec | None = None
     directory: RunDirectory | None = None
 
     @property
@@ -159,7 +166,7 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
         InputError: If the run is a search, or has no task vectors.
     """
     spec = read_spec(directory)
-    if spec.purpose != "final":
+    if spec.purpose == "search":
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; train its best file first")
     entry = METHODS.get(spec.method)
     if entry is not None and not entry.capabilities.writes_artifacts:

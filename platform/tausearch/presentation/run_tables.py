@@ -26,7 +26,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
         *numbers(f"{metrics.prefix} accuracy", "pooled", "forgetting", format=percent),
         *numbers("tasks"),
         *numbers("time", format=clock),
-        *numbers(*spec.space),
+        *numbers(*spec.dimensions),
         Column("error", wrap=True),
     ]
     rows = [
@@ -39,7 +39,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
             trial.final.get(metrics.forgetting),
             f"{trial.tasks_done}/{spec.steps}",
             trial.seconds,
-            *(trial.hyperparameters.get(name) for name in spec.space),
+            *(trial.hyperparameters.get(name) for name in spec.dimensions),
             trial.error,
         )
         for trial in trials
@@ -55,7 +55,7 @@ def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) 
         *numbers("trial"),
         *numbers(f"{spec.metrics.prefix} accuracy", "forgetting", format=percent),
         *numbers("own seconds", format="{:.1f}".format),
-        *numbers(*spec.space),
+        *numbers(*spec.dimensions),
     ]
     rows = [
         (
@@ -63,7 +63,7 @@ def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) 
             trial.value,
             trial.final.get(spec.metrics.forgetting),
             trial.own_seconds,
-            *(trial.hyperparameters.get(name) for name in spec.space),
+            *(trial.hyperparameters.get(name) for name in spec.dimensions),
         )
         for trial in front
     ]

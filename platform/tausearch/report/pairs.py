@@ -5,7 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tausearch.report.views import ReportCell
-from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec, read_trials
+from tausearch.runs import (
+    FinalSpec,
+    RunDirectory,
+    SearchSpec,
+    Storage,
+    read_spec,
+    read_trials,
+)
 from trainables.errors import InputError
 
 
@@ -27,20 +34,20 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
     spec = read_spec(directory)
     with suppress(InputError):  # of a damaged record the page says what is lost
         read_trials(spec, directory)
-    searching = spec.purpose == "search"
-    other = _final_of(storage, spec) if searching else _search_of(storage, spec)
-    search, final = (directory, other) if searching else (other, directory)
-    state = "search and final run" if other is not None else "search" if searching else "final run"
+    search, final = (
+        (directory, _final_of(storage, spec)) if spec.purpose == "search" else (_search_of(storage, spec), directory)
+    )
+    state = " and ".join(name for name, run in (("search", search), ("final run", final)) if run is not None)
     return ReportCell(spec.benchmark, spec.method, search, final, state)
 
 
-def _final_of(storage: Storage, search: RunSpec) -> RunDirectory | None:
+def _final_of(storage: Storage, search: SearchSpec) -> RunDirectory | None:
     specs, _ = storage.read_each(read_spec)
     finals = [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
     return storage.run(finals[-1].name) if finals else None
 
 
-def _search_of(storage: Storage, final: RunSpec) -> RunDirectory | None:
+def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
     if final.source is None or not storage.run_exists(final.source):
         return None
     directory = storage.run(final.source)
@@ -51,6 +58,6 @@ def _search_of(storage: Storage, final: RunSpec) -> RunDirectory | None:
     return directory if search.purpose == "search" and _belong(search, final) else None
 
 
-def _belong(search: RunSpec, final: RunSpec) -> bool:
+def _belong(search: SearchSpec, final: FinalSpec) -> bool:
     """Whether a final run trains what a search chose, on the benchmark that it was searched on."""
     return (final.source, final.method, final.benchmark) == (search.name, search.method, search.benchmark)

@@ -13,8 +13,8 @@ from tausearch.presentation import clock, number
 from tausearch.runs import (
     Constraint,
     Importance,
-    RunSpec,
     RunStatus,
+    SearchSpec,
     TrialSummary,
     best_trial,
     importances,
@@ -40,7 +40,7 @@ class Searched:
         constraints: What the search's choice must keep.
     """
 
-    spec: RunSpec
+    spec: SearchSpec
     trials: list[TrialSummary]
     correlations: Mapping[int, float]
     constraints: tuple[Constraint, ...] = ()
@@ -48,6 +48,7 @@ class Searched:
     @classmethod
     def of(cls, status: RunStatus) -> Searched:
         """Return a search as it stands, with every text escaped."""
+        assert isinstance(status.spec, SearchSpec)
         space = {escape(name): _escaped_dimension(dimension) for name, dimension in status.spec.space.items()}
         plain = {"space": space, "algorithm": "random", "scheduler": "none", "constraints": ()}
         trials = [_escaped_trial(trial) for trial in status.trials if trial.status in ENDED]

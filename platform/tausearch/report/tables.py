@@ -22,8 +22,8 @@ _READABLE = {
 def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
     """Return the configuration that a search chose; searched hyperparameters are marked."""
     columns = [Column("hyperparameter"), *numbers("value", format=_value), Column("searched")]
-    rows = [(name, value, _searched(spec.space.get(name))) for name, value in hyperparameters.items()]
-    searched = emphasise(place for place, name in enumerate(hyperparameters) if name in spec.space)
+    rows = [(name, value, _searched(spec.dimensions.get(name))) for name, value in hyperparameters.items()]
+    searched = emphasise(place for place, name in enumerate(hyperparameters) if name in spec.dimensions)
     return Table("chosen configuration", columns, rows, searched)
 
 

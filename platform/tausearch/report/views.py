@@ -23,7 +23,6 @@ from tausearch.runs import (
     read_scores,
     read_status,
     shown_benchmark,
-    why_nothing_chosen,
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -209,7 +208,7 @@ def _reevaluated(reevaluation: Reevaluation) -> str:
 def _nothing_chosen(status: RunStatus) -> dict[str, str]:
     if status.best is not None:
         return {}
-    return {"chosen": f"nothing: {why_nothing_chosen(status.trials, status.spec.constraints)}"}
+    return {"chosen": f"nothing: {status.why_nothing_chosen}"}
 
 
 def _text(path: Path) -> str:

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.spec import RunSpec, differences, read_spec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
+
+S = TypeVar("S", bound=RunSpec)
 
 
 def new_run(storage: str | Path, name: str | None, stem: str, *, resume_if_exists: bool = False) -> tuple[Storage, str]:
@@ -33,7 +36,7 @@ def new_run(storage: str | Path, name: str | None, stem: str, *, resume_if_exist
 
 
 @contextmanager
-def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterator[tuple[RunSpec, RunDirectory]]:
+def created(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tuple[S, RunDirectory]]:
     """Make the run directory as `create` does, and lock it while the block runs.
 
     If the block raises an `InputError` before the first trial, the directory is removed.
@@ -56,7 +59,7 @@ def created(spec: RunSpec, storage: Storage, *, rename: bool = False) -> Iterato
             raise
 
 
-def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[RunSpec, RunDirectory]:
+def create(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDirectory]:
     """Return the specification under its final name, and the run directory with `run.yaml` in it.
 
     A killed process leaves both or neither. With `rename`, the run takes the next free name if another process took
@@ -78,7 +81,7 @@ def create(spec: RunSpec, storage: Storage, *, rename: bool = False) -> tuple[Ru
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[S]):
     """A run that is to be made, or continued.
 
     Attributes:
@@ -88,7 +91,7 @@ class Plan:
         resume_if_exists: Whether to continue an existing run of this name.
     """
 
-    spec: RunSpec
+    spec: S
     storage: Storage
     named: bool
     resume_if_exists: bool = False
@@ -103,7 +106,7 @@ class Plan:
         """Whether the run exists and is to be continued."""
         return self.resume_if_exists and self.directory.spec_file.is_file()
 
-    def continued(self) -> RunSpec:
+    def continued(self) -> S:
         """Return the specification of the existing run with the new resources, data root, cache size and tracking URI.
 
         Raises:
@@ -112,11 +115,12 @@ class Plan:
         then = read_spec(self.directory)
         if found := differences(then, self.spec):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
+        assert isinstance(then, type(self.spec)), "purposes would differ"
         changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size")}
         return then.model_copy(update={**changed, "tracking_uri": self.spec.tracking_uri or then.tracking_uri})
 
     @contextmanager
-    def entered(self) -> Iterator[tuple[RunSpec, RunDirectory]]:
+    def entered(self) -> Iterator[tuple[S, RunDirectory]]:
         """Make the run, or continue it, and lock it while the block runs.
 
         Yields:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from checked_input.bounds import ROUNDS, SEED
-from tausearch.runs.constraints import eligible
+from search_spaces.schema import Dimension
+from tausearch.runs.constraints import Constraint, eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, trial_name
 from tausearch.runs.racing import Known, Race, Verdict, race, verdict
 from tausearch.runs.record import Record
-from tausearch.runs.spec import Role, RunSpec
+from tausearch.runs.spec import Role, RunSpec, SearchSpec
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
@@ -27,21 +28,34 @@ class ReevaluationSpec(RunSpec):
 
     Its trials are re-evaluations, numbered so that more trials, candidates or rounds change no number. Round k has the
     seed of the search plus k + 1, for the trial and for its validation split.
+
+    Attributes:
+        seed: The seed of the search.
+        space: The hyperparameters of the search, each with its dimension.
+        constraints: Bounds that a configuration must keep to be a candidate.
+        best: The number of candidates.
+        rounds: How often each candidate runs.
     """
 
+    purpose: Literal["search"] = "search"
+    seed: int
+    space: dict[str, Dimension]
+    constraints: tuple[Constraint, ...]
+    best: int
+    rounds: int
+
     @classmethod
-    def of(cls, search: RunSpec) -> ReevaluationSpec:
+    def of(cls, search: SearchSpec) -> ReevaluationSpec:
         """Return the re-evaluations of a search that asks for them."""
         assert search.reevaluate is not None, "whoever asks has looked"
-        given = {name: getattr(search, name) for name in RunSpec.model_fields}
-        own = {"trials": reevaluations_of(search), "algorithm": "grid", "scheduler": "none"}
-        return cls(**{**given, **own, "name": f"{search.name}.reevaluation"})
+        shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "seed", "space", "constraints")}
+        own = {"name": f"{search.name}.reevaluation", "trials": reevaluations_of(search)}
+        return cls(**{**shared, **own, "best": search.reevaluate.best, "rounds": search.reevaluate.runs})
 
     @property
-    def rounds(self) -> int:
-        """How often each candidate runs."""
-        assert self.reevaluate is not None, "of a search that asks for them"
-        return self.reevaluate.runs
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return self.space
 
     @property
     def role(self) -> Role:
@@ -87,8 +101,10 @@ class ReevaluationSpec(RunSpec):
 
 
 def reevaluations_of(search: RunSpec) -> int:
-    """Return how many re-evaluations a search has if none is eliminated."""
-    return 0 if search.reevaluate is None else min(search.reevaluate.best, search.trials) * search.reevaluate.runs
+    """Return how many re-evaluations a run has if none is eliminated."""
+    if not isinstance(search, SearchSpec) or search.reevaluate is None:
+        return 0
+    return min(search.reevaluate.best, search.trials) * search.reevaluate.runs
 
 
 @dataclass(frozen=True)
@@ -151,8 +167,7 @@ def reevaluation_of(
     Returns:
         Where it stands; its candidates are the best complete trials so far that keep all constraints.
     """
-    assert spec.reevaluate is not None, "of a search that asks for them"
-    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.reevaluate.best]]
+    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.best]]
     standing = race(candidates, spec.rounds, known_of(spec, runs), spec.resolution)
     return Reevaluation(spec, standing, verdict(standing, spec.resolution), tuple(runs))
 
@@ -167,7 +182,7 @@ def known_of(spec: ReevaluationSpec, runs: Iterable[TrialSummary]) -> Known:
 
 
 def read_reevaluation(
-    search: RunSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
+    search: SearchSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
 ) -> Reevaluation | None:
     """Read how far the re-evaluation of a search is.
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, FiniteFloat
 
 from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
-from tausearch.runs.spec import RunSpec
+from tausearch.runs.spec import FinalSpec, RunSpec
 from tausearch.runs.storage import replace_text
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
@@ -137,7 +137,7 @@ def summarise_orders(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[int,
     return {order: summarise([t for t in trials if spec.class_order(t.number) == order]) for order in orders}
 
 
-def write_results(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary]) -> Summary:
+def write_results(spec: FinalSpec, directory: RunDirectory, trials: Sequence[TrialSummary]) -> Summary:
     """Write `results.json` from all seeds of a final run, and return its summary."""
     summary = summarise(trials)
     content: dict[str, Any] = {

@@ -68,41 +68,29 @@ Role = Literal["trial", "seed", "reevaluation"]
 
 
 class RunSpec(Strict):
-    """A search or final run as it was asked for.
+    """A run as it was asked for: what all kinds of runs have.
 
     Attributes:
         name: The name of the run and of its run directory.
         id: Tells it from every other run; names are unique in one storage root only, and a tracking server serves many.
-        purpose: The kind of run: "search" or "final".
+        purpose: The split that its trials are judged on: "search" (validation) or "final" (test).
         benchmark: What the benchmark is called, as `trainables.data.BenchmarkRef` reads it.
         method: Name of the method.
         protocol: What its numbers depend on besides hyperparameters and seed.
         resources: What one trial gets, and how many were asked to run at a time.
-        trials: How many trials a search runs; of a final run, the number of seeds, times that of class orders.
+        trials: The number of trials.
         steps: Number of tasks per trial: T, or 1 for a joint method.
-        cache_size: Bound on the size of the pre-consolidation cache; 0 does without it.
-        algorithm: The search algorithm; without meaning in a final run.
-        scheduler: The rule by which a search stops trials early.
-        seed: The seed of a search's algorithm and of each of its trials.
-        space: The hyperparameters that a search searches, each with its dimension.
-        start: The hyperparameters that a search tries first.
-        warm_start: The points that it tries next, before the algorithm is asked.
-        constraints: Bounds that a configuration must keep to be chosen.
-        reevaluate: How a search re-evaluates its best trials; None if it does not.
-        fixed: The hyperparameters that are not searched; all of them in a final run.
-        seeds: The seeds of a final run's trials, one for each class order; empty in a search.
+        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 does without it.
+        fixed: The hyperparameters that all trials have; all of them in a final run.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
-        source: The search whose best configuration a final run trains, if any.
         data_root: Folder of the published datasets, where the benchmark is one.
-        tuned_on: The benchmark of the search named by `source`; None in a search.
-        overrides: What a final run has in the place of the chosen values (`--set`).
-        data: What images it sees; None in runs of an older version.
+        data: What images it sees.
         left_out: A line for each image that cannot be read and is left out (`--skip-broken`).
         version: The version of tausearch that made the run.
     """
 
     name: str
-    id: str = ""  # runs from before there were any have none
+    id: str = ""
     purpose: Purpose
     benchmark: str
     method: str
@@ -111,35 +99,12 @@ class RunSpec(Strict):
     trials: Annotated[int, AfterValidator(bounds.TRIALS.checked)]
     steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
     cache_size: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
-    algorithm: Algorithm = "tpe"
-    scheduler: Scheduler = "none"
-    seed: Seed = 0
-    space: dict[str, Dimension] = {}
-    start: dict[str, Scalar] = {}
-    warm_start: tuple[KnownPoint, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
-    reevaluate: Reevaluate | None = None
     fixed: dict[str, Scalar] = {}
-    seeds: tuple[Seed, ...] = ()
     tracking_uri: str | None = None
-    source: str | None = None
     data_root: str | None = None
-    tuned_on: str | None = None
-    overrides: dict[str, Scalar] = {}
     data: DataFacts | None = None
     left_out: tuple[str, ...] = ()
     version: str = Field(default_factory=lambda: version("tausearch"))
-
-    @model_validator(mode="after")
-    def _consistent(self) -> RunSpec:
-        orders = len(self.protocol.class_orders or (None,))
-        if self.purpose == "final" and len(set(self.seeds)) * orders != self.trials:
-            raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
-        if self.purpose == "search" and self.seeds:
-            raise ValueError("seeds must be empty in a search")
-        if missing := sorted(set(self.space) - set(self.start)):
-            raise ValueError(f"start must have {missing[0]!r}")
-        return self
 
     @property
     def metrics(self) -> MetricNames:
@@ -149,7 +114,7 @@ class RunSpec(Strict):
     @property
     def role(self) -> Role:
         """What each of its trials is to it."""
-        return "trial" if self.purpose == "search" else "seed"
+        raise NotImplementedError
 
     @property
     def run_name(self) -> str:
@@ -167,32 +132,33 @@ class RunSpec(Strict):
 
     def label(self, number: int) -> str:
         """Return what a person calls one of its trials."""
-        return f"seed {self.seed_of(number)}" if self.seeds else f"trial {number}"
+        return f"{self.role} {number}"
 
     def file_name(self, number: int) -> str:
         """Return what one of its trials is called where a name has no spaces."""
         return f"trial-{number}"
 
     def class_order(self, number: int) -> int | None:
-        """Return the class order of one of its trials; None if all have the benchmark's own.
-
-        All seeds of the first class order come first.
-        """
-        orders = self.protocol.class_orders
-        return None if orders is None else orders[number // len(self.seeds)]
+        """Return the seed of the class order of one of its trials; None for the benchmark's own order."""
+        return None
 
     @property
     def learns(self) -> bool:
-        """Whether what trials came to decides what is tried next."""
-        return self.purpose == "search" and self.algorithm in ("tpe", "gp")
+        """Whether the results of trials decide what is tried next."""
+        return False
+
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return {}
 
     def save(self, directory: RunDirectory) -> None:
         """Write the specification to the `run.yaml` of a run directory."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
 
     def seed_of(self, number: int) -> int:
-        """Return the seed of a trial: a final run has its seeds, once for each class order, a search has one."""
-        return self.seeds[number % len(self.seeds)] if self.seeds else self.seed
+        """Return the seed of one of its trials."""
+        raise NotImplementedError
 
     def split_of(self, number: int) -> int:
         """Return the seed of the validation split of a trial, the same for all trials of a search."""
@@ -245,13 +211,108 @@ class RunSpec(Strict):
         )
 
 
+class SearchSpec(RunSpec):
+    """A search as it was asked for; see `RunSpec` for the rest.
+
+    Attributes:
+        algorithm: The search algorithm.
+        scheduler: The rule by which it stops trials early.
+        seed: The seed of the algorithm and of each trial.
+        space: The hyperparameters that it searches, each with its dimension.
+        start: The hyperparameters that it tries first.
+        warm_start: The points that it tries next, before the algorithm is asked.
+        constraints: Bounds that a configuration must keep to be chosen.
+        reevaluate: How it re-evaluates its best trials; None if it does not.
+    """
+
+    purpose: Literal["search"] = "search"
+    algorithm: Algorithm = "tpe"
+    scheduler: Scheduler = "none"
+    seed: Seed = 0
+    space: dict[str, Dimension] = {}
+    start: dict[str, Scalar] = {}
+    warm_start: tuple[KnownPoint, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    reevaluate: Reevaluate | None = None
+
+    @model_validator(mode="after")
+    def _starts_in_its_space(self) -> SearchSpec:
+        if missing := sorted(set(self.space) - set(self.start)):
+            raise ValueError(f"start must have {missing[0]!r}")
+        return self
+
+    @property
+    def role(self) -> Role:
+        """What each of its trials is to it."""
+        return "trial"
+
+    @property
+    def learns(self) -> bool:
+        """Whether the results of trials decide what is tried next."""
+        return self.algorithm in ("tpe", "gp")
+
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return self.space
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of one of its trials: all have the search's."""
+        return self.seed
+
+
+class FinalSpec(RunSpec):
+    """A final run as it was asked for; see `RunSpec` for the rest.
+
+    Attributes:
+        seeds: The seeds of its trials, each of them once for each class order.
+        source: The search whose best configuration it trains, if any.
+        tuned_on: The benchmark of that search.
+        overrides: What it has in the place of the chosen values (`--set`).
+    """
+
+    purpose: Literal["final"] = "final"
+    seeds: tuple[Seed, ...]
+    source: str | None = None
+    tuned_on: str | None = None
+    overrides: dict[str, Scalar] = {}
+
+    @model_validator(mode="after")
+    def _has_a_seed_for_each_trial(self) -> FinalSpec:
+        orders = len(self.protocol.class_orders or (None,))
+        if len(set(self.seeds)) * orders != self.trials:
+            raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
+        return self
+
+    @property
+    def role(self) -> Role:
+        """What each of its trials is to it."""
+        return "seed"
+
+    def label(self, number: int) -> str:
+        """Return what a person calls one of its trials."""
+        return f"seed {self.seed_of(number)}"
+
+    def class_order(self, number: int) -> int | None:
+        """Return the seed of the class order of one of its trials; all seeds of the first order come first."""
+        orders = self.protocol.class_orders
+        return None if orders is None else orders[number // len(self.seeds)]
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of one of its trials."""
+        return self.seeds[number % len(self.seeds)]
+
+
+AnySpec = SearchSpec | FinalSpec  # what a `run.yaml` holds
+
+
 def _reordered(benchmark: str, order: int) -> str:
     from trainables.data import BenchmarkRef  # torch takes seconds to import; to read what was asked for must not
 
     return str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
 
 
-def read_spec(directory: RunDirectory) -> RunSpec:
+def read_spec(directory: RunDirectory) -> AnySpec:
     """Read the `run.yaml` of a run directory.
 
     Returns:
@@ -261,7 +322,9 @@ def read_spec(directory: RunDirectory) -> RunSpec:
         InputError: If the run directory has no `run.yaml`, or it is not one of this version's, or of another run.
     """
     try:
-        spec = RunSpec.model_validate(read_yaml(directory.spec_file))
+        content = read_yaml(directory.spec_file)
+        purpose = content.get("purpose") if isinstance(content, dict) else None
+        spec = (FinalSpec if purpose == "final" else SearchSpec).model_validate(content)
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent)
         raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from tausearch.runs.constraints import best_trial
+from tausearch.runs.constraints import best_trial, why_nothing_chosen
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.guards import is_driven
 from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.record import Record
 from tausearch.runs.reevaluations import Reevaluation, read_reevaluation
 from tausearch.runs.results import Score
-from tausearch.runs.spec import RunSpec, read_spec
+from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, read_spec
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError
@@ -36,7 +36,7 @@ class RunStatus:
         reevaluation: The state of a search's re-evaluation; None without one.
     """
 
-    spec: RunSpec
+    spec: AnySpec
     state: RunState
     counts: dict[str, int]
     trials: list[TrialSummary]
@@ -58,6 +58,11 @@ class RunStatus:
         return Score.of(values) if values and self.spec.purpose == "final" else None
 
     @property
+    def why_nothing_chosen(self) -> str:
+        """See `constraints.why_nothing_chosen`; for a run without a chosen trial."""
+        return why_nothing_chosen(self.trials, self.spec.constraints if self.spec.purpose == "search" else ())
+
+    @property
     def front(self) -> list[TrialSummary]:
         """See `insight.pareto_front`; empty for a final run."""
         return pareto_front(self.trials, self.spec.metrics) if self.spec.purpose == "search" else []
@@ -69,7 +74,7 @@ class RunStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the form that `tausearch status NAME --json` prints, without absent parts."""
-        best = None
+        best, constraints = None, self.spec.constraints if self.spec.purpose == "search" else ()
         if self.best is not None:
             hyperparameters = self.best.hyperparameters
             best = {"trial": self.best.number, "value": self.best.value, "hyperparameters": hyperparameters}
@@ -82,7 +87,7 @@ class RunStatus:
             "best": best,
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
-            **({"constraints": [str(each) for each in self.spec.constraints]} if self.spec.constraints else {}),
+            **({"constraints": [str(each) for each in constraints]} if constraints else {}),
             **({"note": self.note} if self.note else {}),
         }
 
@@ -99,7 +104,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     counts["pending"] += spec.trials - sum(counts.values())
-    reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
     if reevaluation is not None and not driven:
         reevaluation = replace(reevaluation, runs=tuple(at_rest(reevaluation.runs)))
     ended = counts["pending"] == 0 and counts["running"] == 0 and (reevaluation is None or reevaluation.race.over)
@@ -107,12 +112,12 @@ def read_status(directory: RunDirectory) -> RunStatus:
     order = ("complete", "pruned", "diverged", "failed", "running", "pending")
     correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
     ordered = {name: counts[name] for name in order}
-    chosen = chosen_trial(spec, trials, reevaluation)
+    chosen = chosen_trial(spec, trials, reevaluation) if spec.purpose == "search" else best_trial(trials)
     return RunStatus(spec, state, ordered, trials, chosen, correlations, directory.note, reevaluation)
 
 
 def chosen_trial(
-    spec: RunSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None
+    spec: SearchSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None
 ) -> TrialSummary | None:
     """Return the trial that the re-evaluation chose; before it is over, the best trial that keeps all constraints."""
     if reevaluation is None or reevaluation.verdict is None:
@@ -140,7 +145,7 @@ def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
     seed = spec.seed_of(trial.number)
     if trial.seed != seed:
         return f"its seed is {trial.seed}, must be {seed}"
-    if missing := sorted(set(spec.space) - set(trial.hyperparameters)):
+    if missing := sorted(set(spec.dimensions) - set(trial.hyperparameters)):
         return f"it has no {missing[0]!r}"
     if trial.tasks_done > spec.steps:
         return f"it has {trial.tasks_done} tasks of {spec.steps}"

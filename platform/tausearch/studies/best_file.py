@@ -17,17 +17,17 @@ from checked_input.yaml_text import read_yaml, yaml_of
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.runs import (
+    AnySpec,
     Constraint,
     ExperimentProtocol,
     Reevaluation,
-    RunSpec,
     RunStatus,
+    SearchSpec,
     Storage,
     TrialSummary,
     all_statuses,
     read_status,
     replace_text,
-    why_nothing_chosen,
 )
 from trainables.data import reference
 from trainables.errors import InputError
@@ -113,7 +113,7 @@ class BestFile(Strict):
 
 
 def choose(
-    spec: RunSpec,
+    spec: SearchSpec,
     best: TrialSummary,
     competitors: int,
     mlflow_run_id: str | None = None,
@@ -149,12 +149,12 @@ def _reevaluated(reevaluation: Reevaluation | None) -> Reevaluated | None:
     )
 
 
-def start_of(spec: RunSpec) -> BestFile:
-    """Describe where a search would start, as the configuration of who does not search."""
-    return _best(spec, {**spec.fixed, **spec.start}, None)
+def start_of(spec: AnySpec) -> BestFile:
+    """Describe a configuration that was not searched: where a search would start, or what a final run trains."""
+    return _best(spec, {**spec.fixed, **(spec.start if spec.purpose == "search" else {})}, None)
 
 
-def _best(spec: RunSpec, hyperparameters: Mapping[str, Scalar], selection: Selection | None) -> BestFile:
+def _best(spec: AnySpec, hyperparameters: Mapping[str, Scalar], selection: Selection | None) -> BestFile:
     whole: dict[str, Scalar] = asdict(get_method(spec.method).parse(hyperparameters))
     return BestFile(
         schema_version=SCHEMA_VERSION,
@@ -245,7 +245,7 @@ def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], No
         source = f"; it was tuned by {found.spec.source}" if found.spec.source else ""
         raise InputError(f"run {name!r}: is a final run, which chooses nothing{source}")
     if found.best is None:
-        raise InputError(f"run {name!r}: {why_nothing_chosen(found.trials, found.spec.constraints)}")
+        raise InputError(f"run {name!r}: {found.why_nothing_chosen}")
     return _best_of(storage, found, left_out)
 
 
@@ -255,7 +255,7 @@ def _has_found(found: RunStatus) -> bool:
 
 def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError], None]) -> BestFile:
     """Return the best file of a search that has a finished trial; one that is damaged is made from the record."""
-    assert found.best is not None, "whoever asks has looked"
+    assert found.best is not None and isinstance(found.spec, SearchSpec), "the callers have looked"
     directory = storage.run(found.spec.name)
     if directory.best_file.exists():
         try:

@@ -8,7 +8,7 @@ from tausearch.runs import (
     Reevaluation,
     ReevaluationSpec,
     RunDirectory,
-    RunSpec,
+    SearchSpec,
     TrialSummary,
     TrialTable,
     Verdict,
@@ -20,7 +20,7 @@ from tausearch.studies.best_file import BestFile, choose
 
 
 def write_best(
-    spec: RunSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
+    spec: SearchSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
 ) -> BestFile | None:
     """Choose the best trial that keeps all constraints, re-evaluations considered, and write the best file.
 
@@ -49,7 +49,9 @@ class BestListener:
         reevaluations: All re-evaluations, as they are now.
     """
 
-    def __init__(self, spec: RunSpec, directory: RunDirectory, trials: TrialTable, reevaluations: TrialTable) -> None:
+    def __init__(
+        self, spec: SearchSpec, directory: RunDirectory, trials: TrialTable, reevaluations: TrialTable
+    ) -> None:
         self.spec = spec
         self.directory = directory
         self.trials = trials
@@ -73,7 +75,7 @@ class BestListener:
 
 
 def _write(
-    spec: RunSpec,
+    spec: SearchSpec,
     directory: RunDirectory,
     trials: list[TrialSummary],
     reevaluation: Reevaluation | None,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.runs import Algorithm, RunSpec, Scheduler, Score, TrialSummary
+from tausearch.runs import Algorithm, Scheduler, Score, SearchSpec, TrialSummary
 from tausearch.studies.recorded_trials import RecordedTrials
 from tausearch.studies.replays import Replay
 
@@ -66,7 +66,7 @@ class Comparison:
         outcomes: What each setting would have found.
     """
 
-    spec: RunSpec
+    spec: SearchSpec
     recorded: RecordedTrials
     trials: int
     outcomes: Sequence[Outcome]

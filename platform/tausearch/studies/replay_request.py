@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tausearch.runs import ALGORITHMS, ENOUGH, SCHEDULERS, Algorithm, Record, RunSpec, Scheduler, Storage, read_spec
+from tausearch.runs import ALGORITHMS, ENOUGH, SCHEDULERS, Algorithm, Record, Scheduler, SearchSpec, Storage, read_spec
 from tausearch.studies.options import algorithm_named, different_numbers, scheduler_named
 from tausearch.studies.recorded_trials import RecordedTrials
 from tausearch.studies.replay_comparison import Comparison, Outcome
@@ -43,8 +43,10 @@ def replays_of(
     """
     directory = storage.run(name)
     spec = read_spec(directory)
+    if spec.purpose == "final" or not spec.space:
+        raise InputError(f"run {spec.name!r}: nothing was searched in it, so there is nothing to replay")
     recorded = RecordedTrials(Record(directory.record).trials(), spec.space)
-    _require_replayable(spec, recorded)
+    _require_enough(spec.name, recorded)
     settings = _settings(algorithm, scheduler, spec.steps)
     count = _trial_count(trials, len(recorded.trials))
     different_numbers("--seeds", seeds)
@@ -54,17 +56,15 @@ def replays_of(
     return Comparison(spec, recorded, count, outcomes)
 
 
-def _asked(spec: RunSpec, algorithm: Algorithm, scheduler: Scheduler, trials: int, seed: int) -> RunSpec:
+def _asked(spec: SearchSpec, algorithm: Algorithm, scheduler: Scheduler, trials: int, seed: int) -> SearchSpec:
     changes = {"algorithm": algorithm, "scheduler": scheduler, "trials": trials, "seed": seed}
     return spec.model_copy(update=changes)
 
 
-def _require_replayable(spec: RunSpec, recorded: RecordedTrials) -> None:
-    if spec.purpose != "search" or not spec.space:
-        raise InputError(f"run {spec.name!r}: nothing was searched in it, so there is nothing to replay")
+def _require_enough(name: str, recorded: RecordedTrials) -> None:
     finished = sum(trial.status == "complete" for trial in recorded.trials)
     if finished < ENOUGH:
-        raise InputError(f"run {spec.name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
+        raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
 
 
 def _settings(algorithm: str | None, scheduler: str | None, steps: int) -> list[tuple[Algorithm, Scheduler]]:

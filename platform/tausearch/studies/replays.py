@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import optuna
 
 from search_spaces import Scalar
-from tausearch.runs import RunSpec, Status, TrialSummary, best_trial
+from tausearch.runs import SearchSpec, Status, TrialSummary, best_trial
 from tausearch.studies.recorded_trials import RecordedTrials
 from tausearch.studies.searchers import points_ahead
 from tausearch.studies.study import SearchStudy
@@ -44,7 +44,7 @@ class Replay:
         return sum(tasks for _, tasks in self.ends)
 
 
-def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
+def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
     """Run a search on the record, one trial at a time.
 
     A point that the algorithm asks for becomes the nearest recorded configuration that has not been tried, and the
@@ -78,7 +78,7 @@ def replay(spec: RunSpec, recorded: RecordedTrials) -> Replay:
     )
 
 
-def _asked(study: SearchStudy, spec: RunSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
+def _asked(study: SearchStudy, spec: SearchSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
     """Yield the points that a search asks for, each a trial under way: those decided beforehand, then the sampler's."""
     ahead = iter(points_ahead(spec))
     for number in range(spec.trials):
@@ -87,7 +87,7 @@ def _asked(study: SearchStudy, spec: RunSpec) -> Iterator[tuple[int, dict[str, S
         yield number, dict(study.ask(number))
 
 
-def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: RunSpec) -> tuple[Status, int]:
+def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: SearchSpec) -> tuple[Status, int]:
     """Report the tasks of a recorded trial one by one; returns how it ends, and after how many tasks trained."""
     status, value, tasks = trial.status, trial.value, 0
     for task, accuracy in study.reports(trial).items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.runs import ReevaluationSpec, RunSpec, Status, TrialSummary, TrialTable, reevaluation_of
+from tausearch.runs import ReevaluationSpec, SearchSpec, Status, TrialSummary, TrialTable, reevaluation_of
 from tausearch.studies.grid import grid_points, spread
 from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats
@@ -45,7 +45,9 @@ class OptunaSearcher:
         trials: The table of all trials as the driver knows them; constraints are judged by what it has.
     """
 
-    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = (), trials: TrialTable | None = None) -> None:
+    def __init__(
+        self, spec: SearchSpec, history: Sequence[TrialSummary] = (), trials: TrialTable | None = None
+    ) -> None:
         self.trials = TrialTable() if trials is None else trials
         self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"])
         self.unfinished = [trial for trial in history if trial.status == "running"]
@@ -134,7 +136,7 @@ class ReevaluationSearcher:
         self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)
 
 
-def points_ahead(spec: RunSpec) -> list[dict[str, Scalar]]:
+def points_ahead(spec: SearchSpec) -> list[dict[str, Scalar]]:
     """Return the points that a search tries before its algorithm is asked, each once: all of them if it is a grid."""
     grid = grid_points(spec.space) if spec.algorithm == "grid" else []
     start = [spec.start] if spec.algorithm != "grid" or spec.start in grid else []

@@ -14,7 +14,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Dimension, Range
-from tausearch.runs import Algorithm, RunSpec, Scheduler, Status, TrialSummary, excesses
+from tausearch.runs import Algorithm, Scheduler, SearchSpec, Status, TrialSummary, excesses
 from trainables.randomness import derive_seed
 
 WORST = 0.0  # percent: what a diverged trial is worth
@@ -59,7 +59,7 @@ class SearchStudy:
         history: The trials that have ended already.
     """
 
-    def __init__(self, spec: RunSpec, history: Sequence[TrialSummary] = ()) -> None:
+    def __init__(self, spec: SearchSpec, history: Sequence[TrialSummary] = ()) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
-from tausearch.runs import KnownPoint, Record, RunSpec, Storage, eligible, read_spec, why_nothing_chosen
+from tausearch.runs import KnownPoint, Record, SearchSpec, Storage, eligible, read_spec, why_nothing_chosen
 from tausearch.studies.best_file import load_best
 from tausearch.studies.spaces import defaults
 from trainables.errors import InputError
@@ -139,7 +139,7 @@ def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> S
     return dimension.typed(nearest if nearest in dimension else otherwise)
 
 
-def warm_start_lines(spec: RunSpec) -> Iterator[str]:
+def warm_start_lines(spec: SearchSpec) -> Iterator[str]:
     """Say which known points a search tries, what of them did not fit, and which it has no trials for."""
     for number, known in enumerate(spec.warm_start, start=1):
         late = "" if number < spec.trials else f" (not among the {spec.trials} trials)"

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.runs import Conclusion, RunSpec, Status, Storage, TrialSummary
+from tausearch.runs import (
+    Conclusion,
+    FinalSpec,
+    RunSpec,
+    SearchSpec,
+    Status,
+    Storage,
+    TrialSummary,
+)
 from tausearch.tracking.mlflow_store import open_store, store_lock
 from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
@@ -165,24 +173,28 @@ class MlflowRun:
                 self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
         if not parent.data.params:
             protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
-            about = {"method": self.spec.method, "algorithm": self.spec.algorithm, "seed": self.spec.seed}
-            self._log(parent.info.run_id, params={**about, **protocol, **self.spec.fixed})
+            self._log(parent.info.run_id, params={**self._about(), **protocol, **self.spec.fixed})
         return parent
+
+    def _about(self) -> dict[str, Any]:
+        """Return the parameters of the parent run beside its protocol and its hyperparameters."""
+        search = {"algorithm": self.spec.algorithm, "seed": self.spec.seed} if isinstance(self.spec, SearchSpec) else {}
+        return {"method": self.spec.method, **search}
 
     def _origin(self) -> dict[str, str]:
         """Return the tags that say where the hyperparameters of a final run were tuned."""
-        if self.spec.tuned_on is None:
+        if not isinstance(self.spec, FinalSpec) or self.spec.tuned_on is None:
             return {}
         return {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark, "source": self.spec.source or ""}
 
     def _known(self) -> dict[str, str]:
         """Return the tag that says from where a search knew its first points."""
-        origins = [known.origin for known in self.spec.warm_start]
+        origins = [known.origin for known in self.spec.warm_start] if isinstance(self.spec, SearchSpec) else []
         return {"warm_start": "; ".join(origins)} if origins else {}
 
     def _bounds(self) -> dict[str, str]:
         """Return the tag that says which bounds a search's choice must keep."""
-        bounds = "; ".join(map(str, self.spec.constraints))
+        bounds = "; ".join(map(str, self.spec.constraints)) if isinstance(self.spec, SearchSpec) else ""
         return {"constraints": bounds} if bounds else {}
 
     def _find_nested(self) -> dict[int, _Nested]:

@@ -18,7 +18,7 @@ from unittest.mock import patch
 from filelock import FileLock
 
 from tausearch.api.outcome import conclude
-from tausearch.runs import Record, RunDirectory, RunSpec, Storage, TrialSummary
+from tausearch.runs import Record, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
 
 Build = Callable[..., object]  # build(storage, name, *arguments) makes the run of that name
@@ -61,17 +61,17 @@ def _built(folder: Path, build: Build, name: str, *arguments: object) -> RunDire
     return Storage(place).run(name)
 
 
-def make_run(storage: Storage, spec: RunSpec, trials: Sequence[TrialSummary]) -> RunDirectory:
+def make_run(storage: Storage, spec: SearchSpec, trials: Sequence[TrialSummary]) -> RunDirectory:
     """Put a run of hand-made trials into a storage root, with all that a run leaves behind except its figures."""
     return BuiltRuns.copy(_make, storage, spec.name, spec, tuple(trials))
 
 
-def _make(storage: Storage, name: str, spec: RunSpec, trials: tuple[TrialSummary, ...]) -> None:
+def _make(storage: Storage, name: str, spec: SearchSpec, trials: tuple[TrialSummary, ...]) -> None:
     _, directory = create(spec, storage)
     finish(spec, directory, trials)
 
 
-def finish(spec: RunSpec, directory: RunDirectory, trials: Sequence[TrialSummary], tasks: int = 0) -> None:
+def finish(spec: SearchSpec, directory: RunDirectory, trials: Sequence[TrialSummary], tasks: int = 0) -> None:
     """Record trials and conclude their run; figures are made but not saved, as to render them takes ten times longer.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from tausearch.runs import Resources, RunDirectory, RunSpec, Storage, TrialSummary, protocol_of
+from tausearch.runs import FinalSpec, Resources, RunDirectory, Storage, TrialSummary, protocol_of
 from tausearch.runs.creation import create
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
@@ -53,9 +53,8 @@ def _train(
     source = get_source(benchmark_name)
     small = benchmark_name == SMALL
     benchmark = small_benchmark() if small else build_benchmark(source, "final", 0, Backbone().input)
-    spec = RunSpec(
+    spec = FinalSpec(
         name=name,
-        purpose="final",
         benchmark=source.name,
         method=method,
         protocol=protocol_of(source.spec, 0, Backbone()),
@@ -73,7 +72,7 @@ def _train(
 
 
 def _trained(
-    benchmark: Benchmark, spec: RunSpec, directory: RunDirectory, number: int, seed: int, fails: bool
+    benchmark: Benchmark, spec: FinalSpec, directory: RunDirectory, number: int, seed: int, fails: bool
 ) -> TrialSummary:
     sequence = IncrementalSequence(
         benchmark,

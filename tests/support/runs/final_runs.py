@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tausearch.runs import ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary
+from tausearch.runs import ExperimentProtocol, FinalSpec, Resources, Storage, TrialSummary
 from tests.support.runs.built_runs import make_run
 from trainables.methods import METHODS
 
@@ -27,7 +27,7 @@ def make_final_run(
     overrides: dict[str, Any] | None = None,
     protocol: dict[str, Any] | None = None,
     pooled: Sequence[float | None] = (),
-) -> RunSpec:
+) -> FinalSpec:
     """Put a final run into a storage root: one accuracy per seed, None for a seed that failed.
 
     The accuracy over all images together is given seed by seed, or not at all: seeds of an older version lack it.
@@ -43,9 +43,8 @@ def make_final_run(
     names = METHODS[method].config.__dataclass_fields__
     chosen = {"lr": 0.001, **{k: v for k, v in needed.items() if k in names}, **(overrides or {})}
     seeds = len(accuracies) // len((protocol or {}).get("class_orders") or (None,))
-    spec = RunSpec(
+    spec = FinalSpec(
         name=name,
-        purpose="final",
         benchmark=benchmark,
         method=method,
         protocol=PROTOCOL.model_copy(update=protocol or {}),

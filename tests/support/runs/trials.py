@@ -7,17 +7,25 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tausearch.execution import Dispatcher, Listener, Run
-from tausearch.runs import ExperimentProtocol, Resources, RunSpec, Storage, TrialSummary, TrialTable
+from tausearch.runs import (
+    ExperimentProtocol,
+    FinalSpec,
+    Resources,
+    RunSpec,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+)
 from tausearch.studies import Searcher
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
 
 
-def search_spec() -> RunSpec:
+def search_spec() -> SearchSpec:
     """Three tasks, two hyperparameters, four trials."""
-    return RunSpec(
+    return SearchSpec(
         name="digits-ita-lora-1",
-        purpose="search",
         benchmark="digits",
         method="ita-lora",
         protocol=ExperimentProtocol(
@@ -33,6 +41,12 @@ def search_spec() -> RunSpec:
         start={"alpha": 1, "lr": 0.01},
         fixed=FIXED,
     )
+
+
+def final_spec(search: SearchSpec, **changes: Any) -> FinalSpec:
+    """A final run of one seed with the benchmark, method and protocol of a search."""
+    shared = {name: getattr(search, name) for name in RunSpec.model_fields if name != "purpose"}
+    return FinalSpec(**{**shared, "trials": 1, "seeds": (0,), **changes})
 
 
 def make_trial(number: int, tasks: int = 3, value: float | None = None, **more: Any) -> TrialSummary:
@@ -62,7 +76,9 @@ def tell(told: Told, trial: TrialSummary) -> None:
     told.trial_changed(trial)
 
 
-def run_of(spec: RunSpec, searcher: Searcher, root: Path = Path("nowhere"), listeners: Sequence[Listener] = ()) -> Run:
+def run_of(
+    spec: SearchSpec, searcher: Searcher, root: Path = Path("nowhere"), listeners: Sequence[Listener] = ()
+) -> Run:
     """A run that leaves nothing behind, open."""
     storage = Storage(root)
     run = Run(spec, storage, storage.run(spec.name), searcher, TrialTable())
@@ -96,7 +112,7 @@ class Runs:
 
 
 def dispatcher_of(
-    spec: RunSpec,
+    spec: SearchSpec,
     searcher: Searcher,
     listeners: Sequence[Listener] = (),
     capacity: Callable[[], tuple[float, float]] = lambda: (9.0, 0.0),

@@ -18,7 +18,7 @@ from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch
 from tausearch.execution.observer import RecordListener
 from tausearch.execution.tune_run import run_on_tune
-from tausearch.runs import ExperimentProtocol, Record, Resources, RunSpec, Storage, TrialTable
+from tausearch.runs import ExperimentProtocol, Record, Resources, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import Runs
 from trainables.device import CONTEXT_BYTES, claim, fence
@@ -54,9 +54,8 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     protocol = ExperimentProtocol(
         tasks=TASKS, epochs=1, batch_size=1, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
     )
-    spec = RunSpec(
+    spec = SearchSpec(
         name="greedy",
-        purpose="search",
         benchmark="digits",
         method="ita-lora",
         protocol=protocol,

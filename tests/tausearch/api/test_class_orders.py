@@ -23,7 +23,7 @@ from tausearch.api.final_runs import FinalRun
 from tausearch.api.outcome import conclude
 from tausearch.cli.output import show_final
 from tausearch.comparison import compare, paper_results, read_final_runs
-from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_spec
+from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose
 from tests.support.runs.final_runs import make_final_run
@@ -42,7 +42,7 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(tmp_path / "runs")
 
 
-def planned(best: BestFile, storage: Storage, **more: Any) -> RunSpec:
+def planned(best: BestFile, storage: Storage, **more: Any) -> SearchSpec:
     return plan_training(TrainRequest(best, storage=storage.root, name="f", **more)).spec
 
 
@@ -76,7 +76,7 @@ def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, mo
     Record(directory.record, names=spec.metrics).write(ended(2, 0, 70.0))
     run = FinalRun(read_spec(directory), storage, directory)
     assert [run.searcher.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
-    went_on: list[RunSpec] = []
+    went_on: list[SearchSpec] = []
     monkeypatch.setattr(resuming, "run_training", lambda spec, *_, **__: went_on.append(spec))
     resume("f", storage=storage.root)
     assert went_on == [spec]

@@ -15,7 +15,7 @@ from tausearch.api import delete_run, rename_run, size_of
 from tausearch.cli import main
 from tausearch.models import read_about
 from tausearch.presentation import counted
-from tausearch.runs import RunDirectory, RunSpec, Storage, read_spec, read_status, shown_benchmark
+from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.studies import load_best
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
@@ -28,7 +28,7 @@ Patch = pytest.MonkeyPatch
 Captured = pytest.CaptureFixture[str]
 
 
-def add_search(storage: Storage, name: str, *values: float) -> RunSpec:
+def add_search(storage: Storage, name: str, *values: float) -> SearchSpec:
     spec = search_spec().model_copy(update={"name": name, "id": name})
     make_run(storage, spec, [make_trial(number, value=value) for number, value in enumerate(values)])
     return spec

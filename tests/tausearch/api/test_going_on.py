@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tausearch.api import SearchRequest, plan_search, search
-from tausearch.runs import Plan, Resources, RunSpec, differences, driver_lock, read_spec
+from tausearch.runs import Plan, Resources, SearchSpec, differences, driver_lock, read_spec
+from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
 
@@ -78,7 +79,9 @@ def test_a_run_that_is_driven_stays_alone(tmp_path: Path) -> None:
         search("digits", "ita-lora", name="s", trials=4, resume_if_exists=True, storage=tmp_path)
 
 
-def test_how_and_where_a_run_is_driven_makes_it_no_other(spec: RunSpec) -> None:
+def test_how_and_where_a_run_is_driven_makes_it_no_other(spec: SearchSpec) -> None:
     other = {"id": "x", "resources": Resources(cpus_per_trial=2), "tracking_uri": "http://a", "version": "9"}
     assert differences(spec, spec.model_copy(update=other)) == []
-    assert differences(spec, spec.model_copy(update={"seeds": (0, 1)})) == ["seeds was , is now 0 1"]
+    final = final_spec(spec)
+    more = final.model_copy(update={"seeds": (0, 1), "source": "digits-1"})
+    assert differences(final, more) == ["seeds was 0, is now 0 1", "source was not there, is now digits-1"]

@@ -16,7 +16,7 @@ import typer
 import tausearch
 from tausearch.api import SearchResult
 from tausearch.cli.application import app
-from tausearch.runs import Record, RunSpec, Storage, open_storage
+from tausearch.runs import Record, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tests.support.runs.trials import make_trial
 
@@ -98,7 +98,7 @@ def test_what_there_is_can_be_listed() -> None:
 
 
 @pytest.fixture
-def result(spec: RunSpec, tmp_path: Path) -> SearchResult:
+def result(spec: SearchSpec, tmp_path: Path) -> SearchResult:
     spec, directory = create(spec, open_storage(tmp_path, write=True))
     trials = [make_trial(0, value=70.0), make_trial(1, value=75.0), make_trial(2, tasks=1, status="pruned")]
     record = Record(directory.record, {}, tasks=3, names=spec.metrics)
@@ -140,7 +140,7 @@ def test_a_result_as_a_study_of_optuna(result: SearchResult) -> None:
     ],
 )
 def test_the_shell_completes_names_without_torch(
-    spec: RunSpec, tmp_path: Path, words: list[str], offered: list[str]
+    spec: SearchSpec, tmp_path: Path, words: list[str], offered: list[str]
 ) -> None:
     create(spec, Storage(tmp_path))
     line = ["tausearch", *(str(tmp_path) if word == "ROOT" else word for word in words)]

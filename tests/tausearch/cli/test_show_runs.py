@@ -8,13 +8,13 @@ import pytest
 
 from tausearch.api import SearchResult
 from tausearch.cli.output import show_search, show_status
-from tausearch.runs import Record, RunSpec, Storage, TrialSummary, read_status
+from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, read_status
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import choose
 from tests.support.runs.trials import make_trial
 
 
-def shown(spec: RunSpec, trials: list[TrialSummary], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def shown(spec: SearchSpec, trials: list[TrialSummary], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The line about the start, if there is one; trial 0 has the values that the search starts with."""
     _, directory = create(spec, Storage(folder))
     for trial in trials:
@@ -34,7 +34,7 @@ def shown(spec: RunSpec, trials: list[TrialSummary], folder: Path, capsys: pytes
 def test_the_gain_over_the_start_is_said(
     values: tuple[float | None, ...],
     line: list[str],
-    spec: RunSpec,
+    spec: SearchSpec,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -43,7 +43,7 @@ def test_the_gain_over_the_start_is_said(
 
 
 def test_a_space_without_a_search_has_no_start(
-    spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fixed = spec.model_copy(update={"space": {}, "start": {}})
     assert shown(fixed, [make_trial(0, value=50.0)], tmp_path, capsys) == []
@@ -51,7 +51,7 @@ def test_a_space_without_a_search_has_no_start(
 
 @pytest.mark.parametrize(("forgotten", "said"), [(83.0, True), (50.0, False)])
 def test_little_left_of_earlier_tasks_is_said(
-    forgotten: float, said: bool, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    forgotten: float, said: bool, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec, directory = create(spec, Storage(tmp_path))
     trial = make_trial(0, value=44.0)

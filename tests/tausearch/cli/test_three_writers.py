@@ -18,7 +18,7 @@ from tausearch.api.final_runs import FinalRun
 from tausearch.api.searches import SearchRun
 from tausearch.campaigns import CampaignRequest, plan_campaign
 from tausearch.execution import Run
-from tausearch.runs import Record, RunSpec, Storage, TrialSummary, all_statuses, driver_lock, final_value
+from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, all_statuses, driver_lock, final_value
 from tausearch.runs.creation import create
 from tests.support.command_line import run
 
@@ -40,7 +40,7 @@ def runs_of(folder: Path) -> tuple[Storage, list[Run]]:
     plan = plan_campaign(CampaignRequest(folder / "t.yaml", storage=folder / "runs"))
     plan.directory.path.mkdir(parents=True)
     plan.kept.save(plan.directory)
-    planned: list[tuple[RunSpec, Callable[..., Run]]] = [
+    planned: list[tuple[SearchSpec, Callable[..., Run]]] = [
         (plan.cells[0].search.spec, SearchRun),
         (plan.cells[1].search.spec, SearchRun),
         (plan.cells[2].training.spec, FinalRun),
@@ -74,7 +74,7 @@ def write(run: Run, pace: Semaphore) -> None:
         run.conclude(record.trials())
 
 
-def reported(spec: RunSpec, trial: TrialSummary) -> TrialSummary:
+def reported(spec: SearchSpec, trial: TrialSummary) -> TrialSummary:
     """A trial one task later."""
     task, names = trial.tasks_done + 1, spec.metrics
     row = {"task": float(task), names.average_accuracy: 50.0 + trial.number, "seconds/training": 0.1}

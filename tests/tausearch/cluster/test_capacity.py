@@ -8,7 +8,7 @@ import pytest
 
 from tausearch.cluster import concurrent_trials, ray_session, resources
 from tausearch.cluster.resources import plan_resources, slots_of
-from tausearch.runs import Resources, RunSpec
+from tausearch.runs import Resources, SearchSpec
 from trainables.errors import InputError
 
 
@@ -19,7 +19,7 @@ def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources.torch.cuda, "device_count", lambda: 0)
 
 
-def with_trials(spec: RunSpec, trials: int, algorithm: str, asked: int | None = None) -> RunSpec:
+def with_trials(spec: SearchSpec, trials: int, algorithm: str, asked: int | None = None) -> SearchSpec:
     wanted = Resources(cpus_per_trial=2, max_concurrent_trials=asked)
     return spec.model_copy(update={"trials": trials, "algorithm": algorithm, "resources": wanted})
 
@@ -35,13 +35,13 @@ def with_trials(spec: RunSpec, trials: int, algorithm: str, asked: int | None = 
     ],
 )
 def test_concurrent_trials(
-    spec: RunSpec, trials: int, algorithm: str, asked: int | None, cpus: int, wanted: int
+    spec: SearchSpec, trials: int, algorithm: str, asked: int | None, cpus: int, wanted: int
 ) -> None:
     assert concurrent_trials(with_trials(spec, trials, algorithm, asked), cpus, 0) == wanted
 
 
 @pytest.mark.usefixtures("small_machine")
-def test_slots_are_limited_by_machine_request_and_trials(spec: RunSpec) -> None:
+def test_slots_are_limited_by_machine_request_and_trials(spec: SearchSpec) -> None:
     assert slots_of(with_trials(spec, 40, "random"), on_cluster=False) == 4
     assert slots_of(with_trials(spec, 40, "random"), on_cluster=True) is None
     assert slots_of(with_trials(spec, 40, "random", 9), on_cluster=True) == 9

@@ -11,7 +11,7 @@ import pytest
 
 from tausearch.cluster import pilot
 from tausearch.cluster.pilot import run_to_peak
-from tausearch.runs import Resources, RunSpec
+from tausearch.runs import Resources, SearchSpec
 from trainables.errors import InputError
 from trainables.methods import Capabilities
 
@@ -64,7 +64,9 @@ class FakeRay:
         return {"GPU": 2.0, "CPU": 16.0}
 
 
-def measured(spec: RunSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] | Exception) -> tuple[RunSpec, str]:
+def measured(
+    spec: SearchSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] | Exception
+) -> tuple[SearchSpec, str]:
     patch.setitem(sys.modules, "ray", FakeRay(answer))
     patch.setattr(pilot, "ray_session", lambda resources, address: nullcontext())
     spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=2, gpus_per_trial=1)})
@@ -72,14 +74,14 @@ def measured(spec: RunSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] |
     return pilot.with_measured_share(spec, config, None)
 
 
-def test_the_share_is_what_the_pilots_peak_allows(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_share_is_what_the_pilots_peak_allows(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     found, line = measured(spec, monkeypatch, (10 * 2**30, 80 * 2**30))
     # Each of two GPUs has 8 of 16 CPUs: 4 trials of 2 CPUs, of 6 that fit the memory.
     assert found.resources == Resources(cpus_per_trial=2, gpus_per_trial=1 / 4)
     assert line == "pilot: 10.00 of 80.0 GiB at most, so 4 trials per GPU"
 
 
-def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"the pilot trial failed \(out of memory\)"):
         measured(spec, monkeypatch, RuntimeError("a traceback\nout of memory"))
     with pytest.raises(InputError, match="used no GPU memory"):

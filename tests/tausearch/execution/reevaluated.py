@@ -13,22 +13,22 @@ from tausearch.api import SearchRun
 from tausearch.execution import Dispatcher, Run
 from tausearch.execution.observer import RecordListener
 from tausearch.execution.recorder import _record
-from tausearch.runs import Reevaluate, RunDirectory, RunSpec, Storage, TrialSummary
+from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
 from tests.support.runs.trials import Runs
 
-Outcome = Callable[[RunSpec, int, dict[str, Any]], float]
+Outcome = Callable[[SearchSpec, int, dict[str, Any]], float]
 """What a trial of a run comes to, by its number and hyperparameters; NaN if it diverges."""
 
 
-def noisy(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
+def noisy(spec: SearchSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """An accuracy that falls with the distance from alpha = 1, with noise that trial and seed decide."""
     miss = abs(math.log10(hyperparameters["alpha"]))
     seed = [spec.seed_of(number), round(1e6 * hyperparameters["alpha"]), round(1e6 * hyperparameters["lr"])]
     return float(90 - 3 * miss + np.random.default_rng(seed).normal(0, 1))
 
 
-def reevaluated_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, RunDirectory]:
+def reevaluated_search(root: Path, **changes: Any) -> tuple[SearchSpec, Storage, RunDirectory]:
     """A search that has been made and asks for re-evaluation."""
     from tests.support.runs.trials import search_spec
 
@@ -39,7 +39,7 @@ def reevaluated_search(root: Path, **changes: Any) -> tuple[RunSpec, Storage, Ru
 
 
 def drive(
-    spec: RunSpec,
+    spec: SearchSpec,
     storage: Storage,
     directory: RunDirectory,
     outcome: Outcome = noisy,

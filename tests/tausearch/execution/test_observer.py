@@ -7,11 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cloudpickle
 import pytest
+from ray.exceptions import ActorDiedError
 
-from tausearch.execution import StorageWatch
-from tausearch.execution.observer import Observer
-from tausearch.runs import RunDirectory, TrialSummary
+from tausearch.execution import Listener, StorageWatch
+from tausearch.execution.observer import Observer, RecordListener
+from tausearch.runs import Record, RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
 
@@ -39,7 +41,7 @@ def result(task: int, *, done: bool = False, **more: Any) -> dict[str, Any]:
 LAST = result(2, done=True, **{"val/final_accuracy": 50.0})
 
 
-def observing(*listeners: Heard, home: Path) -> Observer:
+def observing(*listeners: Listener, home: Path) -> Observer:
     """An observer of one run, which is called `s`."""
     dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), listeners)
     return Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(home)))
@@ -88,6 +90,105 @@ def test_a_task_that_is_repeated_takes_the_place_of_its_first_result(observer: O
     assert [row["task"] for row in heard.trials[-1].rows] == [1, 2]
 
 
+@pytest.mark.parametrize(("event", "args"), [("on_step_begin", (1, [])), ("on_experiment_end", ([],))])
+def test_a_trial_that_has_ended_is_let_go_only_when_tune_is_done_with_it(
+    event: str, args: tuple[Any, ...], observer: Observer
+) -> None:
+    ended: list[tuple[str, int]] = []
+    observer.on_end = lambda run, number: ended.append((run.spec.name, number))
+    observer.on_trial_complete(0, [], TRIAL)  # Tune stops one whose last task it has not heard of
+    getattr(observer, event)(*args)
+    assert ended == []
+    observer.on_trial_result(0, [], TRIAL, LAST)
+    observer.on_trial_complete(0, [], TRIAL)
+    assert ended == []
+    getattr(observer, event)(*args)
+    getattr(observer, event)(*args)
+    assert ended == [("s", 0)]
+
+
+def test_it_looks_at_everything_else_whenever_tune_goes_round(observer: Observer) -> None:
+    steps: list[int] = []
+    observer.on_step = lambda: steps.append(len(steps))
+    observer.on_step_begin(1, [])
+    observer.on_experiment_end([])
+    assert steps == [0]
+
+
+def test_it_says_where_a_checkpoint_lies(observer: Observer) -> None:
+    saved: list[Path] = []
+    observer.on_saved = saved.append
+    observer.on_checkpoint(0, [], TRIAL, SimpleNamespace(path="a/b"))
+    assert saved == [Path("a/b")]
+
+
+def test_tune_pickles_nothing_of_it(observer: Observer) -> None:
+    assert observer.__getstate__() == {}
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "reason"),
+    [
+        ("Traceback:\n  File x\nValueError: bad\n\n", ValueError("bad"), "ValueError: bad"),
+        ("\n", ValueError("bad"), "unknown error"),
+        (None, ValueError("bad"), "unknown error"),
+        (
+            "long\n",
+            ActorDiedError(),
+            "its process died (killed, crashed, short of memory, or with its node); failures: 3",
+        ),
+    ],
+)
+def test_a_trial_that_was_given_up_says_why_in_one_line(
+    log: str | None, error: Exception, reason: str, observer: Observer, heard: Heard, tmp_path: Path
+) -> None:
+    files = SimpleNamespace(error_file=None, pickled_error_file=str(tmp_path / "error"), num_failures=3)
+    (tmp_path / "error").write_bytes(cloudpickle.dumps(error))
+    if log is not None:
+        files.error_file = str(tmp_path / "log")
+        (tmp_path / "log").write_text(log)
+    ended: list[int] = []
+    observer.on_end = lambda run, number: ended.append(number)
+    observer.on_trial_error(0, [], SimpleNamespace(config=TRIAL.config, **vars(files)))
+    observer.on_step_begin(0, [])
+    assert [(trial.status, trial.error) for trial in heard.trials] == [("failed", reason)] and ended == [0]
+
+
+def test_a_trial_that_could_not_write_is_not_given_up(observer: Observer, heard: Heard, tmp_path: Path) -> None:
+    (tmp_path / "error").write_bytes(cloudpickle.dumps(OSError(errno.ENOSPC, "no space")))
+    failed = SimpleNamespace(config=TRIAL.config, error_file=None, pickled_error_file=str(tmp_path / "error"))
+    observer.on_trial_error(0, [], failed)
+    assert heard.trials == [] and "no space" in str(observer.watch.problem)
+
+
+def test_why_a_trial_diverged_is_kept(observer: Observer, heard: Heard) -> None:
+    observer.on_trial_result(0, [], TRIAL, result(2, done=True, diverged="at task 2"))
+    assert (heard.trials[0].error, heard.trials[0].rows, heard.trials[0].value) == ("at task 2", [], None)
+
+
+def test_an_accuracy_is_that_of_the_last_task(observer: Observer, heard: Heard) -> None:
+    observer.on_trial_result(0, [], TRIAL, result(1))
+    observer.on_trial_result(0, [], TRIAL, LAST)
+    assert [trial.value for trial in heard.trials] == [None, 50.0]
+
+
+def test_an_error_that_is_not_the_storages_stops_the_driver(tmp_path: Path) -> None:
+    class Broken(Heard):
+        def trial_changed(self, trial: TrialSummary) -> None:
+            raise FileNotFoundError(errno.ENOENT, "not there")
+
+    (tmp_path / "run.yaml").touch()
+    with pytest.raises(FileNotFoundError, match="not there"):
+        observing(Broken(), home=tmp_path).on_trial_result(0, [], TRIAL, result(1))
+
+
+def test_the_record_is_written_at_every_change(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
+    record = Record(tmp_path / "record")
+    observing(RecordListener(record), home=tmp_path).on_trial_result(0, [], TRIAL, result(1))
+    assert [trial.tasks_done for trial in record.trials()] == [1]
+
+
 def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").touch()
 
@@ -101,3 +202,13 @@ def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_p
     observer.on_trial_result(0, [], TRIAL, result(1))
     observer.on_trial_result(0, [], TRIAL, LAST)
     assert [trial.tasks_done for trial in record.trials] == [1, 2] and heard.trials == []
+
+
+def test_everybody_is_told_until_the_storage_fails_elsewhere(heard: Heard, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").touch()
+    record = Heard()
+    observer = observing(record, heard, home=tmp_path)
+    observer.on_trial_result(0, [], TRIAL, result(1))
+    observer.watch.problem = "is full"
+    observer.on_trial_result(0, [], TRIAL, LAST)
+    assert [[trial.tasks_done for trial in each.trials] for each in (record, heard)] == [[1, 2], [1]]

@@ -12,11 +12,11 @@ from rich.filesize import decimal
 
 import tausearch
 from tausearch.execution import preview
-from tausearch.runs import DataFacts, Record, Reevaluate, Resources, RunSpec, Storage, open_storage
+from tausearch.runs import DataFacts, Record, Reevaluate, Resources, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, SearchStudy
 from tests.support.command_line import run
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
 
 
-def previewed(spec: RunSpec, root: Path, address: str | None = None, **changes: Any) -> tausearch.Preview:
+def previewed(spec: SearchSpec, root: Path, address: str | None = None, **changes: Any) -> tausearch.Preview:
     return preview(spec.model_copy(update=changes), Storage(root), address)
 
 
@@ -41,7 +41,7 @@ def previewed(spec: RunSpec, root: Path, address: str | None = None, **changes: 
         ({"trials": 6, "algorithm": "grid"}, "all 6 points of the grid"),
     ],
 )
-def test_it_says_where_trials_come_from(spec: RunSpec, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_it_says_where_trials_come_from(spec: SearchSpec, tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     found = previewed(spec, tmp_path, **changes)
     assert f"trials: {said}" in str(found) and "estimate: unknown, as no finished trial of ita-lora on this" in str(
         found
@@ -50,21 +50,21 @@ def test_it_says_where_trials_come_from(spec: RunSpec, tmp_path: Path, changes: 
     assert ("none chosen by" in str(found)) == (changes.get("algorithm") == "gp")
 
 
-def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: RunSpec, tmp_path: Path) -> None:
+def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: SearchSpec, tmp_path: Path) -> None:
     fixed = {"fixed": {"lr_pre": 0.12, "epochs_pre": 38}}
     assert "\nfixed: lr_pre=0.12 epochs_pre=38\n" in str(previewed(spec, tmp_path, **fixed))
-    final = previewed(spec, tmp_path, **fixed, purpose="final", space={}, trials=1, seeds=(0,))
+    final = preview(final_spec(spec, **fixed), Storage(tmp_path), None)
     assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
 
-def test_what_lies_far_from_where_a_search_looks_is_said(spec: RunSpec, tmp_path: Path) -> None:
+def test_what_lies_far_from_where_a_search_looks_is_said(spec: SearchSpec, tmp_path: Path) -> None:
     said = str(previewed(spec, tmp_path, fixed={"lr": 3.0, "alpha": 0.0, "alpha_cls": 2, "lr_pre": 9.0}))
     assert "\nunusual: lr=3; a search looks at a number from 3e-05 to 0.02\n" in said
     assert said.count("unusual") == 1  # 0 turns a term off, the end of a range is in it, and lr_pre is not searched
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slots: int) -> None:
+def test_the_algorithm_learns_when_it_says_so(spec: SearchSpec, tmp_path: Path, slots: int) -> None:
     """Played with so many at a time, the trials that are not drawn at random are those that the preview counts."""
     spec = spec.model_copy(update={"trials": 20, "resources": Resources(max_concurrent_trials=slots)})
     found, source, guided = previewed(spec, tmp_path), OptunaSearcher(spec), 0
@@ -81,13 +81,13 @@ def test_the_algorithm_learns_when_it_says_so(spec: RunSpec, tmp_path: Path, slo
     assert found.learned == guided > 0
 
 
-def test_the_points_are_those_that_the_search_tries(spec: RunSpec, tmp_path: Path) -> None:
+def test_the_points_are_those_that_the_search_tries(spec: SearchSpec, tmp_path: Path) -> None:
     spec = spec.model_copy(update={"algorithm": "grid", "trials": 4})
     study: SearchStudy = OptunaSearcher(spec).study
     assert list(previewed(spec, tmp_path).points) == [study.ask(number) for number in range(4)]
 
 
-def remembered(spec: RunSpec, root: Path, seconds: float, **changes: Any) -> None:
+def remembered(spec: SearchSpec, root: Path, seconds: float, **changes: Any) -> None:
     """Leave a search whose trials of one task took so long."""
     storage = open_storage(root, write=True)
     spec, directory = create(spec.model_copy(update=changes), storage)
@@ -98,7 +98,7 @@ def remembered(spec: RunSpec, root: Path, seconds: float, **changes: Any) -> Non
         record.write(replace(trial, rows=rows))
 
 
-def test_time_is_known_from_runs_alike_and_from_no_others(spec: RunSpec, tmp_path: Path) -> None:
+def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_path: Path) -> None:
     remembered(spec, tmp_path, 60.0, name="before")
     remembered(spec, tmp_path, 999.0, name="other-method", method="ita-fft")
     remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
@@ -110,7 +110,7 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: RunSpec, tmp_pat
     assert previewed(spec, tmp_path, name="before").taken.seconds is None  # a run is not its own estimate
 
 
-def test_how_large_a_run_became_is_known_from_those_that_finished(spec: RunSpec, tmp_path: Path) -> None:
+def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSpec, tmp_path: Path) -> None:
     remembered(spec, tmp_path, 60.0, name="before", trials=2)
     files = [path for path in Storage(tmp_path).run("before").path.rglob("*") if path.is_file()]
     found = previewed(spec, tmp_path, name="now")
@@ -118,7 +118,7 @@ def test_how_large_a_run_became_is_known_from_those_that_finished(spec: RunSpec,
     assert f"(from before; the largest is {decimal(found.taken.disk)})" in str(found)
 
 
-def test_images_are_those_of_each_task(spec: RunSpec, tmp_path: Path) -> None:
+def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None:
     data = DataFacts(digest="0", train=168, per_task=(63, 63, 42), evaluation=24)
     said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))
     assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
@@ -128,7 +128,7 @@ def test_images_are_those_of_each_task(spec: RunSpec, tmp_path: Path) -> None:
     assert "choice:" not in str(previewed(spec, tmp_path, data=large))
 
 
-def test_reevaluation_is_in_the_estimate(spec: RunSpec, tmp_path: Path) -> None:
+def test_reevaluation_is_in_the_estimate(spec: SearchSpec, tmp_path: Path) -> None:
     remembered(spec, tmp_path, 60.0, name="before")
     found = previewed(spec, tmp_path, name="now", trials=12, reevaluate=Reevaluate(best=3, runs=3))
     assert "re-evaluation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
@@ -136,7 +136,7 @@ def test_reevaluation_is_in_the_estimate(spec: RunSpec, tmp_path: Path) -> None:
     assert found.as_dict()["reevaluations"] == 9
 
 
-def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: RunSpec, tmp_path: Path) -> None:
+def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_path: Path) -> None:
     remembered(spec, tmp_path, 60.0, name="before")
     half = replace(make_trial(1, value=50.0), status="running")
     half = replace(half, rows=half.rows[:1])
@@ -165,7 +165,7 @@ class TestDryRun:
         assert told["algorithm"] == "grid" and told["steps_per_epoch"] == [9, 9, 9, 9, 8] and told["batch_size"] == 32
 
     def test_a_final_run_says_its_seeds(
-        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         plan = tausearch.api.plan_search(tausearch.api.SearchRequest("digits", "finetune", storage=tmp_path))
         best = tausearch.studies.start_of(plan.spec)

@@ -22,6 +22,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     RunDirectory,
     RunSpec,
+    SearchSpec,
     Storage,
     TrialSummary,
     race,
@@ -76,7 +77,7 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
 
 def _unlucky(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """A search whose best is luck: on every fresh seed it is worse than the others."""
-    lucky = spec.start.items() <= hyperparameters.items()
+    lucky = search_spec().start.items() <= hyperparameters.items()
     return (99.0 if lucky else 90.0) if spec.role == "trial" else (80.0 if lucky else 90.0)
 
 
@@ -92,7 +93,7 @@ def test_the_value_that_made_it_a_candidate_is_not_used_again(tmp_path: Path) ->
 
 def _clear(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
     """One that is far ahead, and then nobody who could be told apart."""
-    return 95.0 if spec.start.items() <= hyperparameters.items() else noisy(spec, number, hyperparameters) - 20
+    return 95.0 if search_spec().start.items() <= hyperparameters.items() else noisy(spec, number, hyperparameters) - 20
 
 
 @pytest.mark.parametrize(("best", "outcome", "reevaluated", "first"), [(2, noisy, 6, 0), (3, _clear, 7, 2 * 3)])
@@ -132,7 +133,7 @@ def test_who_cannot_win_any_more_is_spared_and_the_status_says_so(
 
 
 def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_path: Path) -> None:
-    def outcome(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
+    def outcome(spec: SearchSpec, number: int, hyperparameters: dict[str, Any]) -> float:
         return math.nan if spec.role == "reevaluation" else noisy(spec, number, hyperparameters)
 
     spec, storage, directory = reevaluated_search(tmp_path)
@@ -203,7 +204,7 @@ def test_trials_and_reevaluations_do_not_meet(tmp_path: Path, capsys: pytest.Cap
     assert plain["reevaluation"]["over"] and len(plain["reevaluation"]["candidates"]) == 3
 
 
-def test_an_algorithm_that_learns_holds_up_no_reevaluation(spec: RunSpec) -> None:
+def test_an_algorithm_that_learns_holds_up_no_reevaluation(spec: SearchSpec) -> None:
     asked = spec.model_copy(update={"algorithm": "tpe", "trials": 24, "reevaluate": Reevaluate(best=6, runs=4)})
     assert concurrent_trials(asked, 64, 0) == 6
     assert concurrent_trials(ReevaluationSpec.of(asked), 64, 0) == 24

@@ -12,12 +12,12 @@ from tausearch.models import read_about
 from tausearch.models.cards import card
 from tausearch.models.descriptions import About
 from tausearch.models.loading import _with_model
-from tausearch.runs import RunSpec
+from tausearch.runs import SearchSpec
 from trainables.errors import InputError
 
 
 @pytest.fixture
-def about(spec: RunSpec) -> About:
+def about(spec: SearchSpec) -> About:
     """A composition that leaves out task 2 and unlearns task 3, measured on two seeds."""
     return About(
         benchmark="digits",

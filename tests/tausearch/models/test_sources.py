@@ -11,14 +11,14 @@ import torch
 
 from tausearch.models import pools
 from tausearch.models.sources import VectorSource, about_source
-from tausearch.runs import Record, Resources, RunDirectory, RunSpec
-from tests.support.runs.trials import make_trial
+from tausearch.runs import Record, Resources, RunDirectory, SearchSpec
+from tests.support.runs.trials import final_spec, make_trial
 from trainables.errors import InputError
 
 
 @pytest.fixture
-def source(spec: RunSpec, tmp_path: Path) -> VectorSource:
-    final = spec.model_copy(update={"purpose": "final", "seeds": (0, 1)})
+def source(spec: SearchSpec, tmp_path: Path) -> VectorSource:
+    final = final_spec(spec, seeds=(0, 1), trials=2)
     directory = RunDirectory(tmp_path)
     return VectorSource("r", "digits", ("ita-lora",), spec.protocol, (1,), tmp_path, None, final, directory)
 

@@ -12,14 +12,13 @@ from PIL import Image
 from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels
 from tausearch.presentation.figures.final import _mean, _over_tasks
 from tausearch.presentation.figures.search import _history
-from tausearch.runs import RunSpec, correlation_interval
-from tests.support.runs.trials import make_trial
+from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
+from tests.support.runs.trials import final_spec, make_trial
 
 
 @pytest.fixture
-def final(spec: RunSpec) -> RunSpec:
-    more = {"purpose": "final", "benchmark": "folder:/data/my birds?tasks=3", "name": "birds-1"}
-    return spec.model_copy(update=more)
+def final(spec: SearchSpec) -> FinalSpec:
+    return final_spec(spec, benchmark="folder:/data/my birds?tasks=3", name="birds-1")
 
 
 def rows_of(*averages: float) -> list[dict[str, float]]:
@@ -30,7 +29,7 @@ def rows_of(*averages: float) -> list[dict[str, float]]:
     ]
 
 
-def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: RunSpec, tmp_path: Path) -> None:
+def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: FinalSpec, tmp_path: Path) -> None:
     trials = [make_trial(0), make_trial(1), make_trial(2, tasks=1, status="failed")]
     for trial, rows in zip(trials, (rows_of(90, 80, 70), rows_of(94, 84, 60), rows_of(1)), strict=True):
         trial.rows[:] = rows
@@ -43,7 +42,7 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: RunSpec, t
     assert draw_final(final, trials[2:], tmp_path / "none") == [] and not (tmp_path / "none").exists()
 
 
-def test_the_spread_over_tasks_is_that_of_the_seeds(final: RunSpec) -> None:
+def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
     figure = _over_tasks(final, [rows_of(90, 80), rows_of(94, 70)], caption(final))
     (axes,) = figure.axes
     mean = axes.lines[-1]

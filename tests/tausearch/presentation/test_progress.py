@@ -10,12 +10,12 @@ from rich.table import Table
 
 from tausearch.presentation import ProgressDisplay, console, say_unreadable
 from tausearch.presentation.terminal.text import SafeConsole
-from tausearch.runs import RunSpec, TrialTable
+from tausearch.runs import SearchSpec, TrialTable
 from tests.support.runs.trials import make_trial, tell
 
 
 @pytest.fixture
-def display(spec: RunSpec) -> ProgressDisplay:
+def display(spec: SearchSpec) -> ProgressDisplay:
     return ProgressDisplay(spec, TrialTable(), io.StringIO())
 
 
@@ -25,7 +25,7 @@ def test_nothing_is_known_of_the_time_left_before_the_first_task(display: Progre
     assert display.seconds_left() is None and "starting Ray" not in display.standing_line()
 
 
-def test_trials_that_were_known_say_nothing_of_the_time_left(spec: RunSpec) -> None:
+def test_trials_that_were_known_say_nothing_of_the_time_left(spec: SearchSpec) -> None:
     known = TrialTable([make_trial(0, value=70.0), make_trial(1, tasks=1)])
     display = ProgressDisplay(spec, known, io.StringIO())
     display.start = time.monotonic() - 60
@@ -53,7 +53,7 @@ def test_what_is_done_before_the_first_trial_and_after_the_last_is_said(display:
     assert "writing results" in display.standing_line()
 
 
-def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: RunSpec) -> None:
+def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: SearchSpec) -> None:
     why: list[str] = []
     screen = io.StringIO()
     with ProgressDisplay(spec, TrialTable(), screen) as display:
@@ -70,7 +70,7 @@ def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: RunSpec) -> Non
     assert screen.getvalue().count("stopping on Ctrl-C") == 1
 
 
-def test_a_running_trial_shows_its_epoch(spec: RunSpec) -> None:
+def test_a_running_trial_shows_its_epoch(spec: SearchSpec) -> None:
     display = ProgressDisplay(spec, TrialTable(), io.StringIO(), lambda trial: "epoch 7/50" if trial.tasks_done else "")
     tell(display, make_trial(0, tasks=1))
     tell(display, make_trial(1, tasks=0))

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from tausearch.models import CompositionResult, EditedSeed, EditResult
-from tausearch.runs import Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
+from tausearch.runs import FinalSpec, Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
 from tausearch.runs.creation import create
 from tausearch.studies import write_best
-from tests.support.runs.trials import FIXED, search_spec
+from tests.support.runs.trials import FIXED, final_spec, search_spec
 
 FINISHED = 8  # trials of the search; then come two that were stopped, one that diverged, one that failed
 TASKS = 3
@@ -29,10 +29,9 @@ def make_search(storage: Storage, **changes: Any) -> RunDirectory:
 
 def make_final(storage: Storage, name: str = "the-final", **changes: Any) -> RunDirectory:
     """Accuracies 90, 80, 70 when learned; each later task costs 10 points, on seed 1 one point more."""
-    search = search_spec()
-    update = {"name": name, "purpose": "final", "trials": 2, "seeds": (0, 1), "source": "the-search"}
+    update = {"name": name, "trials": 2, "seeds": (0, 1), "source": "the-search", "tuned_on": "digits"}
     fixed = {**FIXED, "alpha": 2.0, "lr": 0.02}
-    spec = search.model_copy(update={**update, "tuned_on": "digits", "space": {}, "fixed": fixed, **changes})
+    spec = final_spec(search_spec(), **{**update, "fixed": fixed, **changes})
     _, directory = create(spec, storage)
     trials = [_tested(seed, spec) for seed in spec.seeds]
     write(spec, directory, trials)
@@ -84,7 +83,7 @@ def _row(task: int, prefix: str, average: float) -> dict[str, float]:
     return {"task": float(task), f"{prefix}/average_accuracy": average, **times}
 
 
-def _tested(seed: int, spec: RunSpec) -> TrialSummary:
+def _tested(seed: int, spec: FinalSpec) -> TrialSummary:
     rows = []
     for now in range(1, TASKS + 1):
         reached = {task: 100.0 - 10 * task - (10 + seed) * (now - task) for task in range(1, now + 1)}

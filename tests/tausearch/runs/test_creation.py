@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import RunSpec, Storage, read_spec, replace_text
+from tausearch.runs import SearchSpec, Storage, read_spec, replace_text
 from tausearch.runs.creation import create
 from trainables.errors import InputError
 
@@ -18,7 +18,7 @@ class Killed(BaseException):
 
 
 def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Storage(tmp_path)
     directory = storage.run(spec.name)
@@ -26,7 +26,7 @@ def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
     def die(*_: object) -> None:
         raise Killed
 
-    for owner, step in ((RunSpec, "save"), (Path, "rename")):
+    for owner, step in ((SearchSpec, "save"), (Path, "rename")):
         with monkeypatch.context() as patched, pytest.raises(Killed):
             patched.setattr(owner, step, die)
             create(spec, storage)
@@ -35,7 +35,7 @@ def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
     assert storage.runs() == [directory] and read_spec(directory) == spec
 
 
-def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: RunSpec, tmp_path: Path) -> None:
+def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     create(spec, storage)
     with pytest.raises(InputError, match=f"a run named '{spec.name}' exists"):
@@ -43,7 +43,7 @@ def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: RunSpec, tm
     assert [path.name for path in tmp_path.iterdir()] == [spec.name]
 
 
-def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     specs = [create(spec, storage, rename=True)[0] for _ in range(3)]
     assert [each.name for each in specs] == ["digits-ita-lora-1", "digits-ita-lora-2", "digits-ita-lora-3"]

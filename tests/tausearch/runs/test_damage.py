@@ -19,7 +19,7 @@ from checked_input.text_files import LARGEST
 from tausearch.runs import (
     Record,
     RunDirectory,
-    RunSpec,
+    SearchSpec,
     Storage,
     all_statuses,
     driver_lock,
@@ -33,7 +33,7 @@ from tausearch.studies.best_file import best_of_all
 from tests.checked_input.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
-from tests.support.runs.trials import make_trial, search_spec
+from tests.support.runs.trials import final_spec, make_trial, search_spec
 from trainables.errors import InputError
 
 TRIALS = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1)]
@@ -54,6 +54,11 @@ def edited(**changes: Any) -> Change:
         directory.spec_file.write_text(yaml.safe_dump({**content, **changes}))
 
     return edit
+
+
+def as_final_run(directory: RunDirectory) -> None:
+    final_spec(search_spec(), name=directory.name).save(directory)
+    edited(trials=4)(directory)
 
 
 def record_file(directory: RunDirectory, number: int = 1) -> Path:
@@ -92,7 +97,7 @@ DAMAGE: dict[str, tuple[Change, str]] = {
     "schema": (edited(schema=2), "run.yaml: unknown key 'schema'"),
     "trials": (edited(trials=10**9), "run.yaml: key 'trials': .*from 1 to 100000"),
     "seed": (edited(seed=10**18), "run.yaml: key 'seed'"),
-    "seeds": (edited(purpose="final"), "run.yaml: .*seeds must be 4"),
+    "seeds": (as_final_run, "run.yaml: .*seeds must be 4"),
     "start": (edited(start={}), "run.yaml: .*start must have 'alpha'"),
     "fewer trials": (edited(trials=1), "record .*: trial 1 is not of this run: run.yaml asks for 1 trials"),
     "other seed": (edited(seed=5), "trial 0 is not of this run: its seed is 0, must be 5"),
@@ -239,6 +244,6 @@ def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
     assert targets[0].read_text() == "whole"
 
 
-def test_what_is_tried_leaves_no_folder(tmp_path: Path, spec: RunSpec) -> None:
+def test_what_is_tried_leaves_no_folder(tmp_path: Path, spec: SearchSpec) -> None:
     assert open_storage(tmp_path / "a" / "b", write=True).root == tmp_path / "a" / "b"
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from PIL import Image
 from search_spaces import Choices, Range
 from tausearch.presentation import draw_search
 from tausearch.presentation.figures.search import _few_ticks, _slices
-from tausearch.runs import RunSpec, TrialSummary, importances, pareto_front, rank_correlations
+from tausearch.runs import SearchSpec, TrialSummary, importances, pareto_front, rank_correlations
 from tausearch.studies import SearchStudy
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION
@@ -45,7 +45,7 @@ def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
 
 
 @pytest.mark.usefixtures("few_resamples")
-def test_importance_finds_what_mattered(spec: RunSpec) -> None:
+def test_importance_finds_what_mattered(spec: SearchSpec) -> None:
     trials = search_of([90.0] * 12, [10.0 + 5 * n for n in range(12)])
     found = importances(SearchStudy(spec, trials).optuna)
     assert sum(each.share for each in found.values()) == pytest.approx(1) and found["alpha"].share > 0.9
@@ -91,7 +91,7 @@ def test_a_minimised_study_has_its_best_trials_at_the_other_end() -> None:
 
 
 @pytest.mark.usefixtures("few_resamples")
-def test_figures_are_drawn_for_what_there_is(spec: RunSpec, tmp_path: Path) -> None:
+def test_figures_are_drawn_for_what_there_is(spec: SearchSpec, tmp_path: Path) -> None:
     trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
     mattered = importances(SearchStudy(spec, trials).optuna)
     stopped = make_trial(5, tasks=2, status="pruned")  # is marked at the edge

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import ProtocolChoice, Record, RunSpec, TrialSummary, open_storage, protocol_choices
+from tausearch.runs import ProtocolChoice, Record, SearchSpec, TrialSummary, open_storage, protocol_choices
 from tausearch.runs.creation import create
 from tests.support.command_line import run
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import VALIDATION
 
 ROWS = [  # after tasks 1 to 5
@@ -53,14 +53,14 @@ def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:
 
 
 def test_the_command(
-    spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = open_storage(tmp_path, write=True)
     for name, found in (("s", trials()), ("few", trials()[:2])):
         made, directory = create(spec.model_copy(update={"name": name, "steps": 5, "trials": 5}), storage)
         for each in found:
             Record(directory.record, tasks=5).write(each)
-    create(spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,), "trials": 1}), storage)
+    create(final_spec(spec, name="final"), storage)
     there = ["--storage", str(tmp_path)]
     code, out, err = run(["status", "s", "--protocols", *there], capsys, monkeypatch)
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Resources, RunDirectory, RunSpec, read_spec
+from tausearch.runs import Resources, RunDirectory, SearchSpec, read_spec
+from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
 
 @pytest.fixture
-def asked(spec: RunSpec) -> RunSpec:
+def asked(spec: SearchSpec) -> SearchSpec:
     """A run in which nothing is left at its default."""
     protocol = spec.protocol.model_copy(update={"split_seed": 4, "weights": "/w/theta_0", "precision": "bf16"})
     changes = {
@@ -26,7 +27,7 @@ def asked(spec: RunSpec) -> RunSpec:
     return spec.model_copy(update=changes)
 
 
-def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -> None:
+def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path) -> None:
     config = asked.trial(7, {"alpha": 2.0, "lr": 0.03}, cache=tmp_path / "cache", directory=RunDirectory(tmp_path))
     assert asdict(config) == {
         "run": "digits-ita-lora-1",
@@ -52,22 +53,24 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: RunSpec, tmp_path: Path) -
     }
 
 
-def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(asked: RunSpec, tmp_path: Path) -> None:
-    final = asked.model_copy(update={"purpose": "final", "seeds": (5, 8)})
+def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(
+    asked: SearchSpec, tmp_path: Path
+) -> None:
+    final = final_spec(asked, trials=2, seeds=(5, 8))
     configs = [final.trial(number, {}, cache=None, directory=RunDirectory(tmp_path)) for number in (0, 1)]
     assert [config.seed for config in configs] == [5, 8] and all(config.purpose == "final" for config in configs)
     assert [Path(config.artifacts or "").name for config in configs] == ["seed_5", "seed_8"]
     assert final.metrics.final_accuracy == "test/final_accuracy"
 
 
-def test_a_trial_may_do_without_cache_and_directory(asked: RunSpec, tmp_path: Path) -> None:
+def test_a_trial_may_do_without_cache_and_directory(asked: SearchSpec, tmp_path: Path) -> None:
     bare = asked.trial(0, {}, cache=None)
     assert (bare.cache, bare.artifacts, bare.blobs) == (None, None, None)
     none = asked.model_copy(update={"cache_size": 0})
     assert none.trial(0, {}, cache=tmp_path).cache is None
 
 
-def test_a_specification_is_read_as_it_was_written(asked: RunSpec, tmp_path: Path) -> None:
+def test_a_specification_is_read_as_it_was_written(asked: SearchSpec, tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path / asked.name)
     directory.path.mkdir()
     asked.save(directory)

@@ -10,9 +10,10 @@ import torch
 from tausearch.api import export_adapters, export_best
 from tausearch.api.outcome import conclude, identify
 from tausearch.runs import (
+    AnySpec,
     Record,
     RunDirectory,
-    RunSpec,
+    SearchSpec,
     Storage,
     TrialSummary,
     TrialTable,
@@ -23,12 +24,12 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestListener, load_best
 from tausearch.studies.best_file import best_of_all, choose
-from tests.support.runs.trials import FIXED, make_trial, tell
+from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
 from trainables.composition import Origin, SavedVector, read_vector, write_vector
 from trainables.errors import InputError
 
 
-def write_run(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> RunDirectory:
+def write_run(storage: Storage, spec: AnySpec, trials: list[TrialSummary]) -> RunDirectory:
     directory = storage.run(spec.name)
     directory.path.mkdir(parents=True)
     spec.save(directory)
@@ -44,7 +45,7 @@ def storage(tmp_path: Path, no_insight: None) -> Storage:
     return open_storage(tmp_path / "runs", write=True)
 
 
-def test_a_finished_search(tmp_path: Path, spec: RunSpec) -> None:
+def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
     storage = Storage(tmp_path)
     trials = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1, status="pruned")]
     directory = write_run(storage, spec, [*trials, make_trial(3, tasks=0, status="failed")])
@@ -59,7 +60,7 @@ def test_a_finished_search(tmp_path: Path, spec: RunSpec) -> None:
     }
 
 
-def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: RunSpec) -> None:
+def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSpec) -> None:
     directory = write_run(storage, spec, [make_trial(0, value=70.0), make_trial(1, tasks=1)])
     found = read_status(directory)
     assert found.state == "stopped"
@@ -80,7 +81,7 @@ def test_no_such_run(storage: Storage) -> None:
     assert all_statuses(storage) == ([], [])
 
 
-def test_export_takes_the_best_of_all_searches(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
+def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:
     for name, value in (("a", 70.0), ("b", 75.0), ("c", 72.0)):
         write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
     target = tmp_path / "out" / "best.yaml"
@@ -99,10 +100,10 @@ def _vector_of(method: str) -> SavedVector:
     return SavedVector(parametrisation="full", parameters=parameters, head=head, anchor=anchor, origin=origin)
 
 
-def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: RunSpec, tmp_path: Path) -> None:
+def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:
     best = choose(spec, make_trial(0, value=70.0), 1)
     ablation = {**best.hyperparameters, "regularise": "none"}
-    final = spec.model_copy(update={"purpose": "final", "seeds": (0,), "trials": 1})
+    final = final_spec(spec)
     for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
         run = final.model_copy(update={"name": name, "fixed": fixed})
         artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
@@ -118,14 +119,14 @@ def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: Ru
         export_adapters(storage, best.model_copy(update={"benchmark": "glyphs"}), tmp_path / "more")
 
 
-def test_of_two_searches_that_are_as_good_one_is_taken(storage: Storage, spec: RunSpec) -> None:
+def test_of_two_searches_that_are_as_good_one_is_taken(storage: Storage, spec: SearchSpec) -> None:
     for name in ("first", "second"):
         write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
     write_run(storage, spec.model_copy(update={"name": "worse"}), [make_trial(0, value=60.0)])
     assert best_of_all(storage, "digits", "ita-lora").selection.search in {"first", "second"}
 
 
-def test_one_damaged_run_does_not_hide_the_others(storage: Storage, spec: RunSpec) -> None:
+def test_one_damaged_run_does_not_hide_the_others(storage: Storage, spec: SearchSpec) -> None:
     write_run(storage, spec, [make_trial(0, value=70.0)])
     (storage.root / "broken").mkdir()
     (storage.root / "broken" / "run.yaml").write_text("name: [")
@@ -134,7 +135,7 @@ def test_one_damaged_run_does_not_hide_the_others(storage: Storage, spec: RunSpe
     assert len(faults) == 1 and "broken" in str(faults[0])
 
 
-def test_the_best_file_follows_a_search(storage: Storage, spec: RunSpec) -> None:
+def test_the_best_file_follows_a_search(storage: Storage, spec: SearchSpec) -> None:
     directory = storage.run(spec.name)
     directory.path.mkdir(parents=True)
     listener = BestListener(spec, directory, TrialTable([make_trial(0, value=60.0)]), TrialTable())
@@ -148,7 +149,7 @@ def test_the_best_file_follows_a_search(storage: Storage, spec: RunSpec) -> None
     assert directory.best_file.stat().st_ino == written  # the choice is the same
 
 
-def test_who_did_not_finish_did_not_compete(storage: Storage, spec: RunSpec) -> None:
+def test_who_did_not_finish_did_not_compete(storage: Storage, spec: SearchSpec) -> None:
     others = [make_trial(2, tasks=1, status="pruned"), make_trial(3, tasks=0, status="failed"), make_trial(4, tasks=2)]
     directory = write_run(storage, spec, [make_trial(0, value=70.0), make_trial(1, value=60.0), *others])
     assert load_best(directory.best_file).selection.trials == 2
@@ -160,12 +161,12 @@ def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> Non
         storage.run(name)
 
 
-def test_no_best_without_a_finished_trial(storage: Storage, spec: RunSpec) -> None:
+def test_no_best_without_a_finished_trial(storage: Storage, spec: SearchSpec) -> None:
     directory = write_run(storage, spec, [make_trial(0, tasks=2, status="pruned")])
     assert not directory.best_file.exists() and read_status(directory).best is None
 
 
-def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: RunSpec) -> None:
+def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: SearchSpec) -> None:
     trials = [make_trial(0, value=70.0)]
     directory = write_run(storage, spec, trials)
     assert load_best(directory.best_file).selection.mlflow_run_id is None

@@ -82,7 +82,7 @@ def test_a_link_beside_the_vectors_is_not_copied(storage: Storage, refused: Refu
 def test_a_best_file_that_cannot_be_written_takes_the_vectors_along(
     trained: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    best = start_of(read_spec(trained.run("letters")).model_copy(update={"purpose": "search"}))
+    best = start_of(read_spec(trained.run("letters")))
     monkeypatch.setattr("tausearch.api.export.best_of_run", lambda *_: best)
     monkeypatch.setattr("tausearch.api.export.export_adapters", lambda storage, best, target: target.mkdir())
     (tmp_path / "folder").mkdir()

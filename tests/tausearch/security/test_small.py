@@ -12,14 +12,14 @@ import pytest
 
 from tausearch.api import deletion as deleting
 from tausearch.presentation import Column, Table, as_csv, as_markdown, record_table
-from tausearch.runs import RunSpec, Storage
+from tausearch.runs import SearchSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.runs.test_status import write_run
 from tests.tausearch.security.conftest import Refused
 
 
 @pytest.fixture
-def storage(tmp_path: Path, spec: RunSpec, no_insight: None) -> Storage:
+def storage(tmp_path: Path, spec: SearchSpec, no_insight: None) -> Storage:
     """A storage root where the command line looks, with one search in it."""
     made = Storage(tmp_path / "tausearch-runs")
     write_run(made, spec, [make_trial(0, value=70.0)])
@@ -40,7 +40,7 @@ def closed_to_us(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def test_an_unreadable_record_is_not_an_empty_one(
-    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, spec: SearchSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = storage.run(spec.name).record
     closed_to_us(monkeypatch, record)
@@ -51,7 +51,7 @@ def test_an_unreadable_record_is_not_an_empty_one(
 
 
 def test_an_unreadable_file_of_it_is_not_a_damaged_one(
-    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, spec: SearchSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_path = Path.open
 
@@ -65,7 +65,7 @@ def test_an_unreadable_file_of_it_is_not_a_damaged_one(
 
 
 def test_what_cannot_be_deleted_whole_is_not_touched(
-    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, spec: SearchSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = storage.run(spec.name)
     (directory.path / "figures" / "closed").mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_what_cannot_be_deleted_whole_is_not_touched(
 
 
 def test_a_run_of_a_campaign_is_not_deleted(
-    storage: Storage, spec: RunSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
+    storage: Storage, spec: SearchSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.campaigns.campaign_of", lambda *_: "table")
     assert "is a cell's of campaign 'table'" in refused("delete", spec.name, "--yes")

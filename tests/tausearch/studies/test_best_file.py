@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tausearch.runs import RunSpec
+from tausearch.runs import SearchSpec
 from tausearch.studies import load_best, space_of, start_of
 from tausearch.studies.best_file import choose
 from tests.support.runs.trials import make_trial
@@ -17,12 +17,12 @@ from trainables.methods import METHODS, get_method
 
 
 @pytest.fixture
-def content(spec: RunSpec, tmp_path: Path) -> dict[str, Any]:
+def content(spec: SearchSpec, tmp_path: Path) -> dict[str, Any]:
     choose(spec, make_trial(2, value=81.5), competitors=4, mlflow_run_id="abc").save(tmp_path / "good.yaml")
     return yaml.safe_load((tmp_path / "good.yaml").read_text())  # type: ignore[no-any-return]
 
 
-def test_round_trip(spec: RunSpec, tmp_path: Path) -> None:
+def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     best = choose(spec, make_trial(2, value=81.5), competitors=4)
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best
@@ -32,7 +32,7 @@ def test_round_trip(spec: RunSpec, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_start_of_every_method_can_be_written_and_read_again(method: str, spec: RunSpec, tmp_path: Path) -> None:
+def test_the_start_of_every_method_can_be_written_and_read_again(method: str, spec: SearchSpec, tmp_path: Path) -> None:
     space = space_of(method, "digits", None, {})
     best = start_of(spec.model_copy(update={"method": method, "start": space.start, "fixed": space.fixed}))
     best.save(tmp_path / "best.yaml")

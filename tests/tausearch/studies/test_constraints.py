@@ -15,7 +15,7 @@ from tausearch.runs import (
     Record,
     Reevaluate,
     ReevaluationSpec,
-    RunSpec,
+    SearchSpec,
     Storage,
     TrialSummary,
     TrialTable,
@@ -51,7 +51,7 @@ def forgets(number: int, value: float, forgetting: float, **more: object) -> Tri
     return trial
 
 
-def bound(spec: RunSpec, *texts: str, **more: object) -> RunSpec:
+def bound(spec: SearchSpec, *texts: str, **more: object) -> SearchSpec:
     return spec.model_copy(update={"constraints": of(*texts), **more})
 
 
@@ -99,7 +99,7 @@ class TestReading:
         with pytest.raises(InputError, match="val/forgetting has a bound on this side already"):
             of("forgetting <= 5", "val/forgetting <= 6")
 
-    def test_it_is_a_text_in_run_yaml(self, spec: RunSpec, tmp_path: Path) -> None:
+    def test_it_is_a_text_in_run_yaml(self, spec: SearchSpec, tmp_path: Path) -> None:
         spec, directory = create(bound(spec, "forgetting <= 5", "seconds <= 9"), Storage(tmp_path))
         assert read_yaml(directory.spec_file)["constraints"] == ["val/forgetting <= 5", "seconds <= 9"]  # type: ignore[call-overload, index]
         assert read_spec(directory) == spec
@@ -108,7 +108,7 @@ class TestReading:
             "constraints was val/forgetting <= 5 seconds <= 9, is now val/forgetting <= 6"
         ]
 
-    def test_an_edited_run_yaml_is_named(self, spec: RunSpec, tmp_path: Path) -> None:
+    def test_an_edited_run_yaml_is_named(self, spec: SearchSpec, tmp_path: Path) -> None:
         _, directory = create(bound(spec, "forgetting <= 5"), Storage(tmp_path))
         text = directory.spec_file.read_text()
         directory.spec_file.write_text(text.replace("val/forgetting <= 5", "val/forgetting = 5"))
@@ -143,7 +143,7 @@ class TestKeeping:
 class TestChoosing:
     TRIALS = (forgets(0, 80, 2), forgets(1, 90, 9), forgets(2, 85, 5), forgets(3, 85, 1))
 
-    def test_the_best_that_keeps_them_is_chosen(self, spec: RunSpec, tmp_path: Path) -> None:
+    def test_the_best_that_keeps_them_is_chosen(self, spec: SearchSpec, tmp_path: Path) -> None:
         spec, directory = create(bound(spec, "forgetting <= 5"), Storage(tmp_path))
         best = write_best(spec, directory, self.TRIALS)
         assert best is not None and best.selection is not None
@@ -153,7 +153,7 @@ class TestChoosing:
         assert best_trial(self.TRIALS) is self.TRIALS[1]
 
     def test_nothing_is_chosen_if_none_keeps_them(
-        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spec, directory = create(bound(spec, "forgetting <= 0", "seconds <= 100"), Storage(tmp_path))
         assert write_best(spec, directory, self.TRIALS) is None and not directory.best_file.exists()
@@ -171,7 +171,7 @@ class TestChoosing:
         assert code == 0 and f"Nothing is chosen: {why}." in out
 
     def test_the_command_then_fails(
-        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spec, directory = create(bound(spec, "forgetting <= 0"), Storage(tmp_path))
         about = {"signal": None, "out_of_time": False, "log_file": tmp_path, "tracking_uri": "", "tracking_error": None}
@@ -182,18 +182,18 @@ class TestChoosing:
         code, out, _ = run(command, capsys, monkeypatch)
         assert code == 1 and "Nothing is chosen: none of 4 finished trials keeps val/forgetting <= 0;" in out
 
-    def test_only_those_that_keep_them_are_reevaluated(self, spec: RunSpec) -> None:
+    def test_only_those_that_keep_them_are_reevaluated(self, spec: SearchSpec) -> None:
         spec = bound(spec, "forgetting <= 5", reevaluate=Reevaluate(best=2, runs=2))
         assert reevaluation_of(ReevaluationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
 
-    def test_a_search_without_any_chooses_as_before(self, spec: RunSpec) -> None:
+    def test_a_search_without_any_chooses_as_before(self, spec: SearchSpec) -> None:
         assert choose(spec, self.TRIALS[1], 4).selection.constraints == ()  # type: ignore[union-attr]
 
 
 class TestAsking:
     """Accuracy and forgetting grow with alpha; the bound is at alpha = 1."""
 
-    def points(self, spec: RunSpec) -> list[float]:
+    def points(self, spec: SearchSpec) -> list[float]:
         table = TrialTable()
         source, asked = OptunaSearcher(spec, trials=table), []
         while (suggestion := source.next()) is not None:
@@ -207,19 +207,19 @@ class TestAsking:
 
     @pytest.mark.parametrize(("algorithm", "trials"), [("tpe", 24), ("gp", 12)])  # a Gaussian process is slow and sure
     def test_those_that_know_constraints_look_where_they_are_kept(
-        self, spec: RunSpec, algorithm: str, trials: int
+        self, spec: SearchSpec, algorithm: str, trials: int
     ) -> None:
         free = self.points(spec.model_copy(update={"algorithm": algorithm, "trials": trials}))
         kept = self.points(bound(spec, "forgetting <= 5", algorithm=algorithm, trials=trials))
         assert free[:6] == kept[:6]  # drawn before anything is modelled
         assert statistics.median(kept[6:]) < 1.5 and statistics.median(free[6:]) > 3
 
-    def test_the_others_ask_for_the_same(self, spec: RunSpec) -> None:
+    def test_the_others_ask_for_the_same(self, spec: SearchSpec) -> None:
         free = self.points(spec.model_copy(update={"algorithm": "random", "trials": 8}))
         assert self.points(bound(spec, "forgetting <= 5", algorithm="random", trials=8)) == free
 
     @pytest.mark.parametrize("algorithm", ["tpe", "gp"])
-    def test_a_continued_study_knows_them_too(self, spec: RunSpec, algorithm: str) -> None:
+    def test_a_continued_study_knows_them_too(self, spec: SearchSpec, algorithm: str) -> None:
         spec = bound(spec, "forgetting <= 5", algorithm=algorithm)
         diverged = make_trial(1, tasks=1, status="diverged")
         study = OptunaSearcher(spec, [forgets(0, 90, 9), diverged]).study
@@ -242,7 +242,7 @@ class TestFront:
         assert pareto_front(trials, VALIDATION) == trials and pareto_front([], VALIDATION) == []
 
     def test_status_shows_it(
-        self, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spec, directory = create(spec, Storage(tmp_path))
         for trial in TestChoosing.TRIALS:

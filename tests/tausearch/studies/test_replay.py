@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.runs import Record, RunSpec, Storage, TrialSummary, open_storage
+from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay, replays_of
 from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded_trials import distance
 from tests.support.command_line import run
-from tests.support.runs.trials import FIXED, make_trial
+from tests.support.runs.trials import FIXED, final_spec, make_trial
 
 TASKS = 6
 AVERAGE, FINAL = "val/average_accuracy", "val/final_accuracy"
 
 
 @pytest.fixture
-def long_spec(spec: RunSpec) -> RunSpec:
+def long_spec(spec: SearchSpec) -> SearchSpec:
     protocol = spec.protocol.model_copy(update={"tasks": TASKS})
     return spec.model_copy(update={"steps": TASKS, "protocol": protocol, "trials": 15})
 
@@ -44,7 +44,7 @@ def trial(number: int, accuracies: list[float], status: str = "complete", **poin
     return made
 
 
-def recorded(spec: RunSpec, count: int = 60) -> list[TrialSummary]:
+def recorded(spec: SearchSpec, count: int = 60) -> list[TrialSummary]:
     """The start and random configurations; accuracy falls by one with every task."""
     draws = random.Random(0)
     points = [{"alpha": 1.0, "lr": 0.01}]
@@ -55,7 +55,7 @@ def recorded(spec: RunSpec, count: int = 60) -> list[TrialSummary]:
     ]
 
 
-def with_(spec: RunSpec, **changes: Any) -> RunSpec:
+def with_(spec: SearchSpec, **changes: Any) -> SearchSpec:
     return spec.model_copy(update=changes)
 
 
@@ -80,7 +80,7 @@ class TestDistance:
         one = {"log": 1.0, "linear": 1.0, "kind": "a"}
         assert distance(self.space, one, {**one, **other}) == pytest.approx(expected / math.sqrt(3))  # type: ignore[arg-type]
 
-    def test_the_nearest_is_the_earliest_of_equals_that_is_not_used(self, spec: RunSpec) -> None:
+    def test_the_nearest_is_the_earliest_of_equals_that_is_not_used(self, spec: SearchSpec) -> None:
         table = RecordedTrials([trial(n, [1.0], alpha=a, lr=0.01) for n, a in enumerate((9, 2, 1, 2))], spec.space)
         found = [table.nearest({"alpha": 2.1, "lr": 0.01}, used)[0].number for used in ((), (1,), (1, 3), (1, 2, 3))]
         assert found == [1, 3, 2, 0]
@@ -88,7 +88,7 @@ class TestDistance:
 
 @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random", "grid"])
 def test_a_replay_repeats_itself_begins_at_the_start_and_tries_nothing_twice(
-    long_spec: RunSpec, algorithm: str
+    long_spec: SearchSpec, algorithm: str
 ) -> None:
     spec = with_(long_spec, algorithm=algorithm, trials=6)
     table = RecordedTrials(recorded(spec), spec.space)
@@ -100,7 +100,7 @@ def test_a_replay_repeats_itself_begins_at_the_start_and_tries_nothing_twice(
         assert replay(with_(spec, seed=1), table).tried != first.tried
 
 
-def test_the_algorithm_is_told_what_was_recorded(long_spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_algorithm_is_told_what_was_recorded(long_spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     studies: list[SearchStudy] = []
     initialise = SearchStudy.__init__
     monkeypatch.setattr(SearchStudy, "__init__", lambda self, *a: (studies.append(self), initialise(self, *a))[1])
@@ -111,14 +111,14 @@ def test_the_algorithm_is_told_what_was_recorded(long_spec: RunSpec, monkeypatch
     assert [each.value for each in told] == [table.trials[n].value for n in found.tried]
 
 
-def test_a_replay_of_everything_chooses_the_best_at_the_full_price(long_spec: RunSpec) -> None:
+def test_a_replay_of_everything_chooses_the_best_at_the_full_price(long_spec: SearchSpec) -> None:
     table = RecordedTrials(recorded(long_spec, 15), long_spec.space)
     found = replay(long_spec, table)
     assert found.chosen is table.best and found.tasks == 15 * TASKS and sorted(found.tried) == [*range(15)]
     assert 0 < found.distance < 1
 
 
-def test_a_grid_asks_for_its_points(long_spec: RunSpec) -> None:
+def test_a_grid_asks_for_its_points(long_spec: SearchSpec) -> None:
     spec = with_(long_spec, algorithm="grid", trials=6)
     points = [{**point} for point in grid_points(spec.space)]
     table = RecordedTrials([trial(n, [50.0] * TASKS, **p) for n, p in enumerate(points)], spec.space)  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_a_grid_asks_for_its_points(long_spec: RunSpec) -> None:
     assert found.tried == (start, *(n for n in range(6) if n != start)) and found.distance == 0
 
 
-def test_tpe_finds_better_than_random_on_an_easy_surface(long_spec: RunSpec) -> None:
+def test_tpe_finds_better_than_random_on_an_easy_surface(long_spec: SearchSpec) -> None:
     table = RecordedTrials(recorded(long_spec, 200), long_spec.space)
 
     def mean(algorithm: str) -> float:
@@ -137,7 +137,7 @@ def test_tpe_finds_better_than_random_on_an_easy_surface(long_spec: RunSpec) -> 
     assert mean("tpe") > mean("random") + 1
 
 
-def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: RunSpec) -> None:
+def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: SearchSpec) -> None:
     """The same values as a search under way has in `test_asha_has_half_of_them_go_on`."""
     spec = with_(long_spec, scheduler="asha", algorithm="grid", trials=5)
     order = (2, 0, 4, 1, 3)  # number in the record of each point in turn
@@ -153,7 +153,7 @@ def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: Ru
     assert found.chosen is not None and found.chosen.number == max(order[0], order[3])
 
 
-def test_what_the_recorded_search_did_not_finish_ends_as_it_did_there(long_spec: RunSpec) -> None:
+def test_what_the_recorded_search_did_not_finish_ends_as_it_did_there(long_spec: SearchSpec) -> None:
     trials = [
         trial(0, [99.0] * TASKS, alpha=1.0, lr=0.01),
         trial(1, [98.0] * 4, "pruned", alpha=2.0, lr=0.01),
@@ -167,7 +167,7 @@ def test_what_the_recorded_search_did_not_finish_ends_as_it_did_there(long_spec:
     assert (found.stopped, found.tasks) == (1, 6 + 4 + 2) and found.chosen is trials[0]
 
 
-def test_no_scheduler_is_asked_after_the_last_task_or_where_a_trial_diverged(long_spec: RunSpec) -> None:
+def test_no_scheduler_is_asked_after_the_last_task_or_where_a_trial_diverged(long_spec: SearchSpec) -> None:
     spec = with_(long_spec, trials=2, scheduler="asha")
     first = trial(0, [90.0, 90.0, 80.0, 80.0, 80.0, 80.0], alpha=1.0, lr=0.01)
     better_then_worse = trial(1, [90.0, 90.0, 85.0, 80.0, 80.0, 10.0], alpha=2.0, lr=0.01)
@@ -180,13 +180,13 @@ def test_no_scheduler_is_asked_after_the_last_task_or_where_a_trial_diverged(lon
 
 
 @pytest.fixture
-def storage(long_spec: RunSpec, tmp_path: Path) -> Storage:
+def storage(long_spec: SearchSpec, tmp_path: Path) -> Storage:
     root = open_storage(tmp_path / "runs", write=True)
     for name, trials in (("s", recorded(long_spec, 20)), ("few", recorded(long_spec, 3))):
         spec, directory = create(with_(long_spec, name=name), root)
         for each in trials:
             Record(directory.record, tasks=TASKS).write(each)
-    create(with_(long_spec, name="final", purpose="final", space={}, start={}, trials=1, seeds=(0,)), root)
+    create(final_spec(long_spec, name="final"), root)
     return root
 
 

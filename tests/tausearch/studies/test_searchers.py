@@ -11,20 +11,20 @@ from search_spaces.schema import Choices, Range
 from tausearch.cluster import concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
-from tausearch.runs import Resources, RunSpec, Status, best_trial
+from tausearch.runs import Resources, SearchSpec, Status, best_trial
 from tausearch.studies import FixedSearcher, OptunaSearcher, SearchStudy
 from tausearch.studies.grid import grid_points
-from tests.support.runs.trials import dispatcher_of, make_trial
+from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
 from trainables.metrics import VALIDATION
 
 FINAL, AVERAGE = VALIDATION.final_accuracy, VALIDATION.average_accuracy
 
 
-def with_(spec: RunSpec, **changes: object) -> RunSpec:
+def with_(spec: SearchSpec, **changes: object) -> SearchSpec:
     return spec.model_copy(update=changes)
 
 
-def play(spec: RunSpec, source: OptunaSearcher) -> list[dict[str, object]]:
+def play(spec: SearchSpec, source: OptunaSearcher) -> list[dict[str, object]]:
     """Run a search one trial at a time; alpha near 2 and lr near 0.05 are best."""
     points = []
     while (suggestion := source.next()) is not None:
@@ -40,7 +40,7 @@ MODELLED = [("tpe", 15), ("gp", 11), ("random", 15)]  # a Gaussian process takes
 
 
 @pytest.mark.parametrize(("algorithm", "trials"), MODELLED)
-def test_same_seed_same_points_and_the_start_first(spec: RunSpec, algorithm: str, trials: int) -> None:
+def test_same_seed_same_points_and_the_start_first(spec: SearchSpec, algorithm: str, trials: int) -> None:
     spec = with_(spec, algorithm=algorithm, trials=trials)
     first, second = (play(spec, OptunaSearcher(spec)) for _ in range(2))
     assert first == second and len(first) == trials
@@ -50,7 +50,7 @@ def test_same_seed_same_points_and_the_start_first(spec: RunSpec, algorithm: str
 
 
 @pytest.mark.parametrize(("algorithm", "trials"), MODELLED)
-def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: RunSpec, algorithm: str, trials: int) -> None:
+def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: SearchSpec, algorithm: str, trials: int) -> None:
     spec = with_(spec, algorithm=algorithm, trials=trials)
     straight = OptunaSearcher(spec)
     points = play(spec, straight)
@@ -62,7 +62,7 @@ def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: RunSpec, 
     assert play(spec, OptunaSearcher(spec, history)) == points[8:]
 
 
-def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: RunSpec) -> None:
+def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: SearchSpec) -> None:
     spec = with_(spec, algorithm="grid", trials=6)
     points, every = play(spec, OptunaSearcher(spec)), grid_points(spec.space)
     assert points == [spec.start, *(point for point in every if point != spec.start)] and spec.start in every[1:]
@@ -71,7 +71,7 @@ def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: RunSpec)
     assert play(elsewhere, OptunaSearcher(elsewhere)) == every
 
 
-def test_tpe_beats_random_on_an_easy_surface(spec: RunSpec) -> None:
+def test_tpe_beats_random_on_an_easy_surface(spec: SearchSpec) -> None:
     def best(algorithm: str) -> float:
         values = []
         for seed in range(5):
@@ -86,7 +86,7 @@ def test_tpe_beats_random_on_an_easy_surface(spec: RunSpec) -> None:
 @pytest.mark.parametrize(
     ("status", "state"), [("pruned", "PRUNED"), ("diverged", "PRUNED"), ("failed", "FAIL"), ("complete", "COMPLETE")]
 )
-def test_what_optuna_is_told(spec: RunSpec, status: Status, state: str) -> None:
+def test_what_optuna_is_told(spec: SearchSpec, status: Status, state: str) -> None:
     source = OptunaSearcher(spec)
     number, _ = source.next() or (None, None)
     assert number is not None
@@ -96,7 +96,7 @@ def test_what_optuna_is_told(spec: RunSpec, status: Status, state: str) -> None:
     assert not source.study.optuna.get_trials(states=(optuna.trial.TrialState.RUNNING,))
 
 
-def test_a_trial_stopped_early_never_wins(spec: RunSpec) -> None:
+def test_a_trial_stopped_early_never_wins(spec: SearchSpec) -> None:
     source = OptunaSearcher(spec)
     dispatcher = dispatcher_of(spec, source)
     searcher = TuneSearcher(dispatcher)
@@ -113,7 +113,7 @@ def test_a_trial_stopped_early_never_wins(spec: RunSpec) -> None:
     assert source.study.optuna.trials[2].intermediate_values == {2: 0.0}
 
 
-def test_the_number_of_trials_is_what_was_asked_for(spec: RunSpec) -> None:
+def test_the_number_of_trials_is_what_was_asked_for(spec: SearchSpec) -> None:
     source = OptunaSearcher(spec)
     numbers = [source.next() for _ in range(6)]
     assert [n is not None for n in numbers] == [True] * 4 + [False] * 2
@@ -136,7 +136,7 @@ def test_fixed_source_hands_out_its_trials() -> None:
 class TestContinued:
     """A source rebuilt from the record."""
 
-    def test_unfinished_trials_come_first_under_their_own_numbers(self, spec: RunSpec) -> None:
+    def test_unfinished_trials_come_first_under_their_own_numbers(self, spec: SearchSpec) -> None:
         history = [make_trial(0, value=70.0), make_trial(1, tasks=2), make_trial(2, tasks=1, status="pruned")]
         source = OptunaSearcher(spec, history)
         assert [t.state.name for t in source.study.optuna.trials[:2]] == ["COMPLETE", "PRUNED"]
@@ -148,7 +148,7 @@ class TestContinued:
 
     @pytest.mark.parametrize("ended", [0, 1, 4])
     @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
-    def test_it_proposes_no_point_twice(self, spec: RunSpec, algorithm: str, ended: int) -> None:
+    def test_it_proposes_no_point_twice(self, spec: SearchSpec, algorithm: str, ended: int) -> None:
         spec = with_(spec, algorithm=algorithm, trials=8)
         fresh = OptunaSearcher(spec)
         history = [
@@ -161,7 +161,7 @@ class TestContinued:
         everything += [(point["alpha"], point["lr"]) for number, point in more if number >= 4]
         assert len(set(everything)) == 8
 
-    def test_a_grid_goes_on_where_it_was(self, spec: RunSpec) -> None:
+    def test_a_grid_goes_on_where_it_was(self, spec: SearchSpec) -> None:
         spec = with_(spec, algorithm="grid", trials=6)
         points = grid_points(spec.space)
         history = [
@@ -172,13 +172,13 @@ class TestContinued:
         rest = [source.next() for _ in range(6)]
         assert [p for p in rest if p] == list(enumerate(points))[1:]
 
-    def test_diverged_trials_are_known_to_be_bad(self, spec: RunSpec) -> None:
+    def test_diverged_trials_are_known_to_be_bad(self, spec: SearchSpec) -> None:
         trial = make_trial(0, tasks=1, status="diverged", error="not finite")
         told = OptunaSearcher(spec, [trial]).study.optuna.trials[0]
         assert told.state.name == "PRUNED" and told.intermediate_values == {1: 90.0, 2: 0.0}
 
 
-def with_tasks(spec: RunSpec, scheduler: str, **changes: object) -> RunSpec:
+def with_tasks(spec: SearchSpec, scheduler: str, **changes: object) -> SearchSpec:
     protocol = spec.protocol.model_copy(update={"tasks": 6})
     return with_(spec, scheduler=scheduler, steps=6, protocol=protocol, trials=12, **changes)
 
@@ -201,22 +201,22 @@ def run_trial(source: OptunaSearcher, accuracies: list[float]) -> int:
 class TestScheduler:
     """Stopping early: at equal numbers of tasks, never before the third, and the same after a resume."""
 
-    def test_none_stops_nothing(self, spec: RunSpec) -> None:
+    def test_none_stops_nothing(self, spec: SearchSpec) -> None:
         source = OptunaSearcher(with_tasks(spec, "none"))
         assert [run_trial(source, [90, 80, 70, 60, 50, 40 - n]) for n in range(6)] == [6] * 6
 
-    def test_asha_goes_on_with_the_better_half_at_tasks_3_and_6(self, spec: RunSpec) -> None:
+    def test_asha_goes_on_with_the_better_half_at_tasks_3_and_6(self, spec: SearchSpec) -> None:
         source = OptunaSearcher(with_tasks(spec, "asha"))
         assert run_trial(source, [99, 95, 90, 80, 70, 60]) == 6
         assert run_trial(source, [10, 10, 80, 70, 60, 50]) == 3  # worse after task 3; 1 and 2 are not looked at
         assert run_trial(source, [10, 10, 95, 70, 60, 50]) == 6  # best after task 3
 
-    def test_asha_has_half_of_them_go_on(self, spec: RunSpec) -> None:
+    def test_asha_has_half_of_them_go_on(self, spec: SearchSpec) -> None:
         source = OptunaSearcher(with_tasks(spec, "asha"))
         tasks = [run_trial(source, [99, 99, value, 60, 60, 60]) for value in (90, 80, 70, 85, 71)]
         assert tasks == [6, 3, 3, 6, 3]  # 85 is second of four, 71 is fourth of five
 
-    def test_a_second_report_of_a_task_decides_nothing_anew(self, spec: RunSpec) -> None:
+    def test_a_second_report_of_a_task_decides_nothing_anew(self, spec: SearchSpec) -> None:
         study = SearchStudy(with_tasks(spec, "median"))
         for number in range(6):
             study.ask(number)
@@ -225,7 +225,7 @@ class TestScheduler:
             study.report(number, 3, 90.0)
         assert not study.report(0, 3, 10.0)  # it was the first there, and went on
 
-    def test_median_compares_values_after_the_same_task(self, spec: RunSpec) -> None:
+    def test_median_compares_values_after_the_same_task(self, spec: SearchSpec) -> None:
         source = OptunaSearcher(with_tasks(spec, "median"))
         for value in (80, 70, 60, 50):  # each worse than all before it
             assert run_trial(source, [99, 90, value, value, value, value]) == 6  # too few others to compare with
@@ -233,7 +233,7 @@ class TestScheduler:
         assert run_trial(source, [10, 10, 64, 99, 99, 99]) == 3
 
     @pytest.mark.parametrize("scheduler", ["asha", "median"])
-    def test_decides_the_same_after_a_resume(self, spec: RunSpec, scheduler: str) -> None:
+    def test_decides_the_same_after_a_resume(self, spec: SearchSpec, scheduler: str) -> None:
         spec = with_tasks(spec, scheduler)
         values = [[99, 90, 50 + n, 50 + n, 45 + n, 40 + n] for n in (9, 3, 8, 1, 7, 2)]
         straight = OptunaSearcher(spec)
@@ -253,7 +253,7 @@ class TestScheduler:
         tests = [[10.0, 10.0, v, v, v, v] for v in (51.5, 54.5, 57.5, 61.0)]
         assert [run_trial(continued, t) for t in tests] == [run_trial(straight, t) for t in tests]
 
-    def test_an_unfinished_trial_keeps_its_place(self, spec: RunSpec) -> None:
+    def test_an_unfinished_trial_keeps_its_place(self, spec: SearchSpec) -> None:
         spec = with_tasks(spec, "asha")
         unfinished = make_trial(0, tasks=4)  # 70 after task 3
         source = OptunaSearcher(spec, [unfinished])
@@ -261,7 +261,7 @@ class TestScheduler:
         assert not source.report(0, 5, 1.0)
         assert run_trial(source, [99, 99, 60, 60, 60, 60]) == 3  # worse than the unfinished one was there
 
-    def test_a_diverged_trial_is_the_worst_to_a_gaussian_process(self, spec: RunSpec) -> None:
+    def test_a_diverged_trial_is_the_worst_to_a_gaussian_process(self, spec: SearchSpec) -> None:
         source = OptunaSearcher(with_(spec, algorithm="gp"))
         assert source.next() is not None
         source.finish(0, "diverged", None)
@@ -271,14 +271,14 @@ class TestScheduler:
 
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("integer", [False, True])
-def test_optuna_is_told_the_space_as_it_is(spec: RunSpec, integer: bool, log: bool) -> None:
+def test_optuna_is_told_the_space_as_it_is(spec: SearchSpec, integer: bool, log: bool) -> None:
     dimension = Range(low=2, high=64, log=log, integer=integer, grid=(4,))
     told = SearchStudy(with_(spec, space={"x": dimension, "kind": Choices(choices=("a", "b"))})).space
     kind = optuna.distributions.IntDistribution if integer else optuna.distributions.FloatDistribution
     assert told == {"x": kind(2, 64, log=log), "kind": optuna.distributions.CategoricalDistribution(("a", "b"))}
 
 
-def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunSpec) -> None:
+def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: SearchSpec) -> None:
     def wanted(**changes: object) -> int:
         return concurrent_trials(spec.model_copy(update=changes), cpus=64, gpus=0)
 
@@ -287,10 +287,10 @@ def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: RunS
     assert wanted(trials=12, algorithm="random") == 12 and wanted(trials=12, algorithm="grid") == 12
     assert wanted(trials=400) == 64
     assert wanted(trials=12, resources=Resources(max_concurrent_trials=9)) == 9
-    assert wanted(trials=3, purpose="final") == 3
+    assert concurrent_trials(final_spec(spec, trials=3, seeds=(0, 1, 2)), cpus=64, gpus=0) == 3
 
 
-def test_a_cluster_that_grows_is_asked_again(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_grows_is_asked_again(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
     room = [1]
     searcher = TuneSearcher(
@@ -308,7 +308,7 @@ def test_a_cluster_that_grows_is_asked_again(spec: RunSpec, monkeypatch: pytest.
     assert trial_of("c") == 2
 
 
-def test_a_trial_that_was_to_stop_is_told_so_again(spec: RunSpec) -> None:
+def test_a_trial_that_was_to_stop_is_told_so_again(spec: SearchSpec) -> None:
     study = SearchStudy(spec.model_copy(update={"scheduler": "asha", "steps": 6, "trials": 12}))
     stopped = []
     for number in range(6):

@@ -10,16 +10,16 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from tausearch.runs import RunSpec, TrialSummary
+from tausearch.runs import SearchSpec, TrialSummary
 from tausearch.studies import OptunaSearcher, StudyMirror
 from tests.support.runs.trials import make_trial
 
 
-def mirror(spec: RunSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:
+def mirror(spec: SearchSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:
     return StudyMirror(file, spec.name, OptunaSearcher(spec, history).study.as_optuna, history)
 
 
-def read(spec: RunSpec, file: Path) -> dict[int, optuna.trial.FrozenTrial]:
+def read(spec: SearchSpec, file: Path) -> dict[int, optuna.trial.FrozenTrial]:
     storage = JournalStorage(JournalFileBackend(str(file)))
     trials = optuna.load_study(study_name=spec.name, storage=storage).trials
     by_number = {trial.user_attrs["trial"]: trial for trial in trials}
@@ -27,7 +27,7 @@ def read(spec: RunSpec, file: Path) -> dict[int, optuna.trial.FrozenTrial]:
     return by_number
 
 
-def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: RunSpec, tmp_path: Path) -> None:
+def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: SearchSpec, tmp_path: Path) -> None:
     file = tmp_path / "study.journal"
     first = mirror(spec, file, [])
     complete, diverged = make_trial(1, value=70.0), make_trial(0, tasks=1, status="diverged", error="not finite")
@@ -44,14 +44,14 @@ def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: RunSpec, t
     assert sorted(read(spec, file)) == [0, 1, 2]
 
 
-def test_a_driver_that_died_as_the_last_trial_ended(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_driver_that_died_as_the_last_trial_ended(spec: SearchSpec, tmp_path: Path) -> None:
     file, history = tmp_path / "study.journal", [make_trial(0, value=70.0), make_trial(1, value=60.0)]
     mirror(spec, file, []).trial_changed(history[0])  # the other is in the record, but no longer here
     mirror(spec, file, history).conclude()  # nothing is left to run, so no trial changes
     assert sorted(read(spec, file)) == [0, 1]
 
 
-def test_a_failure_stops_nothing(spec: RunSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_stops_nothing(spec: SearchSpec, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "study.journal"
     (file / "in the way").mkdir(parents=True)
     broken = mirror(spec, file, [])

@@ -9,13 +9,13 @@ import pytest
 
 from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
-from tausearch.runs import KnownPoint, Record, RunSpec, Storage, TrialSummary, read_spec
+from tausearch.runs import KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import choose
 from tausearch.studies.grid import grid_points
 from tausearch.studies.searchers import points_ahead
-from tests.support.runs.trials import FIXED, make_trial
+from tests.support.runs.trials import FIXED, final_spec, make_trial
 from trainables.errors import InputError
 
 POINTS = ({"alpha": 3.0, "lr": 0.05}, {"alpha": 0.2, "lr": 0.002})
@@ -31,7 +31,7 @@ def values(source: OptunaSearcher) -> list[dict[str, Scalar]]:
     return points
 
 
-def made(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> RunSpec:
+def made(storage: Storage, spec: SearchSpec, trials: list[TrialSummary]) -> SearchSpec:
     """A search with a record."""
     spec, directory = create(spec, storage)
     record = Record(directory.record, tasks=spec.steps)
@@ -40,7 +40,7 @@ def made(storage: Storage, spec: RunSpec, trials: list[TrialSummary]) -> RunSpec
     return spec
 
 
-def planned(storage: Storage, *sources: Any, benchmark: str = "letters", **more: Any) -> RunSpec:
+def planned(storage: Storage, *sources: Any, benchmark: str = "letters", **more: Any) -> SearchSpec:
     request = SearchRequest(benchmark, "ita-lora", warm_start=sources, storage=storage.root, **more)
     return plan_search(request).spec
 
@@ -51,14 +51,14 @@ def storage(tmp_path: Path) -> Storage:
 
 
 @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
-def test_known_points_come_after_the_start_and_before_the_algorithm(spec: RunSpec, algorithm: str) -> None:
+def test_known_points_come_after_the_start_and_before_the_algorithm(spec: SearchSpec, algorithm: str) -> None:
     spec = spec.model_copy(update={"algorithm": algorithm, "warm_start": KNOWN, "trials": 10})
     first, second = (values(OptunaSearcher(spec)) for _ in range(2))
     assert first == second and first[:3] == [spec.start, *POINTS] and len(first) == 10
     assert first[3] not in first[:3]
 
 
-def test_a_grid_gains_what_it_has_not(spec: RunSpec) -> None:
+def test_a_grid_gains_what_it_has_not(spec: SearchSpec) -> None:
     inside = {"alpha": 2.0, "lr": 0.02}
     known = (KnownPoint(origin="grid", point=inside), *KNOWN)
     spec = spec.model_copy(update={"algorithm": "grid", "warm_start": known, "trials": 8})
@@ -67,7 +67,7 @@ def test_a_grid_gains_what_it_has_not(spec: RunSpec) -> None:
     assert all(point in points for point in grid_points(spec.space))
 
 
-def test_a_continued_search_tries_those_that_are_left(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_continued_search_tries_those_that_are_left(spec: SearchSpec, tmp_path: Path) -> None:
     spec = spec.model_copy(update={"warm_start": KNOWN, "trials": 5})
     spec, directory = create(spec, Storage(tmp_path))
     assert read_spec(directory) == spec
@@ -117,7 +117,7 @@ def test_what_does_not_fit_is_said(storage: Storage, tmp_path: Path) -> None:
     assert lines[1].startswith("warm start: the paper on cub200 (not among the 2 trials)")
 
 
-def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: RunSpec, storage: Storage) -> None:
+def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, storage: Storage) -> None:
     def trials(first: float, *values: float | None) -> list[TrialSummary]:
         return [
             make_trial(n, value=value, hyperparameters={"alpha": first + n, "lr": 0.01, **FIXED})
@@ -134,7 +134,7 @@ def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: RunSpec, stor
     assert "epochs_pre is not given" not in "".join(known[0].misfits)  # it is not searched
 
 
-def test_a_best_file_gives_its_configuration(spec: RunSpec, storage: Storage, tmp_path: Path) -> None:
+def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
     hyperparameters = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01, "lr": 1.0, "regularise": "none"}
     best = choose(spec, make_trial(3, value=70.0, hyperparameters=hyperparameters), competitors=4)
     best.save(tmp_path / "best.yaml")
@@ -157,10 +157,10 @@ def test_a_best_file_gives_its_configuration(spec: RunSpec, storage: Storage, tm
     ],
 )
 def test_a_source_that_gives_nothing_is_named(
-    method: str, sources: list[str], message: str, spec: RunSpec, storage: Storage
+    method: str, sources: list[str], message: str, spec: SearchSpec, storage: Storage
 ) -> None:
     made(storage, spec.model_copy(update={"name": "there"}), [make_trial(0)])
-    made(storage, spec.model_copy(update={"name": "final", "purpose": "final", "seeds": (0,), "trials": 1}), [])
+    made(storage, final_spec(spec, name="final"), [])
     with pytest.raises(InputError, match=message) as caught:
         plan_search(SearchRequest("digits", method, warm_start=sources, storage=storage.root))
     assert "\n" not in str(caught.value)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tausearch.runs import RunSpec
+from tausearch.runs import AnySpec, SearchSpec
 from tausearch.tracking import provenance, registry
+from tests.support.runs.trials import final_spec
 
 
 class Registry:
@@ -45,18 +47,18 @@ def test_the_best_version(accuracies: dict[str, str | None], best: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("purpose", "command", "judged_on"), [("search", "search", "validation"), ("final", "train", "test")]
+    ("make", "command", "judged_on"), [(lambda search: search, "search", "validation"), (final_spec, "train", "test")]
 )
 def test_a_run_names_its_command_and_the_images_that_judge_it(
-    spec: RunSpec, purpose: str, command: str, judged_on: str
+    spec: SearchSpec, make: Callable[[SearchSpec], AnySpec], command: str, judged_on: str
 ) -> None:
-    run = spec.model_copy(update={"purpose": purpose, "data_root": "/data"})
+    run = make(spec).model_copy(update={"data_root": "/data"})
     assert provenance.provenance(run)["mlflow.source.name"] == f"tausearch {command}"
     found = provenance.dataset_of(run)
     assert found.tags[0].value == f"training and {judged_on}"
     assert json.loads(found.dataset.source) == {"uri": "/data"}
 
 
-def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: RunSpec) -> None:
+def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: SearchSpec) -> None:
     run = spec.model_copy(update={"benchmark": "folder:/birds?tasks=3", "data_root": "/data"})
     assert json.loads(provenance.dataset_of(run).dataset.source) == {"uri": "/birds"}

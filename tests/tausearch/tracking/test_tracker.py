@@ -14,19 +14,19 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tausearch.presentation import draw_trial
-from tausearch.runs import Conclusion, Constraint, KnownPoint, RunSpec, TrialSummary, TrialTable, open_storage
+from tausearch.runs import Conclusion, Constraint, KnownPoint, SearchSpec, TrialSummary, TrialTable, open_storage
 from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
-from tests.support.runs.trials import make_trial, tell
+from tests.support.runs.trials import final_spec, make_trial, tell
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 
 
 @pytest.mark.parametrize("own", ["", "mine.db"])
-def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Path, own: str) -> None:
+def test_every_task_once_and_the_chosen_trial_tagged(spec: SearchSpec, tmp_path: Path, own: str) -> None:
     storage = open_storage(tmp_path, write=True)
     uri = f"sqlite:///{tmp_path / own}" if own else storage.mlflow_uri
     (tmp_path / "best.yaml").write_text("x")
@@ -59,7 +59,7 @@ def test_every_task_once_and_the_chosen_trial_tagged(spec: RunSpec, tmp_path: Pa
 
 
 def test_a_dead_server_is_noted_and_delays_nothing(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = open_storage(tmp_path, write=True)
     asked, answered = threading.Event(), threading.Event()
@@ -84,7 +84,7 @@ def test_a_dead_server_is_noted_and_delays_nothing(
 
 
 @pytest.mark.parametrize("second", ["digits", "glyphs"])
-def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str) -> None:
+def test_two_searches_share_the_store(spec: SearchSpec, tmp_path: Path, second: str) -> None:
     storage = open_storage(tmp_path, write=True)
     specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
     trackers = [Tracker(s, TrialTable(), storage) for s in specs]  # both create the schema, at the same time
@@ -97,7 +97,7 @@ def test_two_searches_share_the_store(spec: RunSpec, tmp_path: Path, second: str
     assert {e.name for e in experiments} >= {"digits", second}
 
 
-def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: SearchSpec, tmp_path: Path) -> None:
     before, trial = open_storage(tmp_path / "a_b", write=True), make_trial(0, value=70.0)
     before.root.mkdir()
     MlflowRun(spec, before, before.mlflow_uri, draw_trial).write(trial)
@@ -113,7 +113,7 @@ def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: RunSpe
     assert [path.name for path in tmp_path.iterdir()] == ["b c"]
 
 
-def test_a_schema_that_was_cut_short_is_made_again(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_schema_that_was_cut_short_is_made_again(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     (tmp_path / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
     tracker = Tracker(spec, TrialTable(), storage)
@@ -122,10 +122,10 @@ def test_a_schema_that_was_cut_short_is_made_again(spec: RunSpec, tmp_path: Path
     assert tracker.error is None
 
 
-def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
-    about = {"purpose": "final", "benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1", "seeds": (0,)}
-    tracker = Tracker(spec.model_copy(update=about), TrialTable(), storage)
+    about = {"benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1"}
+    tracker = Tracker(final_spec(spec, **about), TrialTable(), storage)
     tell(tracker, make_trial(0, value=1.0))
     tracker.close("FINISHED", Conclusion())
     client = MlflowClient(tracking_uri=storage.mlflow_uri)
@@ -134,7 +134,7 @@ def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: RunSpec, tm
     assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
 
 
-def test_a_search_says_from_where_it_knew_its_first_points(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_search_says_from_where_it_knew_its_first_points(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     known = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("the paper on cub200", "mine.yaml"))
     for name, points in (("cold", ()), ("warm", known)):
@@ -151,7 +151,7 @@ def test_a_search_says_from_where_it_knew_its_first_points(spec: RunSpec, tmp_pa
     }
 
 
-def test_a_search_says_which_bounds_its_choice_must_keep(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_search_says_which_bounds_its_choice_must_keep(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     bounds = tuple(Constraint(metric=m, relation="<=", bound=5) for m in ("val/forgetting", "seconds"))
     for name, constraints in (("free", ()), ("bound", bounds)):
@@ -163,7 +163,7 @@ def test_a_search_says_which_bounds_its_choice_must_keep(spec: RunSpec, tmp_path
     assert tags == {"free": None, "bound": "val/forgetting <= 5; seconds <= 5"}
 
 
-def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: RunSpec, tmp_path: Path) -> None:
+def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     own = spec.model_copy(update={"benchmark": "folder:/data/birds?tasks=3", "id": "abc"})
     trial = make_trial(0, value=1.0)
@@ -200,7 +200,7 @@ def test_a_repository_that_only_lies_around_the_code_is_not_its_own(
 
 
 def test_what_a_store_missed_is_written_when_it_is_there(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 120.0)  # a database is made meanwhile
@@ -221,7 +221,7 @@ def test_what_a_store_missed_is_written_when_it_is_there(
     assert steps == [1, 2, 3]
 
 
-def test_runs_and_points_that_arrived_twice_are_there_once(spec: RunSpec, tmp_path: Path) -> None:
+def test_runs_and_points_that_arrived_twice_are_there_once(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     first = MlflowRun(spec, storage, storage.mlflow_uri)
     first.write(make_trial(0, tasks=2))
@@ -241,7 +241,7 @@ def test_runs_and_points_that_arrived_twice_are_there_once(spec: RunSpec, tmp_pa
     assert [(metric.step, metric.value) for metric in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
 
 
-def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: RunSpec, tmp_path: Path) -> None:
+def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: SearchSpec, tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     killed, resumed = make_trial(0, tasks=2), make_trial(0, value=70.0)
     killed.rows[-1]["seconds/training"] = 60.0  # the first task of a new process, say; its checkpoint was not written
@@ -259,7 +259,7 @@ def _runs(client: MlflowClient, query: str) -> list[Run]:
 
 
 def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
@@ -277,7 +277,7 @@ def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
 
 
 def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "SILENCE_SECONDS", 0.3)
     storage, busy = open_storage(tmp_path, write=True), threading.Event()
@@ -299,7 +299,7 @@ def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
     assert tracker.error == "no answer"
 
 
-def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: RunSpec, tmp_path: Path) -> None:
+def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: SearchSpec, tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'shared.db'}"
     for who, tasks in (("ada", 3), ("bob", 1)):
         storage = open_storage(tmp_path / who, write=True)

@@ -14,7 +14,9 @@ from tausearch.presentation import clock, console, counted, percent, tool
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
-    from tausearch.runs import RunSpec
+    from tausearch.runs import (
+        SearchSpec,
+    )
 
 _STYLES = {"done": "green", "failed": "red", "searching": "bold", "reevaluating": "bold", "training": "bold"}
 
@@ -89,7 +91,7 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
 
 
-def _more(spec: RunSpec) -> str:
+def _more(spec: SearchSpec) -> str:
     early = "" if spec.scheduler == "none" else f", {spec.scheduler}"
     again = "" if spec.reevaluate is None else f", {spec.reevaluate.best} again {spec.reevaluate.runs} times"
     return early + again

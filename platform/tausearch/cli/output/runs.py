@@ -28,12 +28,15 @@ from tausearch.presentation import (
 )
 from tausearch.runs import (
     ENOUGH,
+    AnySpec,
+    FinalSpec,
     MetricSummary,
     ProtocolChoice,
     Reevaluation,
     RunResult,
     RunSpec,
     RunStatus,
+    SearchSpec,
     TrialSummary,
     best_trial,
     chosen_trial,
@@ -75,7 +78,7 @@ def _print_trials(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], b
     out.print(terminal_table(replace(table, title=f"{spec.method} on {spec.benchmark}: {spec.name}")))
 
 
-def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
+def _show_settings(out: Console, spec: AnySpec, indent: int) -> None:
     """Say what was not searched, the precision if it is not the usual, and from where the first points were known."""
     settings: dict[str, Any] = dict(spec.fixed)
     if spec.protocol.precision != "fp32":
@@ -83,6 +86,8 @@ def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
     if settings:
         label = "fixed" if spec.purpose == "search" else "trained with"
         out.print(f"{label:<{indent}}{brief(settings, list(settings))}", soft_wrap=True)
+    if spec.purpose == "final":
+        return
     if spec.warm_start:
         origins = "; ".join(known.origin for known in spec.warm_start)
         out.print(f"{'warm start':<{indent}}{origins}", soft_wrap=True)
@@ -91,7 +96,7 @@ def _show_settings(out: Console, spec: RunSpec, indent: int) -> None:
         out.print(f"{'constraint':<{indent}}{bounds}", soft_wrap=True)
 
 
-def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> None:
+def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> None:
     """Print what a search found and what to do next."""
     out = console()
     selection = None if result.best is None else result.best.selection
@@ -101,7 +106,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
         out.print(_nothing_chosen(spec, result.trials), style="yellow", soft_wrap=True)
     else:
         code = code_words(spec.benchmark)
-        chosen = brief(dict(result.best.hyperparameters), list(spec.space))
+        chosen = brief(dict(result.best.hyperparameters), list(spec.dimensions))
         out.print(f"best        {selection.value:.2f} % ({selection.metric}): {chosen}")
         _show_gain(out, spec, result.trials, result.reevaluation, 12)
         forgetting = {trial.number: trial.forgetting for trial in result.trials}
@@ -123,7 +128,7 @@ def show_search(result: SearchResult, spec: RunSpec, storage_option: str) -> Non
     _show_errors(out, result.trials)
 
 
-def _nothing_chosen(spec: RunSpec, trials: Sequence[TrialSummary]) -> str:
+def _nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
     if any(trial.status == "complete" for trial in trials):
         return f"Nothing is chosen: {why_nothing_chosen(trials, spec.constraints)}."
     return "No trial finished its last task, so there is no best configuration."
@@ -140,7 +145,7 @@ def _show_front(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], bes
 
 
 def _show_gain(
-    out: Console, spec: RunSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None, indent: int
+    out: Console, spec: SearchSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None, indent: int
 ) -> None:
     """Say what the search has gained over the point that it started from, if that finished, and how sure it is."""
     best = chosen_trial(spec, trials, reevaluation)
@@ -182,7 +187,9 @@ def _show_errors(out: Console, trials: Sequence[TrialSummary]) -> None:
             out.print(f"trial {trial.number} {trial.status}: {trial.error}", style="red", soft_wrap=True)
 
 
-def _show_trust(out: Console, spec: RunSpec, trials: Sequence[TrialSummary], correlations: Mapping[int, float]) -> None:
+def _show_trust(
+    out: Console, spec: SearchSpec, trials: Sequence[TrialSummary], correlations: Mapping[int, float]
+) -> None:
     """Say how far accuracies after early tasks tell the order at the end, or why that is not known."""
     finished = sum(trial.status == "complete" for trial in trials)
     what = "rank correlation of accuracy after task k with final accuracy"
@@ -200,7 +207,7 @@ def _correlation(value: float, finished: int) -> str:
     return f"{value:.2f} ({low:.2f} to {high:.2f})"
 
 
-def show_final(result: FinalResult, spec: RunSpec, storage_option: str) -> None:
+def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> None:
     """Print the test results of a final run."""
     out = console()
     _print_trials(out, spec, result.trials, None)
@@ -260,7 +267,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
             found.state,
             f"{found.ended}/{found.spec.trials}",
             found.accuracy if found.score is None else found.score,
-            None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.space)),
+            None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.dimensions)),
             found.note,
         )
         for found in statuses
@@ -309,7 +316,7 @@ def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
     best, by_number = max(each.value for each in choices), {trial.number: trial for trial in found.trials}
     rows = []
     for each in choices:
-        values = brief(dict(by_number[each.trial].hyperparameters), list(found.spec.space))
+        values = brief(dict(by_number[each.trial].hyperparameters), list(found.spec.dimensions))
         rows.append((each.tasks, each.trial, each.accuracy, each.value, best - each.value, each.rank, values))
     out.print(terminal_table(Table(f"{found.spec.name}: chosen by the first tasks", columns, rows)))
     if stopped := found.counts["pruned"]:

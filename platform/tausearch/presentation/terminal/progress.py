@@ -13,7 +13,13 @@ from rich.text import Text
 
 from tausearch.presentation.terminal.live import LiveDisplay
 from tausearch.presentation.terminal.text import brief, clock
-from tausearch.runs import RunSpec, TrialSummary, TrialTable, best_trial
+from tausearch.runs import (
+    RunSpec,
+    SearchSpec,
+    TrialSummary,
+    TrialTable,
+    best_trial,
+)
 
 
 class ProgressDisplay(LiveDisplay):
@@ -71,7 +77,7 @@ class ProgressDisplay(LiveDisplay):
         """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
         if self.phase is not None:
             return self.phase
-        if self.spec.role == "trial":
+        if isinstance(self.spec, SearchSpec):
             best = best_trial(self.trials, self.spec.constraints)
             return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
         values = [trial.value for trial in self.trials if trial.value is not None]
@@ -79,7 +85,7 @@ class ProgressDisplay(LiveDisplay):
 
     def _ended_line(self, trial: TrialSummary) -> str:
         value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
-        shown = brief(dict(trial.hyperparameters), list(self.spec.space))
+        shown = brief(dict(trial.hyperparameters), list(self.spec.dimensions))
         return " | ".join(
             part
             for part in (
@@ -115,7 +121,7 @@ class ProgressDisplay(LiveDisplay):
                 self.spec.label(trial.number).removeprefix(f"{self.spec.role} "),
                 f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)} {self._epochs(trial)}".rstrip(),
                 "" if accuracy is None else f"{accuracy:.1f} %",
-                brief(dict(trial.hyperparameters), list(self.spec.space)),
+                brief(dict(trial.hyperparameters), list(self.spec.dimensions)),
             )
         status = Text(f"{self._standing()}   {self._times()}")
         return Group(self._bar, status, table)

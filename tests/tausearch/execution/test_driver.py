@@ -1,0 +1,445 @@
+"""What a driver does around the trials: how it starts, what stops it, how it ends. Ray and Tune are stood in for."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from tausearch.execution import Dispatcher, Run, StorageWatch
+from tausearch.execution import driver as driver_module
+from tausearch.execution.driver import _why_stopping, drive, read_by_trials
+from tausearch.execution.interrupt import Interrupt
+from tausearch.runs import (
+    Conclusion,
+    DrivenDirectory,
+    Record,
+    Resources,
+    SearchSpec,
+    Storage,
+    StorageError,
+    TrialSummary,
+    TrialTable,
+)
+from tausearch.runs.creation import create
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import make_trial
+from trainables.data import BenchmarkRef
+from trainables.errors import InputError
+
+Tune = Callable[[Dispatcher], None]
+
+
+class World:
+    """Ray, Tune and the checks around them, as the driver sees them.
+
+    Attributes:
+        did: What the driver asked of them, in order.
+        tune: What Tune does once it runs.
+        starting: What happens while Ray starts.
+        on_step: What the driver has Tune call whenever it goes round.
+    """
+
+    def __init__(self) -> None:
+        self.did: list[Any] = []
+        self.tune: Tune = finish_all
+        self.starting: Callable[[], None] = lambda: None
+        self.on_step: Callable[[], None] = lambda: None
+        self.watch: StorageWatch | None = None
+        self.leave: Callable[[], None] | None = None
+
+    @contextmanager
+    def ray_session(self, resources: Resources, address: str | None) -> Iterator[None]:
+        self.did.append(("ray", resources, address))
+        self.starting()
+        yield
+        self.did.append("ray is left")
+
+    @contextmanager
+    def raylet_watched(self, leave: Callable[[], None]) -> Iterator[None]:
+        self.did.append("raylet watched")
+        self.leave = leave
+        yield
+
+    @contextmanager
+    def head_watched(self, address: str, say: Callable[[str], None], resume: str) -> Iterator[None]:
+        self.did.append(("head watched", address, resume))
+        say("the head answers")
+        yield
+
+    def require_fit_nodes(self, resources: Resources, folder: Path, needed: Sequence[str]) -> None:
+        self.did.append(("nodes", resources, folder, list(needed)))
+
+    def run_on_tune(
+        self,
+        dispatcher: Dispatcher,
+        home: DrivenDirectory,
+        trainable: type,
+        on_step: Callable[[], None],
+        watch: StorageWatch,
+    ) -> None:
+        self.did.append(("tune", home, trainable, dispatcher.max_concurrent_trials))
+        self.on_step, self.watch = on_step, watch
+        self.tune(dispatcher)
+
+
+def finish_all(dispatcher: Dispatcher) -> None:
+    """Every trial finishes all of its tasks."""
+    while (found := dispatcher.next()) is not None:
+        run, number, _ = found
+        tell(run, make_trial(number, value=60.0 + number))
+        run.finish(number, "complete", 60.0 + number)
+
+
+def finish_one(dispatcher: Dispatcher) -> None:
+    found = dispatcher.next()
+    assert found is not None
+    tell(found[0], make_trial(found[1], value=70.0))
+
+
+def tell(run: Run, trial: TrialSummary) -> None:
+    run.trials.put(trial)
+    for listener in run.listeners:
+        listener.trial_changed(trial)
+
+
+def then(first: Tune, error: BaseException) -> Tune:
+    """Do the first thing; then Tune ends with an error."""
+
+    def tune(dispatcher: Dispatcher) -> None:
+        first(dispatcher)
+        raise error
+
+    return tune
+
+
+class Tracker:
+    """Stands in for MLflow."""
+
+    closed: list[tuple[str, float]] = []
+    error: str | None = None
+    uri = "nowhere"
+
+    def __init__(self, *args: Any) -> None:
+        pass
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        pass
+
+    def settle(self, longest: float) -> dict[int, str]:
+        return {}
+
+    def close(self, status: str, conclusion: Conclusion, longest: float = 0.0) -> None:
+        self.closed.append((status, longest))
+
+
+@pytest.fixture(autouse=True)
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    for name in ("ray_session", "raylet_watched", "head_watched", "require_fit_nodes", "run_on_tune"):
+        monkeypatch.setattr(driver_module, name, getattr(made, name))
+    monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
+    monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
+    monkeypatch.setattr("tausearch.execution.recorder.Tracker", Tracker)
+    monkeypatch.setattr(Tracker, "closed", [])
+    return made
+
+
+@pytest.fixture
+def run(spec: SearchSpec, tmp_path: Path) -> Run:
+    return opened(spec, tmp_path)
+
+
+def opened(spec: SearchSpec, root: Path, known: Sequence[TrialSummary] = ()) -> Run:
+    """A run of which some trials are known."""
+    storage = Storage(root)
+    spec, directory = create(spec, storage)
+    for trial in known:
+        Record(directory.record).write(trial)
+    left = [number for number in range(spec.trials) if number not in {trial.number for trial in known}]
+    return Run(spec, storage, directory, FixedSearcher((number, {}) for number in left), TrialTable(known))
+
+
+def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytest.CaptureFixture[str]) -> None:
+    result = drive(run)
+    assert [(trial.number, trial.value) for trial in result.trials] == [(n, 60.0 + n) for n in range(4)]
+    assert (result.signal, result.out_of_time, result.tracking_uri) == (None, False, "nowhere")
+    assert world.did == [
+        ("ray", run.spec.resources, None),
+        "raylet watched",
+        ("tune", run.directory, run.trainable, None),
+        "ray is left",
+    ]
+    out, err = capfd.readouterr()
+    assert out.startswith("search digits-ita-lora-1: ita-lora on digits, 4 trials, ") and err == ""
+    assert f"log of Ray, Optuna and MLflow: {run.directory.log_file}" in out
+    assert Tracker.closed == [("FINISHED", float("inf"))]
+
+
+def test_a_program_reads_stdout_while_people_see_progress(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    drive(run, progress_to="stderr")
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("search digits-ita-lora-1: ")
+
+
+def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: World, tmp_path: Path) -> None:
+    resources = Resources(cpus_per_trial=2, max_concurrent_trials=3)
+    run = opened(spec.model_copy(update={"resources": resources, "data_root": "/data"}), tmp_path)
+    drive(run, address="10.0.0.1:6379")
+    resume = world.did[0][2]
+    assert resume.endswith(f"resume digits-ita-lora-1 --storage {tmp_path}")
+    assert world.did == [
+        ("head watched", "10.0.0.1:6379", resume),
+        ("ray", resources, "10.0.0.1:6379"),
+        ("nodes", resources, run.directory.path, ["/data"]),
+        ("tune", run.directory, run.trainable, 3),
+        "ray is left",
+    ]
+
+
+def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Tracker, "error", "no server")
+    monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
+    assert drive(run, address="auto").tracking_error == "no server"
+    out = capfd.readouterr().out
+    assert "trial 0: was put aside\n" in out and "4 trials, as many as the cluster fits at a time" in out
+
+
+def test_a_run_that_has_ended_needs_no_ray(
+    spec: SearchSpec, world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = drive(opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)]))
+    assert len(result.trials) == 4 and world.did == []
+    out = capfd.readouterr().out
+    assert "all of it has ended: nothing is run" in out and "(continued: 4 have started)" in out
+
+
+@pytest.mark.parametrize(
+    ("error", "number"), [(KeyboardInterrupt(), signal.SIGINT), (SystemExit(1), signal.SIGTERM)], ids=["int", "term"]
+)
+def test_a_signal_that_ray_takes_stops_it_in_order(error: BaseException, number: int, run: Run, world: World) -> None:
+    world.tune = then(finish_one, error)
+    result = drive(run)
+    assert result.signal == number and [trial.number for trial in result.trials] == [0]
+    assert Tracker.closed == [("KILLED", 8.0 if number == signal.SIGTERM else float("inf"))]
+
+
+def test_a_signal_is_noted_and_tune_told_when_it_goes_round(
+    run: Run, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sent: list[int] = []
+
+    def interrupted(dispatcher: Dispatcher) -> None:
+        world.on_step()
+        assert sent == []
+        signal.raise_signal(signal.SIGINT)
+        monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: sent.append(number))
+        world.on_step()
+
+    world.tune = interrupted
+    before = signal.getsignal(signal.SIGINT)
+    assert drive(run).signal == signal.SIGINT and sent == [signal.SIGUSR1]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_when_the_time_is_up_no_more_is_begun(
+    started: bool, run: Run, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda *_: None)
+    if started:
+        world.tune = lambda dispatcher: world.on_step()
+    result = drive(run, time_budget=60.0 if started else 0.0)
+    assert (result.out_of_time, result.signal) == (not started, None)
+    assert [each for each in world.did if each[0] == "tune"] == (
+        [("tune", run.directory, run.trainable, None)] if started else []
+    )
+    assert Tracker.closed[0][0] == ("FINISHED" if started else "KILLED")
+
+
+def test_a_storage_that_is_full_ends_it_with_the_command_that_goes_on(run: Run, world: World) -> None:
+    world.tune = then(finish_one, OSError(errno.ENOSPC, "no space left"))
+    with pytest.raises(StorageError, match=r"no space left; mend that, then: .*resume digits-ita-lora-1 --storage"):
+        drive(run)
+    assert Tracker.closed == [("KILLED", 5.0)]
+
+
+def test_a_storage_that_goes_away_stops_tune(run: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+
+    def lost(dispatcher: Dispatcher) -> None:
+        finish_one(dispatcher)
+        run.directory.spec_file.unlink()
+        monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: sent.append(number))
+        world.on_step()
+
+    world.tune = lost
+    with pytest.raises(StorageError, match="is gone"):
+        drive(run)
+    assert sent == [signal.SIGUSR1]
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(errno.ENOENT, "not there"), RuntimeError("broken")])
+def test_any_other_error_is_raised_and_what_was_found_is_kept(error: Exception, run: Run, world: World) -> None:
+    world.tune = then(finish_one, error)
+    with pytest.raises(type(error), match=str(error.args[-1])):
+        drive(run)
+    assert Tracker.closed == [("FINISHED", float("inf"))]  # concluded as far as it came
+    assert [trial.number for trial in Record(run.directory.record).trials()] == [0]
+
+
+def test_a_cluster_that_cannot_run_trials_leaves_the_run_as_it_was(run: Run, world: World) -> None:
+    def refuse() -> None:
+        raise InputError("no node has a GPU")
+
+    world.starting = refuse
+    with pytest.raises(InputError, match="no node has a GPU"):
+        drive(run)
+    assert Tracker.closed == [] and world.did == [("ray", run.spec.resources, None)]
+
+
+class Left(BaseException):
+    """The process has ended."""
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Children of this process that were killed; the end of the process raises `Left`."""
+    found: list[str] = []
+
+    def gone() -> None:
+        raise psutil.NoSuchProcess(1)
+
+    children = [SimpleNamespace(kill=gone), SimpleNamespace(kill=partial(found.append, "raylet"))]
+    process = SimpleNamespace(children=lambda recursive: children if recursive else [])
+    monkeypatch.setattr(driver_module.psutil, "Process", lambda: process)
+
+    def leave(code: int) -> None:
+        raise Left(code)
+
+    monkeypatch.setattr(driver_module.os, "_exit", leave)
+    return found
+
+
+class Current:
+    """The interrupt of the driver that runs."""
+
+    made: Interrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.made, name)
+
+
+@contextmanager
+def interrupts() -> Iterator[Any]:
+    """Yield what becomes the interrupt of the next driver; no signal is handled."""
+    current = Current()
+
+    @contextmanager
+    def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
+        current.made = Interrupt(time_budget)
+        yield current.made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver_module, "interruptible", interruptible)
+        yield current
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGINT, "interrupted while Ray started"), (signal.SIGTERM, "stopped by SIGTERM while")]
+)
+def test_while_ray_starts_a_signal_ends_it_at_once(
+    number: int, said: str, run: Run, world: World, killed: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    world.starting = lambda: current.overhear(number)
+    with interrupts() as current, pytest.raises(Left) as ended:
+        drive(run)
+    assert ended.value.args == (128 + number,) and killed == ["raylet"]
+    out = capfd.readouterr().out
+    assert said in out and "nothing that was finished is lost; continue with: " in out
+
+
+@pytest.mark.parametrize(("urgent", "code", "said"), [(False, 1, "(raylet) was killed"), (True, 143, "Ray did not")])
+def test_without_a_raylet_it_ends(
+    urgent: bool,
+    code: int,
+    said: str,
+    run: Run,
+    world: World,
+    killed: list[str],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def gone(dispatcher: Dispatcher) -> None:
+        if urgent:
+            current.note(signal.SIGTERM)
+        assert world.leave is not None
+        world.leave()
+
+    world.tune = gone
+    with interrupts() as current, pytest.raises(Left) as ended:
+        drive(run)
+    assert ended.value.args == (code,) and said in capfd.readouterr().out
+
+
+def test_after_sigterm_it_waits_for_ray_no_longer_than_some_seconds(
+    run: Run, world: World, killed: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    def stuck(dispatcher: Dispatcher) -> None:
+        assert current._leave is not None
+        current._leave.function()
+
+    world.tune = stuck
+    with interrupts() as current, pytest.raises(Left) as ended:
+        drive(run)
+    assert ended.value.args == (143,) and "stopped by SIGTERM; Ray did not answer; " in capfd.readouterr().out
+
+
+def test_what_stops_it_is_said() -> None:
+    interrupt = Interrupt()
+    assert _why_stopping(interrupt) is None
+    interrupt.deadline = 0.0
+    assert "stopping as the time budget is used up: trials under way can be" in str(_why_stopping(interrupt))
+    for number, why in ((signal.SIGINT, "on Ctrl-C"), (signal.SIGTERM, "on SIGTERM")):
+        interrupt = Interrupt(0.0)
+        interrupt.note(number)
+        assert f"stopping {why}: " in str(_why_stopping(interrupt))
+
+
+@pytest.mark.parametrize(
+    ("address", "stage"),
+    [
+        (None, "starting Ray on this machine"),
+        ("auto", "joining the Ray that runs on this machine"),
+        ("ray://a:1", "joining the Ray that runs at ray://a:1"),
+    ],
+)
+def test_how_it_comes_to_ray_is_said(
+    address: str | None, stage: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: list[str] = []
+    monkeypatch.setattr("tausearch.presentation.ProgressDisplay.enter", lambda self, said: stages.append(said))
+    drive(run, address=address)
+    assert stages == [
+        stage,
+        *([] if address is None else ["joined 3 nodes; looking at each of them"]),
+        "Ray runs; starting the processes of trials, each of which imports torch",
+        "writing results, figures, and what MLflow lacks",
+    ]
+
+
+def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) -> None:
+    assert read_by_trials(spec) == []
+    protocol = spec.protocol.model_copy(update={"weights": "/w"})
+    benchmark = f"folder:{tmp_path}?tasks=3"
+    changed = spec.model_copy(update={"protocol": protocol, "data_root": "/d", "benchmark": benchmark})
+    assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]

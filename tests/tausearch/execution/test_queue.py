@@ -1,0 +1,260 @@
+"""How the runs of a driver follow each other, and what becomes of one that cannot be opened or concluded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tausearch.execution import Listener, Run, StorageWatch
+from tausearch.execution.interrupt import Interrupt
+from tausearch.execution.queue import Cell, RunQueue, SingleRun
+from tausearch.runs import RunDirectory, RunResult
+from tausearch.studies import FixedSearcher
+from tests.support.drivers.services import wait_until
+from tests.support.runs.trials import run_of, search_spec
+from trainables.errors import InputError
+
+
+class FollowedRun(Run):
+    """A run that another one belongs to."""
+
+    child: Run | None = None
+
+    def follow_up(self) -> Run | None:
+        return self.child
+
+
+class Recorder:
+    """Stands in for the record and MLflow; what happens to runs is kept in the order in which it happens."""
+
+    happened: list[str] = []
+
+    def __init__(self, run: Run, after: Recorder | None = None) -> None:
+        self.run, self.after = run, after
+        self.listeners = [cast(Listener, f"record of {run.spec.name}")]
+
+    def abandon(self) -> None:
+        self.happened.append(f"abandon {self.run.spec.name}")
+
+    def conclude(self, interrupt: Interrupt) -> RunResult:
+        if self.run.spec.name == "bad":
+            raise RuntimeError("no figure")
+        behind = "" if self.after is None else f" after {self.after.run.spec.name}"
+        self.happened.append(f"conclude {self.run.spec.name}{behind}")
+        return cast(RunResult, SimpleNamespace(name=self.run.spec.name, interrupt=interrupt))
+
+
+class Line:
+    """A cell of runs, or of errors in the place of runs."""
+
+    def __init__(self, *runs: Run | Exception) -> None:
+        self.runs = list(runs)
+        self.errors: list[str] = []
+        self.results: list[str] = []
+
+    def open(self, held: ExitStack) -> Run | None:
+        if not self.runs:
+            return None
+        run = self.runs.pop(0)
+        held.callback(Recorder.happened.append, f"unlock {run if isinstance(run, Exception) else run.spec.name}")
+        if isinstance(run, Exception):
+            raise run
+        return run
+
+    def failed(self, error: Exception) -> None:
+        self.errors.append(str(error))
+
+    def concluded(self, result: RunResult) -> None:
+        self.results.append(result.name)
+
+
+class Display:
+    """Follows the trials of every run."""
+
+    def __call__(self, cell: Cell, run: Run) -> list[Listener]:
+        return [cast(Listener, f"display of {run.spec.name}")]
+
+
+@pytest.fixture(autouse=True)
+def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr("tausearch.execution.queue.Recorder", Recorder)
+    monkeypatch.setattr(Recorder, "happened", [])
+    return Recorder.happened
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> StorageWatch:
+    (tmp_path / "run.yaml").touch()
+    return StorageWatch(RunDirectory(tmp_path))
+
+
+@pytest.fixture
+def queue_of(watch: StorageWatch) -> Callable[..., RunQueue]:
+    def make(*cells: Cell, **options: Any) -> RunQueue:
+        said: list[str] = []
+        made = RunQueue(cells, Interrupt(), watch, said.append, Display(), in_background=False, **options)
+        made.said = said  # type: ignore[attr-defined]
+        return made
+
+    return make
+
+
+def a_run(name: str, child: Run | None = None) -> FollowedRun:
+    spec = search_spec().model_copy(update={"name": name})
+    plain = run_of(spec, FixedSearcher([]))
+    made = FollowedRun(spec, plain.storage, plain.directory, plain.searcher, plain.trials)
+    made.child = child
+    return made
+
+
+def test_cells_are_opened_in_order_and_those_without_a_run_are_passed_over(queue_of: Callable[..., RunQueue]) -> None:
+    first, second = a_run("first"), a_run("second")
+    queue = queue_of(Line(first), Line(), Line(second))
+    queue.open_ahead()
+    assert [queue.open_next(), queue.open_next(), queue.open_next()] == [first, second, None]
+    assert list(first.listeners) == ["record of first", "display of first"]  # the record is told first
+
+
+def test_the_lines_about_what_an_earlier_driver_left_are_said(
+    queue_of: Callable[..., RunQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run("run")
+    asked: list[object] = []
+
+    def ready(*args: object) -> list[str]:
+        asked.extend(args)
+        return ["one", "two"]
+
+    monkeypatch.setattr("tausearch.execution.queue.ready", ready)
+    queue = queue_of(Line(run))
+    queue.open_next()
+    assert queue.said == ["one", "two"] and asked == [run.directory, run.trials]  # type: ignore[attr-defined]
+
+
+def test_what_belongs_to_a_run_comes_first_and_is_concluded_before_it(
+    queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    child, final = a_run("search.reevaluation"), a_run("final")
+    search = a_run("search", child)
+    cell = Line(search, final)
+    queue = queue_of(cell)
+    assert queue.open_next() is search
+    assert queue.ended(search) is child and list(child.listeners) == [
+        "record of search.reevaluation",
+        "display of search.reevaluation",
+    ]
+    assert queue.ended(child) is final and queue.ended(final) is None
+    queue.close()
+    assert happened == [
+        "conclude search.reevaluation after search",
+        "conclude search",
+        "unlock search",
+        "conclude final",
+        "unlock final",
+    ]
+    assert cell.results == ["search", "final"]  # a re-evaluation is no run of its own
+    assert [each.name for each in queue.results] == ["search.reevaluation", "search", "final"]
+    assert all(each.interrupt is queue.interrupt for each in queue.results)  # type: ignore[attr-defined]
+
+
+def test_what_is_still_open_at_the_end_is_concluded_too_the_last_first(
+    queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    search = a_run("search", a_run("search.reevaluation"))
+    queue = queue_of(Line(search), Line(a_run("other")))
+    queue.open_next()
+    queue.open_next()
+    queue.ended(search)
+    queue.close()
+    assert [line for line in happened if line.startswith("conclude")] == [
+        "conclude search.reevaluation after search",
+        "conclude other",
+        "conclude search",
+    ]
+    queue.close()
+    assert len(queue.results) == 3  # each once
+
+
+def test_a_thread_concludes_runs_as_they_end(watch: StorageWatch, happened: list[str]) -> None:
+    runs = [a_run("first"), a_run("second")]
+    queue = RunQueue([Line(*runs)], Interrupt(), watch, print, Display())
+    queue.open_next()
+    queue.ended(runs[0])
+    wait_until(lambda: "unlock first" in happened, 10, "the first")  # while the next is driven
+    queue.ended(runs[1])
+    queue.close()
+    assert happened == ["conclude first", "unlock first", "conclude second", "unlock second"]
+
+
+def test_once_the_storage_has_failed_nothing_is_opened_and_open_runs_are_abandoned(
+    queue_of: Callable[..., RunQueue], watch: StorageWatch, happened: list[str]
+) -> None:
+    run = a_run("run", a_run("child"))
+    cell = Line(run, a_run("next"))
+    queue = queue_of(cell, Line(a_run("other")))
+    queue.open_next()
+    watch.problem = "is full"
+    assert queue.open_next() is None and queue.ended(run) is None
+    queue.close()
+    assert happened == ["abandon run", "unlock run"] and queue.results == [] and cell.results == []
+
+
+@pytest.mark.parametrize("error", [InputError("bad"), OSError("unreadable")])
+def test_a_cell_that_cannot_be_opened_says_so_and_the_next_one_is(
+    error: Exception, queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    cell, run = Line(error), a_run("run")
+    queue = queue_of(cell, Line(run))
+    assert queue.open_next() is run
+    assert cell.errors == [str(error)] and happened == [f"unlock {error}"]
+
+
+def test_an_error_of_the_storage_is_no_fault_of_a_cell(
+    queue_of: Callable[..., RunQueue], watch: StorageWatch, tmp_path: Path
+) -> None:
+    cell = Line(OSError("input/output error"))
+    queue = queue_of(cell, Line(a_run("run")))
+    (tmp_path / "run.yaml").unlink()
+    assert queue.open_next() is None and cell.errors == []
+    assert watch.problem is not None and "is gone" in watch.problem
+
+
+def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQueue]) -> None:
+    run = a_run("run")
+    queue = queue_of(SingleRun(run))
+    run.follow_up = lambda: (_ for _ in ()).throw(InputError("no"))  # type: ignore[method-assign]
+    assert queue.open_next() is run and queue.open_next() is None
+    with pytest.raises(InputError, match="no"):
+        queue.ended(run)
+
+
+def test_a_run_that_cannot_be_concluded_keeps_no_other_from_it(
+    queue_of: Callable[..., RunQueue], happened: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = a_run("bad"), a_run("good")
+    cell = Line(bad, good)
+    queue = queue_of(cell)
+    queue.open_next()
+    queue.ended(bad)
+    queue.ended(good)
+    with caplog.at_level(logging.ERROR, "tausearch.execution.queue"):
+        queue.close()
+    assert cell.errors == ["no figure"] and cell.results == ["good"]
+    assert happened == ["unlock bad", "conclude good", "unlock good"]
+    assert "bad cannot be concluded" in caplog.text and "RuntimeError" in caplog.text
+
+
+def test_runs_that_are_let_go_are_unlocked_and_not_concluded(
+    queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    queue = queue_of(Line(a_run("first")), Line(a_run("second")))
+    queue.open_next()
+    queue.open_next()
+    queue.release()
+    assert happened == ["unlock second", "unlock first"] and queue.results == []
