@@ -13,7 +13,7 @@ from tausearch.comparison.records import comparison_records, matrices_as_dicts, 
 from tausearch.comparison.rows import Comparison, compare
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.transfers import TransferMatrix, transfer
-from tausearch.presentation import Table, as_csv, as_latex, as_markdown, console, record_table, say_unreadable, tool
+from tausearch.presentation import Table, as_csv, as_latex, as_markdown, record_table, say_unreadable, tool
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
@@ -31,21 +31,18 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
         InputError: If a benchmark is unknown, or the picture cannot be written.
     """
     require_picture(storage, figure, "--figure")
-    drawn: Path | None = None
 
     def answer(runs: list[FinalRun], without: list[str]) -> Answer:
-        nonlocal drawn
         comparisons = compare(runs, paper_results(), list(dict.fromkeys(benchmarks)))
         drawn = _draw(comparisons, figure, storage) if runs else None
         rows = rows_as_dicts(comparisons)
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
         notes = list(_notes(comparisons, without))
-        return Answer(content, comparison_records(comparisons), _sheets(comparisons), notes=notes)
+        records = comparison_records(comparisons)
+        return Answer(content, records, _sheets(comparisons), notes=notes, picture=drawn)
 
     show(storage, benchmarks, form, answer)
-    if form == "table" and drawn is not None:
-        console().print(f"picture  {drawn}", soft_wrap=True)
 
 
 def as_sheets(runs: Sequence[FinalRun]) -> list[Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tausearch.comparison.paper import paper_results
@@ -39,6 +40,7 @@ class Answer:
         tables: The tables of the terminal, Markdown and LaTeX.
         empty: The line that stands for missing tables; empty where no line is needed.
         notes: The lines below the tables in the terminal.
+        picture: The file of the picture that was drawn; the terminal names it.
     """
 
     content: Mapping[str, Any]
@@ -46,6 +48,7 @@ class Answer:
     tables: Sequence[Table]
     empty: str = ""
     notes: Sequence[str] = ()
+    picture: Path | None = None
 
 
 def show(
@@ -88,10 +91,12 @@ def _print(answer: Answer, form: Form) -> None:
     elif form == "table":
         out = console()
         show_sheets(answer.tables, out)
-        if answer.notes:
+        if answer.notes or answer.picture is not None:
             out.print()
         for note in answer.notes:
             out.print(note, style="dim")
+        if answer.picture is not None:
+            out.print(f"picture  {answer.picture}", soft_wrap=True)
     else:
         print(as_markdown(answer.tables) if form == "markdown" else as_latex(answer.tables), end="")
 
