@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import tarfile
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -261,6 +264,35 @@ def test_a_broken_archive_is_named_in_one_line(archive: str, tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"cannot be (read as an archive|unpacked) \(|images are not there") as caught:
         dataset.prepare(None, silent)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("free", "fits"), [(10**9, True), (1_000_000, False)])
+def test_an_archive_is_unpacked_only_onto_a_disk_with_room(
+    free: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for number in range(300):  # small, but a file takes a block
+            archive.addfile(tarfile.TarInfo(f"imagenet-r/{number}.jpg"))
+    (tmp_path / "imagenet_r").mkdir()
+    (tmp_path / "imagenet_r" / "imagenet-r.tar.gz").write_bytes(packed.getvalue())
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    ticks: list[int] = []
+    dataset = dataset_of(BenchmarkRef.parse("imagenet_r?partial=yes"), tmp_path)
+    with pytest.raises(InputError, match="not found in" if fits else "its files need more than 90% of the free disk"):
+        dataset.prepare(None, lambda name, total: ticks.append)
+    assert len(ticks) == 300 if fits else 0 < len(ticks) < 300
+    assert not list(tmp_path.rglob("*.jpg"))  # what was unpacked is gone again
+
+
+def test_an_array_is_read_only_if_the_zip_file_says_a_size_within_the_bound(
+    copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = copies["cub200 npz"]
+    monkeypatch.setattr("trainables.data.disk.arrays.MOST_ARRAY", 2000)
+    monkeypatch.setattr("trainables.data.disk.arrays.unpickle", lambda *_: pytest.fail("was read"))
+    with pytest.raises(InputError, match=r"train_data.npz: cannot be read \(has [0-9,]+ bytes, at most 2,000 are read"):
+        get_source("cub200?partial=yes", bomb).load("train")
 
 
 def test_a_pickle_cannot_run_code(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ _HARMLESS = {
     ("_codecs", "encode"),
 }
 
+MOST_ARRAY = 2**33  # bytes of an array in an npz file, which is read as a whole; 6,000 images of 500 x 400 take 3.6 GB
+
 
 class _ArrayKind:
     """What a pickle gets for `numpy.ndarray`, which it could call to take any amount of memory."""
@@ -64,11 +66,12 @@ def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
     """Return one array of an npz file; objects in an array must be arrays.
 
     Raises:
-        InputError: If the member is missing or cannot be read.
+        InputError: If the member is missing, is too large, or cannot be read.
     """
     try:
-        source = entry.path if isinstance(entry, DiskFile) else io.BytesIO(entry.read())
+        source = entry.path if isinstance(entry, DiskFile) else io.BytesIO(_content(entry))
         with zipfile.ZipFile(source) as archive, archive.open(f"{member}.npy") as file:
+            _require_bounded(archive.getinfo(f"{member}.npy").file_size)
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = read(file)
@@ -80,6 +83,16 @@ def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
         raise
     except Exception as error:  # a broken archive raises many kinds
         raise InputError(f"{name}: cannot be read ({error})") from error
+
+
+def _content(entry: Entry) -> bytes:
+    _require_bounded(entry.size)
+    return entry.read()
+
+
+def _require_bounded(size: int) -> None:
+    if size > MOST_ARRAY:
+        raise OSError(f"has {size:,} bytes, at most {MOST_ARRAY:,} are read")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from trainables.data.disk.listing import Listing
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import Tick, each_image, stored
 from trainables.data.disk.prepared import VERSION, Form, Manifest, PreparedFile, PreparedPart, array_files, sha256
+from trainables.data.disk.unpacking import usable_bytes
 from trainables.data.images import StoredImages
 from trainables.data.parts import PARTS, Part
 from trainables.errors import InputError
@@ -26,7 +26,6 @@ from trainables.errors import InputError
 ROWS_PER_GROUP = 16  # rows of a Parquet row group: reading one image reads its group
 SHARD_BYTES = 500_000_000
 ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the array is the default
-_USABLE = 0.9  # share of the free disk for a preparation
 
 
 def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick) -> Form:
@@ -35,7 +34,7 @@ def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folde
     Raises:
         InputError: If the form does not fit the disk, or an image cannot be read.
     """
-    free = int(shutil.disk_usage(folder).free * _USABLE)
+    free = usable_bytes(folder)
     needed: dict[Form, int] = {"array": sum(_decoded_bytes(images, tick) for images in parts)}
     needed["parquet"] = sum(_encoded_bytes(images) for images in parts)
     chosen: Form = form or ("array" if needed["array"] <= min(ARRAY_LIMIT, free) else "parquet")
