@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from tausearch.presentation import AccuracyAxis
 from tausearch.report.plots import ACCENT, BEST, FAINT, SCALE, Plot, hovering, make_plot, pointing
 from tausearch.report.searched import Searched
+from tausearch.runs import correlation_interval
 
 
 def front_plot(searched: Searched) -> Plot:
@@ -68,13 +69,21 @@ def importances_plot(searched: Searched) -> Plot:
 
 def trust_plot(searched: Searched) -> Plot:
     """Return the rank correlations of a search that has some."""
-    found = searched.correlations
+    found, finished = searched.correlations, len(searched.finished)
+    between = {k: correlation_interval(value, finished) for k, value in found.items()}
     line = go.Scatter(
         x=list(found),
         y=list(found.values()),
         mode="lines+markers",
         line={"color": ACCENT},
-        **hovering([f"after task {k}: {value:.2f}" for k, value in found.items()]),
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [between[k][1] - value for k, value in found.items()],
+            "arrayminus": [value - between[k][0] for k, value in found.items()],
+            "color": FAINT,
+        },
+        **hovering([f"after task {k}: {found[k]:.2f} ({low:.2f} to {high:.2f})" for k, (low, high) in between.items()]),
     )
     figure = go.Figure(line)
     figure.update_xaxes(title="after task", dtick=max(1, math.ceil(searched.spec.steps / 10)))
@@ -82,6 +91,7 @@ def trust_plot(searched: Searched) -> Plot:
     values = ", ".join(f"{k}: {value:.2f}" for k, value in found.items())
     text = (
         "How far the order of trials after task k tells their order at the end (Spearman's rank correlation, over"
-        f" {len(searched.finished)} finished trials): {values}. Near 1, stopping early can be trusted; near 0, not."
+        f" {finished} finished trials, with 95 % intervals): {values}. Near 1, stopping early can be trusted;"
+        " near 0, not."
     )
     return make_plot(figure, "Early stopping's trust", text, height=260)

@@ -23,9 +23,9 @@ from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
 
-Algorithm = Literal["grid", "random", "tpe", "gp"]
+Algorithm = Literal["tpe", "gp", "random", "grid"]
 Scheduler = Literal["none", "asha", "median"]
-ALGORITHMS: tuple[Algorithm, ...] = ("tpe", "gp", "random", "grid")
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 

@@ -16,7 +16,7 @@ from tausearch.presentation import AccuracyAxis
 from tausearch.report.plots import Plot, make_plot, ticks
 from tausearch.report.search_plots import search_plots, slice_plots
 from tausearch.report.searched import Searched
-from tausearch.runs import RunDirectory, RunStatus, Storage, importances, read_spec, read_status
+from tausearch.runs import RunDirectory, RunStatus, Storage, correlation_interval, importances, read_spec, read_status
 from tests.tausearch.report.runs import FINISHED, finished, make_search, write
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -130,6 +130,10 @@ def test_trust_is_what_status_says(plots: dict[str, Plot], status: RunStatus) ->
     (line,) = figure(plots["Early stopping's trust"])["data"]
     known = status.rank_correlations
     assert line["x"] == list(known) and line["y"] == pytest.approx(list(known.values()), abs=1e-5)
+    for k, value, up, down in zip(
+        line["x"], line["y"], line["error_y"]["array"], line["error_y"]["arrayminus"], strict=True
+    ):
+        assert (value - down, value + up) == pytest.approx(correlation_interval(known[k], FINISHED), abs=1e-5)
 
 
 def test_a_choice_of_words_is_an_axis_of_its_own(tmp_path: Path) -> None:
