@@ -27,10 +27,10 @@ _LOOKED_AT = 16  # images whose size is asked for
 
 @dataclass(frozen=True)
 class Usable:
-    """What a run will see of a benchmark.
+    """The images of a benchmark that a run will use.
 
     Attributes:
-        data: Which images, and how many.
+        data: Digest and numbers of the images.
         left_out: A line for each image that cannot be read and is left out.
     """
 
@@ -40,7 +40,7 @@ class Usable:
 
 @dataclass(frozen=True)
 class OpenBenchmark:
-    """A benchmark that is there.
+    """A benchmark whose images have been found.
 
     Attributes:
         ref: The reference that names the benchmark, with its options.
@@ -55,12 +55,12 @@ class OpenBenchmark:
 
     @property
     def own(self) -> bool:
-        """Whether it is made of one's own images, of which nobody has said how they are learned best."""
+        """Whether the benchmark is made of the user's own images, for which no hyperparameters are published."""
         return self.ref.path is not None
 
     @property
     def embedded(self) -> bool:
-        """Whether it is drawn or read from the package, with nothing to fetch."""
+        """Whether the images are part of the package."""
         return self.ref.name in BENCHMARKS
 
     @property
@@ -69,13 +69,13 @@ class OpenBenchmark:
         return steps_of(images_per_task(self.source), self.source.batch_size)
 
     def backbone(self, weights: Path | None) -> Backbone:
-        """Return the benchmark's backbone; for small images of one's own the embedded one, where that is out of reach.
+        """Return the benchmark's backbone, or the embedded one for small images of the user's own without its weights.
 
         Args:
             weights: Local weights file of the benchmark's backbone, or None.
 
         Returns:
-            The backbone; which was taken in the place of another is said.
+            The backbone; a line on stderr names a backbone that takes the place of another.
 
         Raises:
             NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
@@ -124,13 +124,13 @@ class OpenBenchmark:
 
 
 def allow_typed(benchmark: str | None) -> None:
-    """Allow the code of a benchmark `MODULE:NAME` that the user asked for by this very name; others need nothing."""
+    """Allow the code of a benchmark `MODULE:NAME` that the user typed; other benchmarks need no permission."""
     if benchmark is not None and BenchmarkRef.parse(benchmark).is_module:
         allow_code(benchmark)
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]
-"""`open_benchmark`, or the same with a memory."""
+"""`open_benchmark`, or a function that opens each benchmark once."""
 
 
 def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:

@@ -34,15 +34,15 @@ from trainables.errors import InputError
 
 @with_fields_of(ResumeRequest)
 def resume(request: ResumeRequest) -> SearchResult | FinalResult:
-    """Continue a run that was stopped or killed: finished trials are kept, others go on after their last task.
+    """Continue a run that was stopped or killed. Finished trials are kept; the others continue after their last task.
 
     Takes the fields of `ResumeRequest`.
 
     Returns:
-        What `search` or `train` returns, whichever began it.
+        The result of `search` or of `train`, whichever started the run.
 
     Raises:
-        InputError: If there is no such run, another process drives it, or its protocol is no longer what it was.
+        InputError: If there is no such run, another process drives it, or its protocol has changed.
     """
     root = open_storage(request.storage, write=True)
     require_space(root.root)
@@ -58,7 +58,7 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
 
 @with_fields_of(ResumeRequest)
 def extend(request: ResumeRequest) -> SearchResult:
-    """Run more trials of a search, the algorithm told everything that is known; `trials` is the new total.
+    """Run more trials of a search; the algorithm knows all earlier ones. `trials` is the new total.
 
     Takes the fields of `ResumeRequest`.
 
@@ -66,7 +66,7 @@ def extend(request: ResumeRequest) -> SearchResult:
         All trials and the best configuration.
 
     Raises:
-        InputError: As `resume`; also if no number of trials is given.
+        InputError: As `resume`, and if `trials` is None.
     """
     if request.trials is None:
         raise InputError("extend: needs trials, the new total")
@@ -76,7 +76,7 @@ def extend(request: ResumeRequest) -> SearchResult:
 
 
 def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
-    """Read what was asked for, and make sure that the record is of it before anything starts."""
+    """Read the specification of a run, and check that the record belongs to it."""
     spec = read_spec(directory)
     require_continuable(spec)
     say_unreadable(*(_set_aside(directory) if without_damaged else ()))
@@ -87,14 +87,14 @@ def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
 
 
 def _set_aside(directory: RunDirectory) -> list[str]:
-    """Put damaged files of both records aside; returns a line for each."""
+    """Move the damaged files of both records aside; returns a line for each."""
     records = (directory.record, directory.reevaluation.record)
     damaged = [line for record in records for line in Record(record).set_aside_damaged()]
     return [*damaged, *set_aside_orphans(directory)]
 
 
 def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
-    """Check that a search can go on; returns what it is to be from now on."""
+    """Check that a run can be continued; returns its specification with the changes of the request."""
     if request.data_root is not None:
         spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, request.data_root).data_root})
     _require_unchanged(spec)
@@ -127,7 +127,7 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 
 
 def _require_unchanged(spec: AnySpec) -> None:
-    """Refuse to continue a search whose numbers would no longer be comparable."""
+    """Refuse to continue a run whose data, backbone or precision has changed: its accuracies could not be compared."""
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
     source = open_benchmark(spec.benchmark, spec.data_root).source

@@ -1,4 +1,4 @@
-"""The datasets of benchmarks: what is on disk, whether it is sound, and the tool's own form of it."""
+"""The datasets of benchmarks: their state on disk, a check of every image, and their prepared form."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class DataState:
-    """A benchmark's data as it stands.
+    """The state of a benchmark's data.
 
     Attributes:
         name: The benchmark's name.
-        state: How the data stands: "embedded", "whole", "not found", or what is wrong with it.
+        state: "embedded", "whole", "not found", or the fault of the data in words.
         whole: Whether the data is complete, so that it can be used.
         home: Folder in which the data is looked for.
         layout: The layout in which the data was found.
@@ -57,7 +57,7 @@ class DataState:
         return {part: sum(counts[part] for counts in self.classes.values()) for part in PARTS}
 
     def count(self, part: Part) -> str:
-        """Say how many images a part has, and how many of each class."""
+        """Return the number of images of a part as text, with the smallest and the largest class."""
         if self.classes is None:
             return ""
         each = [counts[part] for counts in self.classes.values()]
@@ -66,7 +66,7 @@ class DataState:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check of all images found.
+    """The result of a check of all images.
 
     Attributes:
         name: The benchmark's name.
@@ -84,7 +84,7 @@ class CheckResult:
 
 
 def dataset_states(root: str | None) -> list[DataState]:
-    """Look at every benchmark that has a name."""
+    """Return the state of every benchmark that has a name."""
     embedded = [DataState(name, "embedded", True) for name in BENCHMARKS]
     return embedded + [_state(dataset_of(BenchmarkRef(name=name), root)) for name in PUBLISHED]
 

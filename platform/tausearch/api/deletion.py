@@ -1,4 +1,4 @@
-"""Delete a run: its directory, whole or not at all. What MLflow has of it stays."""
+"""Delete the directory of a run, completely or not at all. Its runs in MLflow stay."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trainables.errors import InputError
 
 
 def delete_run(directory: RunDirectory) -> None:
-    """Delete the directory of a run; first under a hidden name, so that one that is cut short leaves no half run.
+    """Delete the directory of a run. It gets a hidden name first, so that an interrupted deletion leaves no half run.
 
     Raises:
-        InputError: If there is no such run, a process drives it, it is a link, or it cannot be deleted.
+        InputError: If there is no such run, a process drives it, or its directory is a link or cannot be deleted.
     """
     read_spec(directory)
     if directory.path.is_symlink():
@@ -32,7 +32,7 @@ def delete_run(directory: RunDirectory) -> None:
 
 
 def _closed_folder(folder: Path) -> Path | None:
-    """Return a folder, this one or one below it, whose content cannot be removed; None if there is none."""
+    """Return the first folder in a tree whose content this user cannot remove; None if there is none."""
     rights = os.R_OK | os.W_OK | os.X_OK
     closed: list[OSError] = []
     for path, _, _ in os.walk(folder, onerror=closed.append):
@@ -42,5 +42,5 @@ def _closed_folder(folder: Path) -> Path | None:
 
 
 def size_of(directory: RunDirectory) -> int:
-    """Return how many bytes the files of a run take."""
+    """Return the size of all files of a run, bytes."""
     return sum(path.stat().st_size for path in directory.path.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Rename a run: its directory, and its name wherever a run of this storage root says it."""
+"""Rename a run: its directory, and its name in the files of this storage root."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from trainables.errors import InputError
 
 
 def rename_run(storage: Storage, old: str, new: str) -> list[str]:
-    """Rename a run; what was made of it by this name keeps its id, by which MLflow knows it.
+    """Rename a run. Its id stays, so MLflow still knows it.
 
     Args:
         storage: The storage root.
-        old: Its name.
-        new: Its name from now on.
+        old: The name of the run.
+        new: The new name.
 
     Returns:
-        The final runs that name it as where their hyperparameters come from, and now say its new name.
+        The names of the final runs whose source it is; they now have the new name.
 
     Raises:
-        InputError: If there is no such run, a process drives it, or the new name is taken or no name.
+        InputError: If there is no such run, a process drives it, or the new name is taken or is no valid name.
     """
     directory, target = storage.run(old), storage.run(new)
     spec = read_spec(directory)
@@ -48,7 +48,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
 
 
 def _renew(spec: AnySpec, directory: RunDirectory) -> None:
-    """Write again what a run has left that says its name."""
+    """Write the files of a run again that contain its name."""
     if directory.best_file.exists():
         best = load_best(directory.best_file)
         selection = best.selection and best.selection.model_copy(update={"search": spec.name})
@@ -61,7 +61,7 @@ def _renew(spec: AnySpec, directory: RunDirectory) -> None:
 
 
 def _point(storage: Storage, old: str, new: str) -> list[str]:
-    """Let final runs say the new name of the search that they come from; returns their names."""
+    """Write the new name of a search into its final runs; returns their names."""
     specs, _ = storage.read_each(read_spec)
     finals = [spec for spec in specs if spec.purpose == "final" and spec.source == old]
     found = [spec for spec in finals if not is_driven(storage.run(spec.name))]

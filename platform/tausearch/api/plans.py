@@ -1,4 +1,4 @@
-"""Check everything that can be wrong with a request before any work starts, and say exactly what will be done."""
+"""Check a request before any work starts, and plan the run."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ DEFAULT_TRIALS = 12
 
 
 def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
-    """Check a request for a search, and say exactly what it will do; starts nothing.
+    """Check a request for a search, and return its plan. Nothing is started.
 
     Args:
-        request: What is asked for.
-        opening: Opens the benchmark; with a memory where many searches are planned.
+        request: The request.
+        opening: Opens the benchmark; a campaign gives a function that opens each benchmark once.
 
     Returns:
-        The plan; a share of a GPU that is to be measured is 1 in it.
+        The plan. With `gpus_per_trial="auto"` its share of a GPU is 1 until a pilot trial has been measured.
 
     Raises:
         InputError: If something in the request is wrong.
-        SpaceError: If the search space is.
+        SpaceError: If the search space is wrong.
     """
-    entry = get_method(request.method)  # first: who misspells a method need not fetch a dataset
+    entry = get_method(request.method)  # first: a misspelt method must not cost the download of a dataset
     if request.gpus_per_trial == "auto" and request.address is None:
         require_gpu("--gpus-per-trial auto")
     opened = opening(_text_of(request), request.data_root)
@@ -105,10 +105,10 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
 
 
 def space_for(request: SearchRequest) -> ResolvedSpace:
-    """Return exactly the space that a search would use; one's own images are opened for it, and nothing else.
+    """Return the space that a search would use. Only a benchmark of the user's own images is opened.
 
     Args:
-        request: Of which method, benchmark with its options, backbone, space and fixed values count.
+        request: The request; only method, benchmark and its options, backbone, space and fixed values are used.
 
     Raises:
         InputError: If one of them is wrong.
@@ -133,11 +133,11 @@ def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, sc
 
 
 def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan[FinalSpec]:
-    """Check a request for a final run, and say exactly what it will do; starts nothing.
+    """Check a request for a final run, and return its plan. Nothing is started.
 
     Args:
-        request: What is asked for.
-        opening: Opens the benchmark; with a memory where many runs are planned.
+        request: The request.
+        opening: Opens the benchmark; a campaign gives a function that opens each benchmark once.
 
     Returns:
         The plan.
@@ -179,13 +179,13 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
 
 
 def require_continuable(spec: AnySpec) -> None:
-    """Make sure that a specification that was read is one that can be driven: an edited one is not.
+    """Check the method and the hyperparameters of a specification that was read: its file may have been edited.
 
     Args:
-        spec: What was read.
+        spec: The specification.
 
     Raises:
-        InputError: If it names a method or hyperparameter that there is not.
+        InputError: If the method or a hyperparameter is unknown.
     """
     entry = get_method(spec.method)
     try:
@@ -197,7 +197,7 @@ def require_continuable(spec: AnySpec) -> None:
 def _given(
     request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
 ) -> tuple[Storage, dict[str, Any]]:
-    """Check what every new run is given; returns its storage root, and the fields of its specification."""
+    """Check the options that every new run has; returns the storage root and these fields of the specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri = checked_uri(request.tracking_uri)
@@ -220,12 +220,12 @@ def _given(
 
 
 def _steps(entry: MethodEntry, opened: OpenBenchmark) -> int:
-    """Return the number of steps of a trial: one per task, or one in all for a method that sees all tasks at once."""
+    """Return the number of steps of a trial: the number of tasks, or 1 for a method that sees all tasks at once."""
     return 1 if entry.capabilities.joint else opened.source.num_tasks
 
 
 def _text_of(request: SearchRequest) -> str:
-    """Return what the benchmark is called, with the options that were given beside its name."""
+    """Return the reference of the benchmark with the options of the request."""
     ref = reference(request.benchmark).with_options(
         tasks=request.tasks,
         classes_per_task=request.classes_per_task,
@@ -245,10 +245,10 @@ def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anyth
 
 
 def require_enough(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> None:
-    """Make sure that there are as many configurations to try as are asked for.
+    """Check that there are at least as many configurations as trials.
 
     Raises:
-        InputError: If not.
+        InputError: If there are fewer.
     """
     if trials is not None and algorithm == "grid" and trials > grid_size:
         raise InputError(f"--trials {trials}: the grid has {counted(grid_size, 'point')}")
@@ -257,7 +257,7 @@ def require_enough(trials: int | None, algorithm: Algorithm, grid_size: int, any
 
 
 def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
-    """Refuse to call it the same experiment when what the numbers depend on has changed."""
+    """Refuse a best file whose accuracies depend on another protocol than that of the final run."""
     keys = ("tasks", "epochs", "batch_size", "weights_digest") if same_benchmark else ("weights_digest",)
     for key in keys:
         was, is_ = getattr(then, key), getattr(now, key)

@@ -1,4 +1,4 @@
-"""What can be asked for: one request per door, whose fields are the options of Python and of the command line."""
+"""Requests: one class per command, whose fields are the arguments in Python and the options of the command line."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {  # of a field's annot
 
 
 def within(limits: Bounds, default: Any) -> Any:
-    """Return a field of a request whose number, or whose numbers each, must lie within bounds."""
+    """Return a field of a request whose number, or each of whose numbers, must lie within bounds."""
     return field(default=default, metadata={"bounds": limits})
 
 
 class CheckedRequest:
-    """A dataclass whose numbers and texts are looked at when it is made: whatever is out of bounds is named."""
+    """A dataclass that checks its numbers and texts when it is made; the error names the field."""
 
     def __post_init__(self) -> None:
         """Check every field.
 
         Raises:
-            InputError: If a number is not within its bounds, or a text is empty or no line.
+            InputError: If a number is not within its bounds, or a text is empty or has several lines.
         """
         for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value = getattr(self, each.name)
@@ -60,7 +60,7 @@ class CheckedRequest:
 
 
 def _wanted(of: Field[Any], value: object) -> str | None:
-    """Return what a value should be if it is of another kind; None if it is of the kind that is asked for."""
+    """Return the expected kind of a value in words; None if the value is of this kind."""
     asked = str(of.type)
     if value is None and asked.endswith(" | None"):
         return None
@@ -79,20 +79,20 @@ def _fault(of: Field[Any], value: object) -> str | None:
 
 
 def _option(of: Field[Any]) -> str:
-    """Return what a field is called on the command line."""
+    """Return the name of a field on the command line."""
     name = of.name.replace("_", "-")
     return name if of.default is MISSING else f"--{name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriveRequest(CheckedRequest):
-    """What whoever drives a run can ask for, be it new or continued.
+    """The options of a command that runs trials, in a new run or a continued one.
 
     Attributes:
         max_concurrent_trials: Trials at a time; by default as many as fit the machine or cluster, at most a quarter
-            of the trials where the algorithm learns from them. A continued run has as many as it was started with.
+            of the trials where the algorithm learns from them. A continued run keeps its number.
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
-            a continued run the one that it was started with.
+            a continued run the folder of its start.
         storage: The storage root, the folder that holds the run directories.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
         address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
@@ -109,14 +109,14 @@ class DriveRequest(CheckedRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class NewRunRequest(DriveRequest):
-    """What every new run can ask for; see `DriveRequest` for the rest.
+    """The options of every new run; see `DriveRequest` for the rest.
 
     Attributes:
-        name: The run's name; by default made of benchmark and method, with the next free number.
-        set: Hyperparameters set to a value: fixed in a search, in the place of the best file's in a final run.
+        name: The run's name; by default benchmark, method and the next free number.
+        set: Hyperparameters with a fixed value; in a final run it replaces the value of the best file.
         cpus_per_trial: Number of CPU threads of a trial.
-        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 does without it.
-        resume_if_exists: Whether to continue a run of that name, provided that it asks for the same.
+        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 for no cache.
+        resume_if_exists: Whether to continue the run of this name if it has the same specification.
     """
 
     name: str | None = None
@@ -139,9 +139,9 @@ class SearchRequest(NewRunRequest):
         scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
         gpus_per_trial: Share of a GPU per trial; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: The seed of the algorithm, of every trial, and of the validation split.
-        space: A search-space file whose entries go over the method's own.
-        warm_start: What to try before the algorithm is asked: "paper" for what the paper chose for the method on all of
-            its datasets, names of searches for their best configurations, paths of best files.
+        space: A search-space file whose entries replace those of the method's own.
+        warm_start: Configurations to try before the algorithm proposes any: "paper" for the paper's choices for the
+            method on all of its datasets, names of searches for their best configurations, paths of best files.
         constraint: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
         reevaluate: How many of the best complete trials run again before one is chosen, by its fresh runs alone;
@@ -194,11 +194,11 @@ class ResumeRequest(DriveRequest):
 
     Attributes:
         name: The name of the search or final run to continue.
-        trials: A new total, to extend a search; the algorithm is told everything that is known.
-        reevaluate: As in a search, which may have been made without; by default as it was.
-        reevaluate_runs: As in a search; re-evaluations that have ended count.
+        trials: The new total of a search that is extended; the algorithm knows all earlier trials.
+        reevaluate: As in `SearchRequest`; by default unchanged. A search that was made without can have it.
+        reevaluate_runs: As in `SearchRequest`; re-evaluations that have ended count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
-        without_damaged: Whether to put damaged files of the record aside, and run their trials again.
+        without_damaged: Whether to move damaged files of the record aside and run their trials again.
     """
 
     name: str
@@ -215,11 +215,11 @@ class TrainRequest(NewRunRequest):
     """A final run; see `NewRunRequest` and `DriveRequest` for the rest.
 
     Attributes:
-        best: The chosen configuration, from `load_best`.
+        best: The chosen configuration, as returned by `load_best`.
         seeds: The seeds to train with, one trial for each.
         class_orders: Seeds of random class orders to judge over, all seeds with each; by default the benchmark's own
             order. Such a run leaves no task vectors.
-        benchmark: Another benchmark to judge the hyperparameters on; by default the one they were chosen on.
+        benchmark: Another benchmark to train and test on; by default that of the search.
         gpus_per_trial: Share of a GPU that a trial gets; 0 trains on the CPU.
     """
 
