@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from what runs have saved, each with its numbers as CSV beside it."""
+"""The paper's figures for saved runs, each with its numbers as CSV beside it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Drawn:
 
     Attributes:
         pictures: Name of a figure to its picture; the file with its numbers has the same name, and ends in `.csv`.
-        left_out: Why runs are in some figures alone.
+        left_out: A line for each run that is in some figures only, with the reason.
     """
 
     pictures: dict[str, Path]
@@ -53,7 +53,7 @@ def draw(request: FiguresRequest) -> Drawn:
     Takes the fields of `FiguresRequest`.
 
     Returns:
-        The pictures: of all runs the time per task; of those that have task vectors the others.
+        The pictures: the time per task of all runs, and the others of runs with task vectors.
 
     Raises:
         InputError: If a run does not exist, or the folder cannot be written.
@@ -66,7 +66,7 @@ def draw(request: FiguresRequest) -> Drawn:
 
 
 def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:
-    """Write all tables and pictures; returns the pictures by their names."""
+    """Write all tables and pictures; returns name to picture."""
     tables = _Tables(output)
     times = [row for name in request.runs for row in _times(storage, name)]
     from tausearch.presentation import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure
@@ -95,7 +95,7 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
 
 
 def _of(sources: Iterable[VectorSource]) -> str:
-    """Say which methods learned task vectors on which benchmarks; names of runs stand in the figures."""
+    """Return the methods and benchmarks of task vectors as text; the figures have the names of runs."""
     return "; ".join(dict.fromkeys(_on(" and ".join(each.methods), each.benchmark) for each in sources))
 
 
@@ -104,14 +104,14 @@ def _on(method: str, benchmark: str) -> str:
 
 
 class _Tables:
-    """Writes each table as CSV and as a picture."""
+    """Writes tables, each as CSV and as a picture."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.pictures: dict[str, Path] = {}
 
     def add(self, name: str, rows: Rows, draw: Callable[[Rows], Figure], of: str) -> None:
-        """Write one, with what it is of above it; without rows there is none."""
+        """Write a table and its picture, with a title; without rows write nothing."""
         if not rows:
             return
         from tausearch.presentation import entitle, save, write_table
@@ -128,11 +128,11 @@ class _Tables:
 
 
 def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list[str]]:
-    """Open the runs that have task vectors; returns why the others have none, too."""
+    """Open the runs that have task vectors; also returns a line for each of the others, with the reason."""
     found, left_out = [], []
     for name in request.runs:
         if storage.run_exists(name):
-            read_spec(storage.run(name))  # a run that cannot be read is no run without vectors
+            read_spec(storage.run(name))  # an unreadable run is an error, and a run without vectors is not
         try:
             find_source(storage, name)
         except InputError as error:
@@ -145,7 +145,7 @@ def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list
 
 
 def _output(storage: Storage, request: FiguresRequest) -> Path:
-    """Return the folder to write to: what was asked for, or that of the first run."""
+    """Return the folder to write to: `--output`, or the figures of the first run."""
     if request.output is not None:
         require_output(storage, Path(request.output), "--output")
         return Path(request.output)
@@ -159,7 +159,7 @@ def _alike(first: Pools, second: Pools) -> bool:
     """Whether two runs learned the same tasks from the same theta_0 and seeds, with different methods."""
     if first.sources[0].methods == second.sources[0].methods:
         return False
-    if first.network.theta_0.keys() != second.network.theta_0.keys():  # tangents are of biases and norms, too
+    if first.network.theta_0.keys() != second.network.theta_0.keys():  # tangents have biases and norms too
         return False
     try:
         require_alike([*first.sources, *second.sources])
@@ -169,7 +169,7 @@ def _alike(first: Pools, second: Pools) -> bool:
 
 
 def _times(storage: Storage, name: str) -> list[dict[str, Any]]:
-    """Return the seconds of set-up and training of every task that a run's trials have finished."""
+    """Return the seconds of pre-consolidation and training of every finished task of a run's trials."""
     if not storage.run_exists(name):
         return []
     spec = read_spec(storage.run(name))

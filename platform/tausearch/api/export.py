@@ -1,4 +1,4 @@
-"""Take a result out of the storage folder: the best file, and the task vectors of a final run."""
+"""Export results: the best file of a search, and the task vectors of a final run."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def export_best(
     left_out: Callable[[InputError], None] = lambda fault: None,
     adapters: Path | None = None,
 ) -> BestFile:
-    """Write the best configuration of all searches of a benchmark and method: all that is asked for, or nothing.
+    """Write the best configuration of all searches of a benchmark and method. A failed export leaves no file.
 
     Args:
         storage: The storage root.
-        benchmark: Name.
-        method: Name.
+        benchmark: Name of the benchmark.
+        method: Name of the method.
         target: The file to write.
-        left_out: Told of every run that cannot be read.
-        adapters: The folder to make of its task vectors, too; see `export_adapters`.
+        left_out: Called with the error of every run that cannot be read.
+        adapters: The folder for its task vectors; see `export_adapters`. None for no vectors.
 
     Returns:
-        What was written.
+        The configuration that was written.
 
     Raises:
-        InputError: If there is none, or something cannot be written.
+        InputError: If there is no such configuration, or something cannot be written.
     """
     return _export(storage, best_of_all(storage, benchmark, method, left_out), target, adapters)
 
@@ -46,7 +46,7 @@ def export_best_of(storage: Storage, name: str, target: Path, adapters: Path | N
 
 
 def _export(storage: Storage, best: BestFile, target: Path, adapters: Path | None) -> BestFile:
-    """Write both or neither."""
+    """Write file and folder, or neither."""
     require_output(storage, target, "--output")
     with nothing_left(target, adapters):
         if adapters is not None:
@@ -67,11 +67,11 @@ def export_adapters(storage: Storage, best: BestFile, target: Path) -> Path:
     """Copy the task vectors (and PEFT adapters, where there are any) of the latest final run of a configuration.
 
     Returns:
-        The folder written: `seed_<s>/task_<t>/`, and what the vectors are of, so that `compose` takes the folder.
+        The folder: `seed_<s>/task_<t>/` and `model.json`, so that `compose` reads it.
 
     Raises:
-        InputError: If the method leaves no task vectors, no final run of this very configuration has finished, or the
-            folder is not one that an export may write to.
+        InputError: If the method leaves no task vectors, no final run of this configuration has finished, or an export
+            must not write to the folder.
     """
     require_new_folder(storage, target, "--adapters")
     runs = [found for found in all_statuses(storage)[0] if _is_final(found, best)]
@@ -90,8 +90,8 @@ def export_vectors(storage: Storage, name: str, target: Path) -> Path:
         The folder written.
 
     Raises:
-        InputError: If there is no such run, it has left no task vectors, one is damaged or a link, or the folder is not
-            one that an export may write to; nothing is left behind.
+        InputError: If there is no such run, it has no task vectors, one is damaged or a link, or an export must not
+            write to the folder; no file is left behind.
     """
     require_new_folder(storage, target, "--adapters")
     source = find_source(storage, name)

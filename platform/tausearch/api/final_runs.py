@@ -35,7 +35,7 @@ class FinalResult(RunResult):
 
     Attributes:
         summary: Metric to its mean, its sample standard deviation (None for one seed) and number of seeds; percent.
-        results_file: The file that has them; None as long as a seed has not ended.
+        results_file: The file with these results; None before all seeds have ended.
     """
 
     summary: Summary
@@ -67,7 +67,7 @@ def train(request: TrainRequest) -> FinalResult:
 
 @with_fields_of(TrainRequest)
 def preview_train(request: TrainRequest) -> Preview:
-    """Say what `train` would do and what it would take; starts nothing.
+    """Return the seeds that `train` would run, and estimates of time and memory. Nothing is started.
 
     Takes the fields of `TrainRequest`.
 
@@ -90,13 +90,13 @@ def run_training(
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
 ) -> FinalResult:
-    """Run a final run that has been planned and created, from wherever its record says that it is.
+    """Run a final run whose run directory exists; it continues where the record ends.
 
     Args:
-        spec: What was asked for; saved already.
-        storage: Its root.
-        directory: Its run directory, which exists.
-        address: Of a running Ray cluster, or None.
+        spec: The specification, which `run.yaml` has.
+        storage: The storage root.
+        directory: The run directory.
+        address: Address of a running Ray cluster, or None.
         time_budget: Seconds after which the run is stopped.
         progress_to: The stream on which progress is shown: "stdout" or "stderr".
 
@@ -109,7 +109,7 @@ def run_training(
 
 
 class FinalRun(Run):
-    """A final run while its seeds run, from wherever its record says that it is; see `run_training`."""
+    """A final run while its seeds run; it continues where the record ends."""
 
     spec: FinalSpec
 

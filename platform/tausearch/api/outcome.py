@@ -1,4 +1,4 @@
-"""What a run leaves behind when its last trial has ended: choice, results, insight, figures."""
+"""The end of a run: its best file or results, importances and figures, and the metrics for MLflow."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _log = logging.getLogger(__name__)
 
 
 def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    """Write what a run leaves behind, and say what MLflow is to be told.
+    """Write the results of a run, and return what MLflow shows of them.
 
     Args:
-        spec: The run.
-        directory: Its run directory.
-        trials: All of its trials.
+        spec: The specification of the run.
+        directory: The run directory.
+        trials: All trials of the run.
 
     Returns:
-        What it came to, for MLflow.
+        Metrics and files for MLflow.
     """
     if spec.purpose == "search":
         return _conclude_search(spec, directory, trials)
@@ -43,15 +43,15 @@ def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary])
 
 
 def is_over(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
-    """Whether nothing of a run is left to run, re-evaluations included.
+    """Whether all trials of a run have ended, re-evaluations included.
 
     Args:
-        spec: The run.
-        directory: Its run directory.
-        trials: All of its trials that have started.
+        spec: The specification of the run.
+        directory: The run directory.
+        trials: All trials that have started.
 
     Returns:
-        Whether it is over.
+        Whether nothing is left to run.
     """
     if not all_ended(trials, spec.trials):
         return False
@@ -60,13 +60,13 @@ def is_over(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) 
 
 
 def identify(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
-    """Write into what a run has left behind which of MLflow's runs it is; a search's best file has a place for it.
+    """Write the id of the chosen trial's MLflow run into the best file of a search.
 
     Args:
-        spec: The run.
-        directory: Its run directory.
-        trials: All of its trials.
-        run_ids: Number of a trial to the id of its run in MLflow, where MLflow has it.
+        spec: The specification of the run.
+        directory: The run directory.
+        trials: All trials of the run.
+        run_ids: Number of a trial to the id of its run, for trials that MLflow has.
     """
     if spec.purpose == "search" and run_ids:
         write_best(spec, directory, trials, run_ids)
@@ -86,7 +86,7 @@ def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[Tri
 
 
 def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
-    """Return what re-evaluation says, as metrics: of no trial, but of the mean of fresh runs of one."""
+    """Return the result of the re-evaluation as metrics: means over the fresh runs of the chosen configuration."""
     reevaluated, metric = selection.reevaluation, spec.metrics.final_accuracy
     if reevaluated is None:
         return {}
@@ -98,7 +98,7 @@ def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
 def _insight(
     spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]
 ) -> tuple[dict[str, float], list[Path]]:
-    """Work out and draw what the search teaches; returns metrics for MLflow, and the figures."""
+    """Compute importances and rank correlations and draw the figures; returns metrics for MLflow and the figures."""
     from tausearch.presentation import caption, draw_search  # matplotlib, which no search needs before its end
 
     mattered = importances(SearchStudy(spec, trials).optuna)
@@ -113,7 +113,7 @@ def _insight(
 
 
 def _conclude_training(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    if not all_ended(trials, spec.trials):  # results of some of its seeds would be taken for the run's
+    if not all_ended(trials, spec.trials):  # results of some seeds would be taken for those of all
         return Conclusion(files=(directory.spec_file,))
     summary = write_results(spec, directory, trials)
     describe_run(directory)

@@ -99,7 +99,7 @@ def search(request: SearchRequest) -> SearchResult:
 
 @with_fields_of(SearchRequest)
 def preview_search(request: SearchRequest) -> Preview:
-    """Say what `search` would do: its trials, where they come from, and what they would take; starts nothing.
+    """Return the trials that `search` would run, their origin, and estimates of time and memory. Nothing is started.
 
     Takes the fields of `SearchRequest`.
 
@@ -115,7 +115,7 @@ def preview_search(request: SearchRequest) -> Preview:
 
 
 def _measured(request: SearchRequest, plan: Plan[SearchSpec]) -> Plan[SearchSpec]:
-    """Run a pilot trial, and give every trial the share of a GPU that it needs; a run that goes on keeps its share."""
+    """Run a pilot trial and set the share of a GPU that each trial needs; a continued run keeps its share."""
     if plan.exists:
         return replace(plan, spec=plan.spec.model_copy(update={"resources": read_spec(plan.directory).resources}))
     pilot = plan.spec.trial(0, dict(plan.spec.start), cache=plan.storage.cache)
@@ -135,17 +135,17 @@ def run_search(
     listeners: Sequence[Listener] = (),
     trainable: type[Trainable] = Trial,
 ) -> SearchResult:
-    """Run a search that has been planned and created, from wherever its record says that it is.
+    """Run a search whose run directory exists; it continues where the record ends.
 
     Args:
-        spec: What was asked for; saved already.
-        storage: Its root.
-        directory: Its run directory, which exists.
-        address: Of a running Ray cluster, or None.
+        spec: The specification, which `run.yaml` has.
+        storage: The storage root.
+        directory: The run directory.
+        address: Address of a running Ray cluster, or None.
         time_budget: Seconds after which the search is stopped.
         progress_to: The stream on which progress is shown: "stdout" or "stderr".
         listeners: Told of every change after the record, the best file and the study file.
-        trainable: What a trial runs; another one measures the platform alone.
+        trainable: The class that runs a trial; a benchmark gives one that only exercises the platform.
 
     Returns:
         All trials and the best configuration.
@@ -160,7 +160,7 @@ def run_search(
 
 
 class SearchRun(Run):
-    """A search while its trials run, from wherever its record says that it is; see `run_search`."""
+    """A search while its trials run; it continues where the record ends."""
 
     spec: SearchSpec
 
@@ -182,7 +182,7 @@ class SearchRun(Run):
         super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks, trainable=trainable)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
-        """Whether nothing is left to run, re-evaluations included."""
+        """Whether all trials and re-evaluations have ended."""
         return is_over(self.spec, self.directory, trials)
 
     def follow_up(self) -> Run | None:
@@ -200,7 +200,7 @@ class SearchRun(Run):
 
 
 class ReevaluationRun(Run):
-    """The re-evaluation of a search's best trials; it belongs to the search and leaves nothing of its own."""
+    """The re-evaluation of a search's best trials; its result stands in the best file of the search."""
 
     def __init__(self, search: SearchRun) -> None:
         spec, directory = ReevaluationSpec.of(search.spec), search.directory.reevaluation
@@ -217,5 +217,5 @@ class ReevaluationRun(Run):
         self._search = search
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
-        """Whether nothing is left to run of the search."""
+        """Whether all trials and re-evaluations of the search have ended."""
         return self._search.is_over(list(self._search.trials))

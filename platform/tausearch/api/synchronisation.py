@@ -1,4 +1,4 @@
-"""Rebuild MLflow from the Parquet record: what it lacks of a run is written, what it has is left alone."""
+"""Write to MLflow what it lacks of a run, from the Parquet record. What MLflow has stays as it is."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class Synced:
-    """What MLflow has of a run now.
+    """The state of a run in MLflow after `sync`.
 
     Attributes:
-        name: Of the run.
-        tracking_uri: Of the tracking store.
+        name: The name of the run.
+        tracking_uri: The URI of the tracking store.
         trials: Number of trials.
         tasks: Number of tasks of all trials together.
-        written: Number of these tasks that it lacked before.
+        written: Number of these tasks that MLflow lacked before.
     """
 
     name: str
@@ -46,12 +46,12 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
     """Bring MLflow up to date with the record of a run that no process drives.
 
     Args:
-        storage: Its root.
-        directory: Of the run.
-        tracking_uri: Where to write, and where the run is tracked from now on; by default where it was.
+        storage: The storage root.
+        directory: The run directory.
+        tracking_uri: The new URI of the run's tracking store; by default it stays.
 
     Returns:
-        What MLflow has of it now.
+        The numbers of trials and tasks in MLflow.
 
     Raises:
         InputError: If there is no such run, a process drives it, or MLflow cannot be written.
@@ -68,13 +68,13 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
                 spec.model_copy(update={"tracking_uri": wanted}).save(directory)
         except InputError:
             raise
-        except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+        except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
     return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), written)
 
 
 def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
-    """Write what MLflow lacks; returns the number of tasks that it lacked."""
+    """Write to MLflow what it lacks; returns the number of tasks that were written."""
     run = MlflowRun(spec, storage, uri, draw_trial)
     for trial in trials:
         run.write(trial)

@@ -1,4 +1,4 @@
-"""The runs of one cell of a campaign, as a driver asks for them."""
+"""The runs of one cell of a campaign, in the order in which a driver opens them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainables.errors import InputError
 
 
 class CampaignCell:
-    """A `Cell` of a campaign: its search, then its final run; what has been concluded before is left out.
+    """A `Cell` of a campaign: its search, then its final run. Runs that an earlier driver has concluded are left out.
 
     Args:
         plan: The campaign.
@@ -44,7 +44,7 @@ class CampaignCell:
         return self.planned.runs.title
 
     def open(self, held: ExitStack) -> Run | None:
-        """Open the search, or the final run once the search has chosen; None after that, or after an error."""
+        """Open the search, then the final run once the search has chosen; None after both, or after an error."""
         if self.error is not None or self._trained:
             return None
         if not self._searched:
@@ -62,7 +62,7 @@ class CampaignCell:
             self.say(f"{self.title}: {error}")
 
     def concluded(self, result: RunResult) -> None:
-        """Note in the folder of the campaign that the run need not be opened again."""
+        """Note in the campaign's folder that the run is concluded and need not be opened again."""
         if result.signal is None and not result.out_of_time:
             self.plan.directory.conclude(result.name)
 
@@ -85,5 +85,5 @@ class CampaignCell:
         return "no trial of its search finished its last task"
 
     def _is_concluded(self, run: str) -> bool:
-        """Whether a driver of the campaign has concluded a run; a run that was deleted since is made again."""
+        """Whether a driver of the campaign has concluded a run. A run that was deleted later is made again."""
         return self.plan.storage.run_exists(run) and self.plan.directory.is_concluded(run)

@@ -1,4 +1,4 @@
-"""What the folder of a campaign keeps: its cells, and the names of their runs."""
+"""The file in a campaign's folder that lists its cells and the names of their runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.errors import InputError
 
 
 class CellRuns(Strict):
-    """A cell of a campaign, and what its runs are called.
+    """A cell of a campaign with the names of its runs.
 
     Attributes:
         benchmark: The benchmark, as `BenchmarkRef` reads it.
@@ -38,23 +38,23 @@ class CellRuns(Strict):
 
     @property
     def tasks(self) -> int:
-        """Number of tasks of all of its trials."""
+        """Number of tasks of all trials of the cell."""
         return (self.trials + self.reevaluations + self.seeds) * self.steps
 
 
 class CampaignCells(Strict):
-    """What a campaign's folder keeps: which cells there are, and which runs are theirs."""
+    """The cells of a campaign and the names of their runs, as the campaign's folder keeps them."""
 
     campaign: str
     cells: tuple[CellRuns, ...]
 
     def save(self, directory: CampaignDirectory) -> None:
-        """Write it to the folder of the campaign."""
+        """Write the cells to the campaign's folder."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
 
 
 def read_cells(directory: CampaignDirectory) -> CampaignCells:
-    """Read which cells a campaign has.
+    """Read the cells of a campaign.
 
     Returns:
         What its folder keeps.
@@ -74,7 +74,7 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
 
 
 def campaign_of(storage: Storage, run: str) -> str | None:
-    """Return the name of the campaign that a run is part of; None if it is part of none that can be read."""
+    """Return the name of the readable campaign that a run belongs to; None if there is none."""
     for directory in storage.campaigns():
         try:
             cells = read_cells(directory).cells

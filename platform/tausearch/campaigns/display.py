@@ -1,4 +1,4 @@
-"""What a person sees while a campaign is under way: its table, cell by cell."""
+"""The display of a running campaign: its table, one line per cell."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tausearch.execution import Cell, Listener, Run
 from tausearch.presentation import LiveDisplay, clock, counted
 from tausearch.runs import Score, TrialSummary, TrialTable, all_ended, best_trial
 
-AROUND = 6  # lines of a terminal that the table does not have
+AROUND = 6  # lines of a terminal that are not available to the table
 
 
 @dataclass
 class _Shown:
-    """A cell on the screen: its runs' trials as they are now."""
+    """A cell on the screen, with the current trials of its runs."""
 
     cell: PlannedCell
     search: TrialTable
@@ -47,7 +47,7 @@ class _Shown:
 
     @property
     def tasks(self) -> tuple[int, int]:
-        """Number of tasks done, and in all."""
+        """Number of finished tasks, and of all tasks."""
         runs, steps = self.cell.runs, self.cell.runs.steps
         done = sum(_tasks(trial, steps) for table in self.tables for trial in table)
         eliminated = runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0
@@ -55,7 +55,7 @@ class _Shown:
 
     @property
     def columns(self) -> tuple[str, str, str]:
-        """How far the search is, its best, and how far the final run is."""
+        """Progress of the search, its best accuracy, and progress of the final run."""
         best = best_trial(self.search, self.cell.search.spec.constraints)
         searched = f"{self.search.ended}/{self.cell.runs.trials}" if self.searched else "not searched"
         if list(self.reevaluation):
@@ -78,7 +78,7 @@ class _Shown:
 
 
 class CampaignDisplay(LiveDisplay):
-    """Shows the table of a campaign as it fills, how many trials run, and the time left.
+    """Shows the growing table of a campaign, the number of running trials, and the time left.
 
     Args:
         plan: What is done; trials that an earlier process ran say nothing of how fast this one is.
@@ -91,7 +91,7 @@ class CampaignDisplay(LiveDisplay):
         self._known = self._tasks()[0]
 
     def follow(self, cell: Cell, run: Run) -> Sequence[Listener]:
-        """Show the trials of a run that is opened; returns who is to be told of them."""
+        """Show the trials of a run that is opened; returns the listener of its trials."""
         assert isinstance(cell, CampaignCell)
         shown = self._cells[cell.title]
         if run.spec.role == "trial":
@@ -103,18 +103,18 @@ class CampaignDisplay(LiveDisplay):
         return [_Told(self, shown, run)]
 
     def trial_ended(self, shown: _Shown, run: Run, trial: TrialSummary) -> None:
-        """Say that a trial has ended, where there is no terminal."""
+        """Print that a trial has ended, if there is no terminal."""
         value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
         what = f"{shown.cell.runs.title} {run.spec.label(trial.number)} {trial.status}"
         self.say_plainly(f"{what}: {value} | {self._standing(shown)}")
 
     def standing_line(self) -> str:
-        """Return the plain line that says which cells are under way."""
+        """Return the plain line that names the running cells."""
         under_way = [f"{each.cell.runs.title} {each.state}" for each in self._cells.values() if each.running]
         return " | ".join([self.phase or ", ".join(under_way), self._counts(), self._times()])
 
     def render(self) -> Group:
-        """Return what a terminal shows: the table, or if it is too long the cells under way."""
+        """Return the table for a terminal; if it is too long, the running cells only."""
         table = Table(box=None, pad_edge=False)
         for column in ("cell", "state", "search", "best, val %", "final run, test %"):
             table.add_column(column, no_wrap=True)
@@ -125,7 +125,7 @@ class CampaignDisplay(LiveDisplay):
         return Group(table, Text(f"{phase}{self._counts()}   {self._times()}"))
 
     def seconds_left(self) -> float | None:
-        """Estimate the time left from the tasks that this process has done so far; None before the first."""
+        """Estimate the time left from the tasks that this process has finished; None before the first."""
         done, total = self._tasks()
         here = done - self._known
         return None if here <= 0 else self.elapsed * (total - done) / here
@@ -156,7 +156,7 @@ class CampaignDisplay(LiveDisplay):
 
 
 class _Told:
-    """Tells the display what happens to the trials of one run; a `Listener`."""
+    """A `Listener` that passes changes of one run's trials to the display."""
 
     def __init__(self, display: CampaignDisplay, shown: _Shown, run: Run) -> None:
         self.display = display
@@ -164,7 +164,7 @@ class _Told:
         self.run = run
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Say so if a trial has ended."""
+        """Print a line if the trial has ended."""
         self.display.stage = None
         if trial.status != "running":
             self.display.trial_ended(self.shown, self.run, trial)
@@ -181,5 +181,5 @@ def _shown(cell: PlannedCell) -> _Shown:
 
 
 def _tasks(trial: TrialSummary, steps: int) -> int:
-    """Return the number of tasks that a trial has behind it: all of them once it has ended, in whichever way."""
+    """Return the number of tasks that a trial needs no more: all tasks once it has ended, whatever its status."""
     return trial.tasks_done if trial.status in ("running", "pending") else steps

@@ -40,7 +40,7 @@ from trainables.trial import Trial
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """How a campaign went.
+    """The result of a campaign.
 
     Attributes:
         standing: Its cells as they stand.
@@ -65,34 +65,34 @@ class CampaignResult:
 
 @with_fields_of(CampaignRequest)
 def campaign(request: CampaignRequest) -> CampaignResult:
-    """Make the table that a campaign's file describes, or go on with it: cells that are done stay as they are.
+    """Run the campaign that a file describes, or continue it. Cells that are done stay as they are.
 
     Takes the fields of `CampaignRequest`.
 
     Returns:
-        Its cells as they stand, and what it left.
+        The state of its cells, and the files that it has written.
 
     Raises:
         InputError: Before any work, if something in the file is wrong, or another process drives the campaign.
         SpaceError: Before any work, if a search space is wrong.
-        StorageError: If the storage became full or went away; the same command goes on.
+        StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     return run_campaign(plan_campaign(request))
 
 
 def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> CampaignResult:
-    """Run a campaign that has been planned, from wherever its runs say that it is.
+    """Run a planned campaign; it continues where the records of its runs end.
 
     Args:
-        plan: What is to be done.
-        trainable: What a trial runs; another one measures the platform alone.
+        plan: The plan of the campaign.
+        trainable: The class that runs a trial; a benchmark gives one that only exercises the platform.
 
     Returns:
-        Its cells as they stand, and what it left.
+        The state of its cells, and the files that it has written.
 
     Raises:
         InputError: If another process drives the campaign or one of its runs, or the cluster cannot run it.
-        StorageError: If the storage became full or went away; the same command goes on.
+        StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     with _held(plan), _timed(plan.directory):
         return _run(plan, trainable)
@@ -100,7 +100,7 @@ def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> Camp
 
 @contextmanager
 def _held(plan: CampaignPlan) -> Iterator[None]:
-    """Make the folder of the campaign, and hold it while it is driven; one that is refused leaves none behind."""
+    """Make the campaign's folder and lock it while the campaign runs. A campaign that is refused leaves no folder."""
     require_space(open_storage(plan.storage.root, write=True).root)
     before = nearest_folder(plan.directory.path)
     try:
@@ -121,7 +121,7 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
 
 @contextmanager
 def _timed(directory: CampaignDirectory) -> Iterator[None]:
-    """Write down how long a driver drove: what the table took is the sum over all of them."""
+    """Write the seconds that this driver has run to the campaign's folder; the sum over all drivers is shown."""
     started, start = datetime.datetime.now(datetime.UTC), time.monotonic()
     try:
         yield
@@ -153,7 +153,7 @@ def _result(
     interrupt: Interrupt,
     resume_command: str,
 ) -> CampaignResult:
-    standing = replace(read_standing(plan.storage, plan.directory), running=False)  # we hold it, and are done
+    standing = replace(read_standing(plan.storage, plan.directory), running=False)  # only this process holds the lock
     files = write_outputs(plan.storage, standing)
     tracking_errors = {each.name: each.tracking_error for each in results if each.tracking_error}
     try:

@@ -1,4 +1,4 @@
-"""What is left of a campaign takes how long: known from runs of the same method on the same benchmark, or a pilot."""
+"""Estimate the time that is left of a campaign, from earlier runs of the same method and benchmark or from a pilot."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tausearch.runs import CampaignDirectory, RunStatus, Storage, all_statuses, 
 from trainables.errors import DivergedError
 from trainables.metrics import is_seconds
 
-PILOT_TASKS = 2  # the first is not like the others: what it shares with all trials is computed in it
+PILOT_TASKS = 2  # the first task also computes what all trials share
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a pilot found of a method on a benchmark.
+    """Measurements of a pilot of a method on a benchmark.
 
     Attributes:
         seconds: Of a whole trial: the first task, and all others as long as the second.
@@ -33,7 +33,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is left to do in a cell.
+    """The work that is left in a cell.
 
     Attributes:
         seconds: Time inside trials, as if one ran after another; None where nothing is known.
@@ -49,22 +49,22 @@ class Estimate:
 
 
 def estimate(plan: CampaignPlan) -> list[Estimate]:
-    """Estimate each cell of a campaign, in order, from the runs that its storage root holds, and pilots."""
+    """Estimate each cell of a campaign, in order, from the runs in its storage root and from pilots."""
     known, pilots = _known(plan.storage), pilots_of(plan.directory)
     return [_of(plan, cell, known.get(_key(cell), []), pilots.get(cell.runs.title)) for cell in plan.cells]
 
 
 def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
-    """Return what earlier pilots of a campaign found, by the titles of cells."""
+    """Return the measurements of earlier pilots of a campaign, by the titles of cells."""
     try:
         content = read_json(directory.pilot_file)
         return {title: Measured(float(found["seconds"]), int(found["memory"])) for title, found in content.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return {}  # none yet, or none that can be read: they are only a help
+        return {}  # no pilot yet, or an unreadable file: estimates can do without
 
 
 def run_pilots(plan: CampaignPlan) -> None:
-    """Run the first tasks of one trial of every cell of which nothing is known, here; what they took is kept.
+    """Run the first tasks of one trial of every cell without measurements, in this process; the times are kept.
 
     Raises:
         InputError: If the folder of the campaign cannot be written.
@@ -83,8 +83,8 @@ def run_pilots(plan: CampaignPlan) -> None:
 
 
 def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
-    """Run the first tasks of the first trial of a cell's search, without the cache, which all trials share later."""
-    from trainables.trial import build_sequence  # what else needs no network
+    """Run the first tasks of the first trial of a cell's search, without the cache."""
+    from trainables.trial import build_sequence  # imports torch, which an estimate without pilots does not need
 
     spec = cell.search.spec
     sequence = build_sequence(spec.trial(0, dict(spec.start), cache=None))
@@ -93,7 +93,7 @@ def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
         for _ in range(min(PILOT_TASKS, spec.steps)):
             row = sequence.run_next_task()
             taken.append(sum(value for name, value in row.items() if is_seconds(name)))
-    except DivergedError:  # then its time is that of the tasks it did
+    except DivergedError:  # its time is that of its finished tasks
         pass
     finally:
         sequence.close()
@@ -114,7 +114,7 @@ def _known(storage: Storage) -> Mapping[tuple[str, str], list[RunStatus]]:
 
 
 def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
-    """Estimate a cell: trials left times what one takes; a final run's are taken for a search's where it has none."""
+    """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
     if cell.standing.state in ("done", "failed"):
         return Estimate(0.0, memory=memory)
@@ -132,7 +132,7 @@ def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot:
 
 
 def _disk(storage: Storage, runs: Sequence[RunStatus], cell: PlannedCell) -> int | None:
-    """Return the bytes that a cell's runs will take, as those of earlier ones that have ended; None without both."""
+    """Return the bytes that a cell's runs will take, from earlier runs that have ended; None without both kinds."""
     sizes = {run.spec.purpose: bytes_of(storage.run(run.spec.name).path) for run in runs if run.state == "finished"}
     if "final" not in sizes or (cell.runs.search is not None and "search" not in sizes):
         return None

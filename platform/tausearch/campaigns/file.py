@@ -1,4 +1,4 @@
-"""The file of a campaign: which cells the table has, and how each is searched and trained."""
+"""The file of a campaign: the cells of its table, with the options of their searches and final runs."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """What the cell is called: `digits/ita-lora`."""
+        """The title of the cell: `digits/ita-lora`."""
         return f"{reference(self.benchmark).slug}/{self.method}"
 
     @property
     def stem(self) -> str:
-        """What the names of its runs begin with."""
+        """The prefix of the names of its runs."""
         return self.title.replace("/", "-")
 
 
 @dataclass(frozen=True)
 class CampaignFile:
-    """What a campaign's file says.
+    """The content of a campaign's file.
 
     Attributes:
         name: Name of the campaign.
@@ -60,7 +60,7 @@ class CampaignFile:
 
 
 class _Exception(Strict):
-    """What departs from the rest in one cell, a row or a column of the table."""
+    """Options that differ in one cell, one row or one column of the table."""
 
     benchmark: str | None = None
     method: str | None = None
@@ -78,7 +78,7 @@ class _File(Strict):
 
 
 def read_campaign(path: str | Path) -> CampaignFile:
-    """Read and check a campaign's file; whether its cells can be run is another matter.
+    """Read and check a campaign's file. `plans` checks whether its cells can run.
 
     Returns:
         What it says, exceptions applied.
@@ -118,7 +118,7 @@ def _campaign(file: _File) -> CampaignFile:
 def _named(
     where: str, each: _Exception, benchmarks: Sequence[str], methods: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the cells that an exception names; a row or column that is not in the table is added to it."""
+    """Yield the cells that an exception names; it can add a row or a column to the table."""
     if each.benchmark is None and each.method is None:
         raise InputError(f"{where}: names neither a benchmark nor a method")
     own = benchmarks if each.benchmark is None else [_reference(f"{where}.benchmark", each.benchmark)]
@@ -137,7 +137,7 @@ def _changed(where: str, cell: Cell, each: _Exception) -> Cell:
 
 
 def _over(usual: Options, own: Options) -> Options:
-    """Put options over others; values that are set are put over one by one."""
+    """Return options with replacements; the values under `set` are replaced one by one."""
     both = {**usual, **own}
     values = {**(usual.get("set") or {}), **(own.get("set") or {})}
     return {**both, "set": values} if values else both
@@ -151,7 +151,7 @@ def _reference(where: str, text: str) -> str:
 
 
 def _options(where: str, model: type[BaseModel], given: Mapping[str, Any]) -> Options:
-    """Check options; returns them as fields of a request."""
+    """Check options and return them as fields of a request."""
     underscored = {str(name).replace("-", "_"): value for name, value in given.items()}
     for name in underscored.keys() & set(OF_THE_COMMAND):
         raise InputError(f"{where}.{name}: is given on the command line of `campaign run`, for all cells")

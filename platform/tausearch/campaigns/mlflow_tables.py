@@ -1,4 +1,4 @@
-"""A campaign in MLflow: the table of each benchmark, and where its pages show it."""
+"""A campaign in MLflow: the table of each benchmark, and the address of its page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCAL = "http://127.0.0.1:5000"  # of `tausearch ui`
 
 
 def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:
-    """Tag in MLflow the runs that stand in a campaign's table, with the paper's accuracy beside.
+    """Tag the runs of a campaign's table in MLflow, with the paper's accuracy.
 
     Args:
         storage: The storage root.
@@ -38,7 +38,7 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
         uri = own or storage.mlflow_uri
         try:
             page = write_table(storage, uri, benchmark, standing.name, [_row(each) for each in cells])
-        except Exception as error:  # MLflow's own, SQLAlchemy's, requests': whatever is behind the URI
+        except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"campaign {standing.name!r}: MLflow cannot be written ({reason(error)})") from error
         pages[benchmark] = f"{own if own and own.startswith('http') else LOCAL}/{page}"
     replace_text(standing.directory.pages_file, json.dumps(pages, indent=2) + "\n")
@@ -46,7 +46,7 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
 
 
 def read_pages(directory: CampaignDirectory) -> dict[str, str]:
-    """Return where MLflow shows a campaign's tables; empty before it has been told."""
+    """Return the addresses at which MLflow shows a campaign's tables; empty before they are written."""
     try:
         pages = read_json(directory.pages_file)
     except (OSError, ValueError):

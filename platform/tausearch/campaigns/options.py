@@ -1,4 +1,4 @@
-"""Options of `search` and `train` as a campaign's file gives them: under the names of the command line."""
+"""The options of `search` and `train` in a campaign's file, under their names on the command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_THE_COMMAND = ("address", "data_root", "progress_to", "storage", "time_budget
 
 
 def _share(value: object) -> object:
-    """Read 1/3, which YAML takes for text."""
+    """Return the number of a fraction such as 1/3, which YAML reads as text."""
     try:
         return float(Fraction(value)) if isinstance(value, str) else value
     except (ValueError, ZeroDivisionError):
@@ -28,21 +28,23 @@ def _share(value: object) -> object:
 
 @cache
 def search_options() -> type[BaseModel]:
-    """Return the model of what a cell can say of its search."""
+    """Return the model of the search options of a cell."""
     return _model_of(SearchRequest)
 
 
 @cache
 def train_options() -> type[BaseModel]:
-    """Return the model of what a cell can say of its final run."""
+    """Return the model of the options of a cell's final run."""
     return _model_of(TrainRequest)
 
 
 def _model_of(request: Callable[..., object]) -> type[BaseModel]:
-    """Return the model of a request's options, without those that the cell is, or that the command is given."""
+    """Return the model of a request's options without those that the cell or the command line sets."""
     hints = get_type_hints(request, localns={"Scalar": Scalar, "BestFile": BestFile})
     kept = {name: kind for name, kind in hints.items() if name not in _OF_THE_CELL | set(OF_THE_COMMAND) | {"_"}}
     kept["set"] = Mapping[str, ScalarField] | None
-    kept["gpus_per_trial"] = Annotated[float, BeforeValidator(_share)]  # "auto" is measured before a search, not in it
+    kept["gpus_per_trial"] = Annotated[
+        float, BeforeValidator(_share)
+    ]  # "auto" needs a pilot before the search, which campaigns do not run
     fields: dict[str, Any] = {name: (kind, None) for name, kind in kept.items()}
     return create_model("Options", __config__=ConfigDict(extra="forbid", strict=True, frozen=True), **fields)

@@ -1,4 +1,4 @@
-"""What a campaign leaves for people: the chosen configurations, and the table beside the paper's."""
+"""The files that a campaign writes: best files, the comparison with the paper, and the report."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SUFFIXES: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv"
 
 
 def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
-    """Write the best file of every cell that has chosen, the comparison of all final runs, and in the end the report.
+    """Write the best file of every cell that has chosen, the comparison of final runs, and at the end the report.
 
     Args:
         storage: The storage root.
-        standing: The campaign.
+        standing: The state of the campaign.
 
     Returns:
-        The files.
+        The files that were written.
     """
     best = [_write_best(storage, standing.directory, each) for each in standing.cells]
     tables = _write_comparison(storage, standing)
@@ -32,7 +32,7 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
 
 
 def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStanding) -> Path | None:
-    """Write a cell's chosen configuration; that of a cell that is not searched is the one that it was trained with."""
+    """Write the configuration of a cell: the chosen one, or without a search the one that it was trained with."""
     target = directory.best_file(reference(cell.cell.benchmark).slug, cell.cell.method)
     if cell.cell.search is not None:
         source = storage.run(cell.cell.search).best_file
@@ -54,13 +54,13 @@ def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Pa
     Args:
         storage: The storage root.
         standing: The campaign.
-        file: Where to; by default `report.html` in the campaign's folder.
+        file: The file to write; by default `report.html` in the campaign's folder.
 
     Returns:
         The file.
 
     Raises:
-        InputError: If it cannot be written.
+        InputError: If the file cannot be written.
     """
     cells = [_report_cell(storage, each) for each in standing.cells]
     target = file or standing.directory.report_file
@@ -75,13 +75,13 @@ def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
 
 
 def _final_runs(storage: Storage, standing: CampaignStanding) -> list[FinalRun]:
-    """Return the final runs of the cells that have results; a run that cannot be read has none."""
+    """Return the final runs that have results; unreadable runs are left out."""
     ended = [storage.run(each.cell.final) for each in standing.cells if each.scores]
     return [run for _, run in map(read_final_run, ended) if run is not None]
 
 
 def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path]:
-    """Write the campaign's own final runs beside the paper's, as Markdown, LaTeX and CSV; nothing without one."""
+    """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV, if it has any."""
     runs, files = _final_runs(storage, standing), []
     for form, text in as_texts(runs).items() if runs else ():
         files.append(standing.directory.path / f"comparison{SUFFIXES[form]}")

@@ -1,4 +1,4 @@
-"""Check everything that can be wrong with a campaign before any work starts, and say exactly what will be done."""
+"""Check a campaign and all of its cells before any work starts, and plan their runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell whose search and final run are known to be possible.
+    """A cell whose search and final run have been checked.
 
     Attributes:
         cell: What the file says of it.
@@ -46,13 +46,13 @@ class PlannedCell:
 
     @property
     def specs(self) -> list[AnySpec]:
-        """What its runs would be, in order."""
+        """The specifications of its runs, in order."""
         return [*([] if self.cell.search is None else [self.search.spec]), self.training.spec]
 
 
 @dataclass(frozen=True)
 class CampaignPlan:
-    """What a campaign will do.
+    """The plan of a campaign.
 
     Attributes:
         name: Its name.
@@ -74,21 +74,21 @@ class CampaignPlan:
 
     @property
     def kept(self) -> CampaignCells:
-        """What its folder is to keep."""
+        """The cells to write to the campaign's folder."""
         return CampaignCells(campaign=self.name, cells=tuple(each.runs for each in self.cells))
 
 
 def plan_campaign(request: CampaignRequest) -> CampaignPlan:
-    """Check a campaign's file and every cell of it, and say exactly what will be done; starts nothing.
+    """Check a campaign's file and every cell, and return the plan. Nothing is started.
 
     Args:
-        request: What is asked for.
+        request: The request.
 
     Returns:
         The plan.
 
     Raises:
-        InputError: If anything is wrong; names file, cell and option. Also if a cell has been started otherwise.
+        InputError: If anything is wrong, with file, cell and option, or if a cell has started with other options.
         SpaceError: If a search space is wrong.
     """
     file = read_campaign(request.file)
@@ -109,7 +109,7 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
 
 
 def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan[FinalSpec]:
-    """Plan the final run of a cell whose search has chosen; one that need not wait for a search is planned already.
+    """Plan the final run of a cell whose search has chosen. Without a search it is planned already.
 
     Returns:
         The plan of the final run.
@@ -124,7 +124,7 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening)
 
 
 class _Planner:
-    """Plans cells, each benchmark opened once."""
+    """Plans cells and opens each benchmark once."""
 
     def __init__(self, request: CampaignRequest, storage: Storage, campaign: str) -> None:
         self.request = request
@@ -159,7 +159,7 @@ class _Planner:
         return planned
 
     def _names(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> tuple[str | None, str]:
-        """Return what the runs of a cell are called: as they were, unless it is started anew."""
+        """Return the names of a cell's runs: the known names, or new ones for `--redo`."""
         stem = f"{self.campaign}-{cell.stem}"
         if anew:
             stem = self.storage.free_name(stem)
@@ -176,7 +176,7 @@ def _require_titles(file: CampaignFile, redo: Collection[str]) -> None:
 
 
 def _given(request: CampaignRequest) -> dict[str, Any]:
-    """Return what all runs of a campaign are given alike."""
+    """Return the options that all runs of a campaign share."""
     return {
         "storage": request.storage,
         "data_root": request.data_root,
@@ -191,7 +191,7 @@ def _training(cell: Cell, runs: CellRuns, best: BestFile, request: CampaignReque
 
 
 def _require_the_same(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> None:
-    """Refuse a cell that has been started otherwise, with what differs.
+    """Refuse a cell that has started with other options; the error names them.
 
     Raises:
         InputError: If it has.

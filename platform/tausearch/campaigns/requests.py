@@ -1,4 +1,4 @@
-"""What can be asked of a campaign, whose fields are the options of Python and of the command line."""
+"""The request of a campaign: its fields are the arguments in Python and the options of the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tausearch.runs import DEFAULT_STORAGE
 
 @dataclass(frozen=True)
 class CampaignRequest(CheckedRequest):
-    """A campaign, to be planned, started or gone on with.
+    """A campaign to plan, start or continue.
 
     Attributes:
         file: The campaign's file.

@@ -1,4 +1,4 @@
-"""A campaign as it stands: its cells and their runs, read from the storage alone."""
+"""The state of a campaign: its cells and their runs, read from the storage alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CellState = Literal["waiting", "searching", "reevaluating", "training", "stopped
 
 @dataclass(frozen=True)
 class CellStanding:
-    """A cell as it stands.
+    """The state of a cell.
 
     Attributes:
         cell: The cell and the names of its runs.
@@ -44,7 +44,7 @@ class CellStanding:
 
     @property
     def ended(self) -> tuple[int, int]:
-        """Number of trials of its search, and of seeds of its final run, that have ended, in whichever way."""
+        """Number of trials of its search and of seeds of its final run that have ended, whatever their status."""
         return (0 if self.search is None else self.search.ended, 0 if self.final is None else self.final.ended)
 
     @property
@@ -64,7 +64,7 @@ class CellStanding:
 
     @property
     def accuracy(self) -> Score | None:
-        """Final accuracy over its seeds; None before all have ended."""
+        """Final accuracy over the seeds; None before all have ended."""
         return (self.scores or {}).get(TEST.final_accuracy)
 
     def as_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class CellStanding:
 
 @dataclass(frozen=True)
 class CampaignStanding:
-    """A campaign as it stands.
+    """The state of a campaign.
 
     Attributes:
         name: Its name.
@@ -111,7 +111,7 @@ class CampaignStanding:
 
     @property
     def state(self) -> str:
-        """Where it is: "running", "finished" or "stopped"."""
+        """The state in one word: "running", "finished" or "stopped"."""
         return "running" if self.running else "finished" if self.finished else "stopped"
 
     def as_dict(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class CampaignStanding:
 
 
 def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignStanding:
-    """Read a campaign as it stands; a run that cannot be read makes its own cell a failed one.
+    """Read the state of a campaign. A cell with an unreadable run is a failed one.
 
     Returns:
         All of its cells, in order.
@@ -135,7 +135,7 @@ def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignSta
 
 
 def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputError]]:
-    """Read every campaign in a storage root, oldest first; returns why some are left out, too."""
+    """Read every campaign in a storage root, oldest first; also returns a line for each unreadable one."""
     found, faults = [], []
     for directory in storage.campaigns():
         try:
@@ -164,7 +164,7 @@ def _status(storage: Storage, name: str | None) -> RunStatus | None:
 
 
 def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
-    """Say where a cell is, and why if it failed."""
+    """Return the state of a cell, and the reason if it failed."""
     if final is not None:
         if final.state != "finished":
             return ("training" if final.state == "running" else "stopped"), None
@@ -177,11 +177,11 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
         return (under_way if search.state == "running" else "stopped"), None
     if search.best is None:
         return "failed", _why(search)
-    return "stopped", None  # chosen, and its final run has not begun
+    return "stopped", None  # its search has chosen, and its final run has not started
 
 
 def _why(search: RunStatus) -> str:
-    """Say why a search has chosen nothing."""
+    """Return the reason why a search has chosen nothing."""
     if search.counts["complete"]:
         return search.why_nothing_chosen
     errors = [trial.error for trial in search.trials if trial.error]
