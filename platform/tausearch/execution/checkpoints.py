@@ -1,4 +1,4 @@
-"""The checkpoints that trials leave in a run directory: where they lie, and which of them are kept."""
+"""The checkpoints of trials in a run directory: where they are, and which are kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainables.state import check_state, damaged_files
 
 
 def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
-    """Return the folder of a trial's newest checkpoint that can be read, from whichever attempt; None without one.
+    """Return the folder of a trial's newest readable checkpoint over all attempts; None if there is none.
 
     A driver that was killed while a checkpoint was being copied leaves one that cannot: the one before it is used.
     """
@@ -23,7 +23,7 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
 
 
 def set_aside_damaged(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
-    """Read the newest checkpoints of unfinished trials, and put those aside that are not as they were written.
+    """Read the newest checkpoints of unfinished trials and move damaged ones aside.
 
     A damaged file is renamed, so that whatever it was part of is passed over: the checkpoint before it is used, or the
     trial begins anew.
@@ -51,7 +51,7 @@ def set_aside_damaged(directory: RunDirectory, trials: Iterable[TrialSummary]) -
 
 
 def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
-    """Tidy up what drivers before this one left: checkpoints that nobody continues, and those that are damaged.
+    """Remove the checkpoints of ended trials that an earlier driver left, and move damaged ones aside.
 
     Returns:
         A line for every file that was put aside.
@@ -61,35 +61,35 @@ def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
     """
     known = list(trials)
     for trial in known:
-        if trial.status != "running":  # a driver was killed before it could
+        if trial.status != "running":  # a killed driver has left its checkpoints
             remove_checkpoints(directory, trial.number)
     return set_aside_damaged(directory, known)
 
 
 def remove_older(newest: Path) -> None:
-    """Remove the checkpoints beside a trial's newest one but the last before it: the newest may have been cut short.
+    """Remove all checkpoints of a trial but the newest two: the newest may be incomplete.
 
     Tune would do so itself, but it then writes a snapshot of all trials and copies it whenever a trial has saved as
     many as it is to keep, which is several times for every trial.
     """
-    with suppress(OSError):  # what cannot be removed now goes with the trial
+    with suppress(OSError):  # removed at the end of the trial
         older = sorted(path for path in newest.parent.glob("checkpoint_*") if path.name < newest.name)
         for folder in older[:-1]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_checkpoints(directory: RunDirectory, number: int) -> None:
-    """Remove a trial's checkpoints and what they share when it has ended: nobody continues it, and there are many."""
+    """Remove the checkpoints of a trial that has ended, and the files that they share."""
     for folder in list(_checkpoints(directory, number)):
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(directory.blobs(number), ignore_errors=True)
 
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
-    """Yield a trial's checkpoints, whether its run was driven alone or in a campaign."""
+    """Yield a trial's checkpoints, of its own run and of campaigns that drove the run."""
     homes: tuple[DrivenDirectory, ...] = (directory.run, *Storage(directory.run.path.parent).campaigns())
     for home in homes:
         name = home.trial_folder(directory.name, number)
         yield from home.ray.glob(f"attempt-*/{name}/checkpoint_*")
-        # Tune appends `_` and four letters where it finds the folder there already, as it may when a start is slow.
+        # Tune appends `_` and four letters if the folder exists, which can happen when a start is slow.
         yield from home.ray.glob(f"attempt-*/{name}_*/checkpoint_*")

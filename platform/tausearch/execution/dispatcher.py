@@ -1,4 +1,4 @@
-"""Which trial of which run comes next, where several runs share one Ray."""
+"""Choose the next trial among several runs that share one Ray."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from search_spaces import Scalar
 from tausearch.cluster import concurrent_trials
 from tausearch.execution.run import Run
 
-HOLDS_SECONDS = 1.0  # for which an answer to "what is there to compute with" holds
+HOLDS_SECONDS = 1.0  # for which the capacity of the cluster is taken as known
 
 Capacity = Callable[[], tuple[float, float]]
-"""Says how many CPUs and GPUs there are just now."""
+"""Returns the current numbers of CPUs and GPUs."""
 
 
 class Queue(Protocol):
@@ -25,19 +25,19 @@ class Queue(Protocol):
         ...
 
     def ended(self, run: Run) -> Run | None:
-        """Take note that all trials of a run have ended; returns the run that takes its place."""
+        """Note that all trials of a run have ended; returns the run that takes its place."""
         ...
 
 
 class Dispatcher:
-    """Hands out the trials of all runs: those of the first run that has one to give, as far as there is room.
+    """Hands out the trials of all runs. While there is room, the first run with a trial gives the next one.
 
     `tausearch.cluster.concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
     for all of them at once. The room that this leaves goes to the runs behind it.
 
     Args:
         queue: Opens runs as they are needed.
-        capacity: Says what there is to compute with; asked again and again, because a cluster grows.
+        capacity: Returns the current numbers of CPUs and GPUs; asked repeatedly, because a cluster can grow.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
     """
 
@@ -51,7 +51,7 @@ class Dispatcher:
         self._has, self._asked = (0.0, 0.0), -math.inf
 
     def __getitem__(self, name: str) -> Run:
-        """Return the run of that name; one that has ended, too."""
+        """Return the run with a name, also after it has ended."""
         return self._known[name]
 
     @property
@@ -61,11 +61,11 @@ class Dispatcher:
 
     @property
     def active(self) -> int:
-        """Number of trials that Tune has and that have not ended."""
+        """Number of trials that Tune runs."""
         return sum(len(run.active) for run in self.open)
 
     def next(self) -> tuple[Run, int, dict[str, Scalar]] | None:
-        """Return the next trial: its run, number and hyperparameters; None if there is none just now."""
+        """Return the next trial: its run, number and hyperparameters; None if there is none now."""
         self._look()
         position = 0
         while self._has_room() and (run := self._at(position)) is not None:
@@ -83,7 +83,7 @@ class Dispatcher:
             self._has, self._asked = self.capacity(), time.monotonic()
 
     def _at(self, position: int) -> Run | None:
-        """Return the run at a place in the line, opened if it is the next; None beyond the last."""
+        """Return the run at a position, opened if it is the next; None after the last."""
         if position == len(self.open) and not self._all_opened:
             run = self.queue.open_next()
             if run is None:
@@ -93,7 +93,7 @@ class Dispatcher:
         return self.open[position] if position < len(self.open) else None
 
     def _replace(self, run: Run) -> None:
-        """Let what follows a run that is over take its place, so that early runs are finished first."""
+        """Put the follower of an ended run in its place, so that early runs finish first."""
         position, follower = self.open.index(run), self.queue.ended(run)
         del self.open[position]
         self._enter(position, [] if follower is None else [follower])
@@ -103,7 +103,7 @@ class Dispatcher:
         self._known |= {run.spec.name: run for run in runs}
 
     def _has_room(self) -> bool:
-        """Whether another trial, of whichever run, might run."""
+        """Whether there is room for another trial of any run."""
         if self.max_concurrent_trials is not None:
             return self.active < self.max_concurrent_trials
         return self._used()[0] < self._has[0] or self.active == 0
@@ -116,7 +116,7 @@ class Dispatcher:
             return True
         left = [has - used for has, used in zip(self._has, self._used(), strict=True)]
         wanted = run.spec.resources
-        return left[0] >= wanted.cpus_per_trial and left[1] >= wanted.gpus_per_trial - 1e-6  # of sums of thirds
+        return left[0] >= wanted.cpus_per_trial and left[1] >= wanted.gpus_per_trial - 1e-6  # rounding
 
     def _used(self) -> tuple[float, float]:
         each = [(len(run.active), run.spec.resources) for run in self.open]

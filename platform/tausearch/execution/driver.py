@@ -1,4 +1,4 @@
-"""Drive runs from their specifications to their ends: what searches, final runs and campaigns share around trials."""
+"""Drive runs from start to end: the engine that searches, final runs and campaigns share."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Driver:
             yield Session(interrupt, StorageWatch(self.home), shown)
 
     def run(self, queue: RunQueue, session: Session[Any]) -> None:
-        """Run all trials of a queue on Ray until they end or something stops them, then conclude the runs.
+        """Run all trials of a queue on Ray until they end or are stopped, then conclude the runs.
 
         Afterwards no signal ends this process any more.
 
@@ -117,7 +117,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Session(Generic[Display]):
-    """What a driver listens to and shows while it runs."""
+    """The signals, the watch over the storage, and the display of a driver."""
 
     interrupt: Interrupt
     watch: StorageWatch
@@ -201,7 +201,7 @@ def _entrance(address: str | None) -> str:
 
 
 def _why_stopping(interrupt: Interrupt) -> str | None:
-    """Say what stops the trials under way, if something does; they are not waited for."""
+    """Return why running trials are being stopped; None if they are not."""
     if interrupt.requested:
         why = "on SIGTERM" if interrupt.urgent else "on Ctrl-C"
     elif interrupt.out_of_time:
@@ -212,7 +212,7 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
 
 
 def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
-    """Start or join Ray and run all trials of a queue on it, until they end or something stops them."""
+    """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
     interrupt, watch, display = session.interrupt, session.watch, session.display
     address, resume_command = driver.address, driver.resume_command
 
@@ -249,7 +249,7 @@ def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
         except KeyboardInterrupt:
             if not interrupt.must_stop:
                 interrupt.note(signal.SIGINT)
-        except SystemExit:  # how Ray, as it starts, takes SIGTERM
+        except SystemExit:  # while Ray starts, its handler turns SIGTERM into this
             interrupt.note(signal.SIGTERM)
         except OSError as error:
             if not watch.failed(error):
@@ -258,7 +258,7 @@ def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
 
 
 def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], resume_command: str) -> None:
-    """End this process: the raylet is gone, with SIGTERM to all processes of the job or for another reason."""
+    """End this process because the raylet has died, after a SIGTERM to the whole job or for another reason."""
     why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
     _leave_at_once(say, why, resume_command, code)
 
@@ -270,16 +270,16 @@ def _leave_at_start(say: Callable[[str], None], resume_command: str, number: int
 
 
 def _leave_at_once(say: Callable[[str], None], why: str, resume_command: str, code: int) -> None:
-    """End this process, and Ray's, where Ray keeps it from ending in order; the record has all that was finished."""
+    """End this process and Ray's processes at once, because Ray blocks an orderly end. The record is complete."""
     say(f"{why}; nothing that was finished is lost; continue with: {resume_command}")
-    for child in psutil.Process().children(recursive=True):  # some of Ray's would notice only after a minute
+    for child in psutil.Process().children(recursive=True):  # some of Ray's processes would live for another minute
         with suppress(psutil.NoSuchProcess):
             child.kill()
     os._exit(code)
 
 
 def read_by_trials(spec: RunSpec) -> list[str]:
-    """Return the files and folders outside the storage that trials read, where there are any."""
+    """Return the files and folders outside the storage root that trials read."""
     paths = (spec.protocol.weights, spec.data_root, BenchmarkRef.parse(spec.benchmark).path)
     return [path for path in paths if path is not None]
 

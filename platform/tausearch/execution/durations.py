@@ -1,4 +1,4 @@
-"""What earlier runs took: time, GPU memory and disk, read from their run directories alone."""
+"""Time, GPU memory and disk space of earlier runs, read from their run directories."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tausearch.runs import RunDirectory, RunSpec, RunStatus, Storage, TrialSumma
 from trainables.config import Purpose
 from trainables.metrics import PEAK_GPU_BYTES
 
-NEWEST = 50  # runs that are looked at: a search that starts shall not wait for hundreds of them to be read
+NEWEST = 50  # the newest runs that are read: reading hundreds would delay the start of a search
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What runs like the one that is previewed took.
+    """Measurements of runs like the one that is previewed.
 
     Attributes:
         runs: Their names; none where nothing is known.
-        seconds: Mean of a trial that finished its last task; None without one.
+        seconds: Mean of a trial that finished its last task; None if there is none.
         gpu_bytes: Most memory of a GPU that a trial took; None where none ran on one.
-        disk: Bytes of the largest run directory of the same kind that has finished; None without one.
+        disk: Bytes of the largest run directory of the same kind that has finished; None if there is none.
     """
 
     runs: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Taken:
 
 
 def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
-    """Return what runs of the same method, benchmark and backbone took; of the same kind, else of the other."""
+    """Return the measurements of runs with the same method, benchmark and backbone; same kind of run first."""
     found = storage.read_each(lambda directory: _if_alike(directory, spec), NEWEST)[0]
     alike = [each for each in found if each is not None]
     same = [each for each in alike if each.spec.purpose == spec.purpose and list(_finished([each]))]
@@ -48,7 +48,7 @@ def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
 
 
 def seconds_per_trial(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> float | None:
-    """Return the mean seconds of a trial that finished its last task; None without one.
+    """Return the mean seconds of a trial that finished its last task; None if there is none.
 
     Args:
         runs: The runs.

@@ -1,4 +1,4 @@
-"""Runs as gauges of Ray's metrics, so that whatever watches a cluster (Prometheus, Grafana) shows them too."""
+"""Gauges of a run among Ray's metrics, for Prometheus and Grafana."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 @cache
 def _gauge(name: str, description: str, *more: str) -> Gauge:
-    """Return the gauge of that name; Ray wants each to be made once in a process."""
+    """Return the gauge with a name. Ray allows each to be made once per process."""
     return Gauge(f"tausearch_{name}", description, tag_keys=(*_RUN, *more))
 
 
 class Gauges:
-    """Keeps the gauges of a run as its trials are; a `Listener`.
+    """A `Listener` that keeps the gauges of a run up to date.
 
     Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done`,
     `ray_tausearch_preconsolidations` (by `source`: `cache` or `computed`) and `ray_tausearch_best_accuracy`, each with
@@ -48,19 +48,19 @@ class Gauges:
         self._counted: dict[int, Counter[float]] = {}
         for trial in trials:
             self._count(trial)
-        # Ray takes no other letters, and a benchmark can be a folder of any name.
+        # Ray allows no other characters, and a benchmark can be a folder with any name.
         self.tags = {name: text.encode("ascii", "backslashreplace").decode() for name, text in tags.items()}
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Set the gauges anew; that they cannot be set is logged, and costs nothing else."""
+        """Set the gauges; a failure is logged and has no other effect."""
         try:
             self._count(trial)
             self._set()
-        except Exception:  # whatever Ray's metrics raise
+        except Exception:  # Ray's metrics raise many kinds
             _log.warning("gauges of %s cannot be set", self.spec.name, exc_info=True)
 
     def _count(self, trial: TrialSummary) -> None:
-        """Count anew where a trial's pre-consolidations came from: of this trial alone, however many there are."""
+        """Count the cache hits and misses of one trial again; other trials' counts stay."""
         now = Counter(row[CACHE_HIT] for row in trial.rows if CACHE_HIT in row)
         self._sources.update(now)
         self._sources.subtract(self._counted.get(trial.number, Counter()))

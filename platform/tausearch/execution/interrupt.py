@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and the end of the time budget: stop in order, and let nothing that has been found be lost."""
+"""Ctrl-C, SIGTERM and the end of the time budget: an orderly stop that loses no result."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C; the schedulers of clusters
-STUCK_SECONDS = 12.0  # after SIGTERM: who sent it kills after about 30
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # from Ctrl-C; from schedulers of clusters
+STUCK_SECONDS = 12.0  # after SIGTERM; schedulers kill after about 30
 
 
 class Interrupt:
-    """What Ctrl-C and SIGTERM do while a run is driven: they are noted, and acted upon where it is safe to.
+    """Handles Ctrl-C and SIGTERM while a run is driven: it notes them, and the driver acts where that is safe.
 
     Raising KeyboardInterrupt wherever the program happens to be would leave Ray half started, or be swallowed by a
     library. The second signal does raise it, unless the run is `protected`: what was found is being written.
@@ -44,16 +44,16 @@ class Interrupt:
 
     @property
     def urgent(self) -> bool:
-        """Whether whoever stops us kills us in half a minute, as the schedulers of clusters do after SIGTERM."""
+        """Whether the process will be killed in half a minute, as schedulers of clusters do after SIGTERM."""
         return self.signal == signal.SIGTERM
 
     def note(self, number: int) -> None:
-        """Take note that a signal has come, if it is the first."""
+        """Note a signal if it is the first."""
         if self.signal is None:
             self.signal = number
 
     def overhear(self, number: int) -> None:
-        """Take note of a signal, from a thread, whoever handles it; after SIGTERM `not_stuck` counts from here on."""
+        """Note a signal from a thread, whichever handler it has. After SIGTERM the time of `not_stuck` starts."""
         self.note(number)
         if self._leave_now is not None:
             self._leave_now(number)
@@ -63,7 +63,7 @@ class Interrupt:
 
     @contextmanager
     def not_stuck(self, leave: Callable[[], None]) -> Iterator[None]:
-        """Call `leave`, from a thread, if the block has not ended some seconds after SIGTERM.
+        """Call `leave` from a thread if the block has not ended `STUCK_SECONDS` after SIGTERM.
 
         A scheduler may send it to every process of a job. Then Ray's are gone while Tune still waits for them, and a
         minute later Ray ends this process without a word.
@@ -78,7 +78,7 @@ class Interrupt:
 
     @contextmanager
     def at_once(self, leave: Callable[[int], None]) -> Iterator[None]:
-        """Call `leave` with the signal's number, from a thread, as soon as one comes while the block runs.
+        """Call `leave` with the signal's number from a thread as soon as a signal comes while the block runs.
 
         Ray cannot be told to stop starting, which takes up to half a minute; nothing has been found in that time.
         """
@@ -91,7 +91,7 @@ class Interrupt:
             self._leave_now = None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Take note of the signal.
+        """Note the signal.
 
         Raises:
             KeyboardInterrupt: If this is the second signal and the run is not `protected`.
@@ -102,7 +102,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
     def listen(self) -> None:
-        """Handle the signals; again whenever a library has put handlers of its own in place, as Ray does as it starts.
+        """Install the handlers of signals. Ray installs its own when it starts, so this is called again.
 
         Outside the main thread, which no signal reaches, do nothing.
         """
@@ -111,7 +111,7 @@ class Interrupt:
                 signal.signal(each, self.handle)
 
     def stop(self) -> None:
-        """Have Tune stopped, for whatever reason the caller knows."""
+        """Have Tune stopped, for a reason of the caller."""
         self.stopped = True
 
     @property
@@ -134,7 +134,7 @@ class Interrupt:
         return self.requested or self.out_of_time or self.stopped
 
     def stop_tune(self) -> None:
-        """Let Tune, whose event loop calls this, stop after its current event: it does so on SIGUSR1.
+        """Stop Tune after its current event, if it must stop. Tune's event loop calls this; Tune stops on SIGUSR1.
 
         Raises:
             KeyboardInterrupt: Outside the main thread instead, where Tune has no handler and the signal would kill.
@@ -147,7 +147,7 @@ class Interrupt:
 
 @contextmanager
 def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
-    """Handle Ctrl-C and SIGTERM for as long as the block runs, as far as signals reach the thread."""
+    """Handle Ctrl-C and SIGTERM while the block runs. Outside the main thread no signal arrives."""
     interrupt = Interrupt(time_budget)
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
@@ -164,13 +164,13 @@ def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
 
 @contextmanager
 def _overheard(tell: Callable[[int], None]) -> Iterator[None]:
-    """Tell of every signal that comes, from a thread.
+    """Call `tell` from a thread with every signal that comes.
 
     Python's own handlers run in the main thread, between two of its instructions: never while it waits in Ray's C++.
     And what Ray's handler raises as Ray starts is lost where Python ignores what is raised, as it does in `__del__`.
     """
     ear, mouth = socket.socketpair()
-    mouth.setblocking(False)  # as `set_wakeup_fd` asks
+    mouth.setblocking(False)  # `set_wakeup_fd` requires it
     before = signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
     listener = threading.Thread(target=_listen, args=(ear, tell), daemon=True)
     listener.start()
@@ -178,7 +178,7 @@ def _overheard(tell: Callable[[int], None]) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(before)
-        mouth.shutdown(socket.SHUT_WR)  # reaches the listener even if a child that was forked holds the socket, too
+        mouth.shutdown(socket.SHUT_WR)  # ends the listener even if a forked child also holds the socket
         listener.join()
         mouth.close()
         ear.close()

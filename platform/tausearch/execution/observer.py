@@ -1,4 +1,4 @@
-"""Turns Tune's events into ours, once, for everything that listens: the record, MLflow, the progress display."""
+"""Turn Tune's events into changes of trials, for the record, MLflow and the progress display."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tausearch.runs import Record, TrialSummary, final_value, metrics_of
 
 
 class Observer(tune.Callback):
-    """The one Tune callback of a driver. A run's table of trials is kept up to date here, before anybody is told.
+    """The Tune callback of a driver. It updates a run's table of trials before it tells the listeners.
 
     Args:
         dispatcher: The runs; each one's listeners are told of what happens to its trials.
@@ -41,14 +41,14 @@ class Observer(tune.Callback):
         self.watch = watch
         self.on_saved = on_saved
         self.on_end = on_end
-        self._ended: list[tuple[Run, int]] = []  # since Tune last looked for an event
+        self._ended: list[tuple[Run, int]] = []  # since Tune's last step
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
+        """Return nothing for Tune's snapshot, which is not read."""
         return {}
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Tune looks for the next event."""
+        """Tune starts a step of its event loop."""
         self._let_go()
         self.on_step()
 
@@ -64,7 +64,7 @@ class Observer(tune.Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """A task is done; one that is repeated after a failure takes the place of its first result.
+        """A task is done. The result of a task that is repeated after a failure replaces the first one.
 
         The end of a trial is noted together with its last task: Tune calls it complete only once its checkpoint is
         saved, and a driver that dies between the two would leave a trial that runs and has nothing left to run.
@@ -92,7 +92,7 @@ class Observer(tune.Callback):
             self._ended.append((self._run(trial), trial.config["trial"]))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial's process failed for the last time; one that could not write is to be continued."""
+        """A trial's process failed for the last time. If it could not write, the trial can be continued."""
         if self.watch.failed(latest_error(trial)) or self._has_ended(trial):
             return
         summary = replace(self._summary(trial), status="failed", error=_reason(trial))
@@ -104,7 +104,7 @@ class Observer(tune.Callback):
             self.on_end(*self._ended.pop())
 
     def _has_ended(self, trial: Any) -> bool:
-        """Whether its last result is known; if its process dies while that is saved, Tune runs the last task again."""
+        """Whether a trial's last result is known. If its process dies during the save, Tune repeats the task."""
         return self._summary(trial).status != "running"
 
     def _run(self, trial: Any) -> Run:
@@ -116,7 +116,7 @@ class Observer(tune.Callback):
 
     def _tell(self, run: Run, summary: TrialSummary) -> None:
         run.trials.put(summary)
-        # Once the storage has failed, the record may lack what the table has: nobody is told but the record itself.
+        # Once the storage has failed, the record may lack what the table has: only the record is told.
         told = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:
             for listener in told:
@@ -138,14 +138,14 @@ class RecordListener:
 
 
 def _reason(trial: Any) -> str:
-    """Say in one line why a trial was given up; what Ray guesses about a process that died fills a page of the log."""
+    """Return in one line why a trial failed. Ray's own text about a dead process has many lines."""
     if isinstance(latest_error(trial), RayActorError):
         return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
     return _last_line(trial.error_file)
 
 
 def _last_line(error_file: str | None) -> str:
-    """Return the line of a traceback that says what went wrong, from the file that Tune keeps on the driver."""
+    """Return the last line of the traceback in Tune's file on the driver's machine."""
     try:
         text = Path(error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a run will do, as far as it is known before it starts: its trials, where they come from, and what they take."""
+"""Preview a run: its trials, their origin, and estimates of time and memory."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tausearch.runs import (
 from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, points_ahead
 from trainables.data.few import steps_of
 
-_COARSE = 0.25  # points that a validation image weighs, from which on the best of many trials is partly luck
+_COARSE = 0.25  # percentage points per validation image, above which the best of many trials is partly luck
 
 
 @dataclass(frozen=True)
 class Preview:
-    """A run before it starts; `str` says it in a few lines.
+    """A run before it starts; `str` describes it in a few lines.
 
     Attributes:
         spec: What it is, in full.
@@ -58,29 +58,29 @@ class Preview:
 
     @property
     def tasks(self) -> int:
-        """Number of tasks that are left to train, unless trials are stopped early."""
+        """Number of remaining tasks if no trial is stopped early."""
         return (self.spec.trials - self.ended) * self.spec.steps - self.begun
 
     @property
     def reevaluations(self) -> int:
-        """Number of runs, at most, in which the best trials are re-evaluated afterwards."""
+        """Largest number of re-evaluations after the last trial."""
         return reevaluations_of(self.spec)
 
     @property
     def seconds(self) -> float | None:
-        """Time that its trials will take, Ray's start left out; None where nothing is known."""
+        """Seconds that the trials will take, without the start of Ray; None if unknown."""
         left = self.spec.trials - self.ended
         whole = self._seconds_of(left)
         return None if whole is None else whole * self.tasks / max(1, left * self.spec.steps)
 
     @property
     def seconds_reevaluating(self) -> float | None:
-        """Time that re-evaluation will take at most; None where nothing is known."""
+        """Seconds that re-evaluations will take at most; None if unknown."""
         return self._seconds_of(self.reevaluations)
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
-        """Batches of an epoch over the training images of each task; empty where images were not counted."""
+        """Batches per epoch of each task; empty if images were not counted."""
         return tuple(steps_of(images, self.spec.protocol.batch_size) for images in _per_task(self.spec))
 
     def _seconds_of(self, trials: int) -> float | None:
@@ -91,7 +91,7 @@ class Preview:
         return "\n".join(self.lines())
 
     def lines(self) -> Iterator[str]:
-        """Say what is learned from, where trials come from, and what is known of what they will take."""
+        """Return lines about the data, the origin of trials, and the estimates."""
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
         if isinstance(self.spec, SearchSpec):
@@ -145,7 +145,7 @@ class Preview:
         return f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.resolution:.2g} points"
 
     def _choice(self, asked: Reevaluate | None) -> Iterator[str]:
-        """Say how sure the choice will be, where it is re-evaluated or should be."""
+        """Return a line about the certainty of the choice if it is re-evaluated or should be."""
         if asked is not None:
             tasks = self.reevaluations * self.spec.steps
             what = f"the best {asked.best} again, {asked.runs} times each"
@@ -190,7 +190,7 @@ class Preview:
 
 
 def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:
-    """Say what a run will do; starts nothing, and reads the run directories of a storage root alone.
+    """Return the preview of a run, from the run directories of a storage root. Nothing is started.
 
     Args:
         spec: The run.
@@ -212,7 +212,7 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
 
 
 def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
-    """Say what a planned run will do; see `preview`.
+    """Return the preview of a planned run; see `preview`.
 
     Returns:
         The preview; of a run that goes on, of what is left.
@@ -227,11 +227,11 @@ def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) ->
 
 
 def _per_task(spec: RunSpec) -> tuple[int, ...]:
-    """Return the number of training images of each task; of an older run the mean of all."""
+    """Return the number of training images of each task."""
     data = spec.data
     return () if data is None else data.per_task or (data.train // spec.steps,)
 
 
 def _unlearned(slots: int) -> int:
-    """Return how many trials have been asked for before enough have ended: those that still run then are among them."""
+    """Return the number of trials that start before enough have ended for the algorithm to learn from."""
     return STARTUP_TRIALS + slots - 1

@@ -1,4 +1,4 @@
-"""The queue of runs that one driver works through: opened when needed, followed up, concluded."""
+"""The queue of runs that one driver works through. It opens runs when needed, asks what follows, and concludes them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Cell(Protocol):
         ...
 
     def failed(self, error: Exception) -> None:
-        """Take note that the cell cannot go on, or raise the error to stop the driver."""
+        """Note that the cell cannot continue, or raise the error to stop the driver."""
         ...
 
     def concluded(self, result: RunResult) -> None:
-        """Take note that a run has been concluded."""
+        """Note that a run has been concluded."""
         ...
 
 
@@ -106,7 +106,7 @@ class RunQueue:
         self.results: list[RunResult] = []
         self._cells = list(cells)
         self._ahead: Run | None = None
-        self._open: dict[str, _Entry] = {}  # by the names of their runs
+        self._open: dict[str, _Entry] = {}  # by names of runs
         self._ended: SimpleQueue[_Entry | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         if in_background:
@@ -114,11 +114,11 @@ class RunQueue:
             self._thread.start()
 
     def open_ahead(self) -> None:
-        """Open now the run that `open_next` will return."""
+        """Open the run that `open_next` will return."""
         self._ahead = self.open_next()
 
     def open_next(self) -> Run | None:
-        """Return the next cell's first run, opened; None if no cell is left."""
+        """Open the first run of the next cell; None if no cell is left."""
         if self._ahead is not None:
             ahead, self._ahead = self._ahead, None
             return ahead
@@ -129,7 +129,7 @@ class RunQueue:
         return None
 
     def ended(self, run: Run) -> Run | None:
-        """Return what follows a run whose trials have ended, and have the run concluded.
+        """Return the run that follows an ended one, and conclude the ended one.
 
         First comes what belongs to the run, such as the re-evaluation of a search, then the next run of the cell.
         """
@@ -141,14 +141,14 @@ class RunQueue:
         return None if self.watch.problem is not None else self._next_of(entry.cell)
 
     def release(self) -> None:
-        """Let go of the runs that are open without concluding them."""
+        """Release the open runs without concluding them."""
         for entry in reversed(self._open.values()):
             entry.held.close()
         self._open = {}
         self.close()
 
     def close(self) -> None:
-        """Conclude the runs that have not been, and wait until all are."""
+        """Conclude all runs that are not concluded yet, and wait for it."""
         for entry in reversed(self._open.values()):
             self._ended.put(entry)
         self._open = {}
@@ -190,7 +190,7 @@ class RunQueue:
             with entry.held:
                 try:
                     self._conclude(entry)
-                except Exception as error:  # the other cells go on, whatever it is
+                except Exception as error:  # the other cells continue
                     _log.exception("%s cannot be concluded", entry.run.spec.name)
                     entry.cell.failed(error)
 

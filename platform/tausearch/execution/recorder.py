@@ -1,4 +1,4 @@
-"""What is written about a run while it is driven, and at its end."""
+"""Record and MLflow of a run, while it is driven and at its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tausearch.runs import (
 from tausearch.tracking import Tracker
 from trainables.methods import get_method
 
-URGENT_SECONDS = 8.0  # that each of two waits for MLflow may take after SIGTERM; what it lacks then, `sync` adds
+URGENT_SECONDS = 8.0  # bound on each of two waits for MLflow after SIGTERM; `sync` adds what is missing
 
 
 class Recorder:
@@ -37,16 +37,16 @@ class Recorder:
 
     @property
     def listeners(self) -> list[Listener]:
-        """Who is told of every change of a trial, in this order."""
+        """The listeners of every change of a trial, in order."""
         gauges = Gauges(self.run.spec, self.run.trials)
         return [RecordListener(self.record), *self.run.callbacks, self.tracker, gauges]
 
     def abandon(self) -> None:
-        """End the run where its storage has failed: nothing can be written, and it will be continued."""
-        self.tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may lie on the same disk
+        """End a run whose storage has failed: nothing can be written, and the run can be continued."""
+        self.tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may be on the same disk
 
     def conclude(self, interrupt: Interrupt) -> RunResult:
-        """Write what the run leaves behind, and wait until MLflow has it.
+        """Write the results of the run, and wait until MLflow has them.
 
         Args:
             interrupt: Knows whether and how the driver was stopped.
@@ -60,8 +60,8 @@ class Recorder:
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted
         for trial in trials:
-            tracker.trial_changed(trial)  # also those that an earlier driver could not write
-        conclusion = self.run.conclude(trials)  # before MLflow, which may keep us waiting
+            tracker.trial_changed(trial)  # an earlier driver may have failed to write some
+        conclusion = self.run.conclude(trials)  # first, because MLflow may take long
         longest = URGENT_SECONDS if interrupt.urgent else math.inf
         self.run.add_run_ids(trials, tracker.settle(longest))
         tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion, longest)

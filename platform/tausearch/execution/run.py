@@ -1,4 +1,4 @@
-"""A run while its trials run: where they come from, who is told of them, what the run leaves behind."""
+"""A run while it is driven: the source of its trials, their listeners, and the results of the run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
 from trainables.trial import Trial
 
-_EPOCHS_HOLD = 1.0  # seconds for which what was read holds: a display asks four times a second, of every trial
+_EPOCHS_HOLD = 1.0  # seconds between reads of a file: the display asks four times a second for each trial
 
 
 class Listener(Protocol):
-    """Is told what happens to trials, in order, in the driver's thread: it must return at once."""
+    """Is told of changes of trials, in order, in the driver's thread. It must return at once."""
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Take note of a trial that started, finished a task, or ended; `trial` is to keep, not to change."""
+        """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
         ...
 
 
@@ -70,15 +70,15 @@ class Run:
         return all_ended(trials, self.spec.trials)
 
     def follow_up(self) -> Run | None:
-        """Return the run that comes next and belongs to this one; asked once all trials have ended."""
+        """Return the run that belongs to this one and follows it; called when all trials have ended."""
         return None
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
-        """Write the results, also after Ctrl-C; returns what MLflow is told."""
+        """Write the results, also after Ctrl-C; returns metrics and files for MLflow."""
         return Conclusion()
 
     def add_run_ids(self, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
-        """Write the ids of MLflow's runs, by trial number, into the results."""
+        """Write the ids of MLflow runs, by trial number, into the results."""
 
     @property
     def has_ended(self) -> bool:
@@ -89,13 +89,13 @@ class Run:
         """Return number and hyperparameters of the next trial; None if there is none now."""
         found = None if self.exhausted else self.searcher.next()
         if found is None:
-            self.exhausted = not self.active  # the end of an active trial may call for another
+            self.exhausted = not self.active  # an active trial that ends may lead to another
         else:
             self.active.add(found[0])
         return found
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Tell the searcher how a trial ended."""
+        """Tell the searcher the status and value of a trial that has ended."""
         self.active.discard(number)
         self.searcher.finish(number, status, value)
 
@@ -111,7 +111,7 @@ class Run:
 
 
 class Epochs:
-    """Says of a running trial how many epochs of the task that it is in are done.
+    """Returns the progress of a running trial in the epochs of its current task.
 
     Args:
         directory: The run directory.
@@ -122,7 +122,7 @@ class Epochs:
         self._read: dict[int, tuple[float, str]] = {}
 
     def __call__(self, trial: TrialSummary) -> str:
-        """Return it in words, such as `epoch 3/50`; empty if the trial has not said so yet."""
+        """Return the progress as text, such as `epoch 3/50`; empty if it is unknown."""
         when, words = self._read.get(trial.number, (0.0, ""))
         if time.monotonic() - when > _EPOCHS_HOLD:
             words = self._words(trial)

@@ -1,4 +1,4 @@
-"""Notice that the storage is full or gone before anything is lost, so that a run can be stopped in order."""
+"""Notice a full or missing storage in time, so that a run stops in order and loses nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EST
 
 
 class StorageWatch:
-    """Looks after the storage of what is driven, at most every two seconds.
+    """Checks the storage of a run or campaign, at most every two seconds.
 
     Args:
         home: Its folder, which exists.
@@ -27,14 +27,14 @@ class StorageWatch:
         self._next = 0.0
 
     def look(self) -> bool:
-        """Say whether there is a problem; once found it stays."""
+        """Check the storage; returns whether there is a problem. Once found, a problem stays."""
         if self.problem is None and time.monotonic() > self._next:
             self._next = time.monotonic() + _EVERY
             self.problem = find_problem(self.home)
         return self.problem is not None
 
     def failed(self, error: BaseException | None) -> bool:
-        """Take note of an error while something was written; says whether it is one of the storage."""
+        """Note an error of writing; returns whether the storage has caused it."""
         cause = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(cause, OSError):
             return False
@@ -45,7 +45,7 @@ class StorageWatch:
 
 
 def find_problem(home: DrivenDirectory) -> str | None:
-    """Return what is wrong with the storage of what is driven, in one line; None if nothing is."""
+    """Return the problem of the storage of a run or campaign, in one line; None if there is none."""
     try:
         if not home.spec_file.is_file():
             return _line(home.path, "is gone")

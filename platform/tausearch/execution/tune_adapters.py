@@ -23,7 +23,7 @@ from tausearch.runs import Status
 
 
 class TuneSearcher(Searcher):
-    """Lets Tune take its trials from a `Dispatcher`, and tells their runs how they end.
+    """Gives Tune the trials of a `Dispatcher`, and tells their runs how they end.
 
     Args:
         dispatcher: The runs, whose sources say which trial comes next and are told how trials end.
@@ -32,7 +32,7 @@ class TuneSearcher(Searcher):
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
         self.dispatcher = dispatcher
-        self.trials: dict[str, tuple[Run, int]] = {}  # that have not ended: of which run, and their numbers
+        self.trials: dict[str, tuple[Run, int]] = {}  # run and number of each trial that has not ended
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Return the config of the next trial, None for "not now", or that there are no more."""
@@ -44,7 +44,7 @@ class TuneSearcher(Searcher):
         return run.config(number, hyperparameters).as_dict()
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Pass the end of a trial on; its last result, which no scheduler sees, counts as a report too."""
+        """Pass on the end of a trial. Its last result is reported here, because no scheduler sees it."""
         run, number = self.trials.pop(trial_id)
         final = run.spec.metrics.final_accuracy
         if result and "task" in result and not error:
@@ -52,11 +52,11 @@ class TuneSearcher(Searcher):
         run.finish(number, status_of(result, error, final), result.get(final) if result else None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
+        """Return nothing for Tune's snapshot, which is not read."""
         return {}
 
     def save(self, checkpoint_path: str) -> None:
-        """Save nothing: a search is continued from its record, never from Tune's snapshot."""
+        """Save nothing: a search continues from its record, not from Tune's snapshot."""
 
     def restore(self, checkpoint_path: str) -> None:
         """Restore nothing: `save` writes nothing either."""
@@ -94,7 +94,7 @@ class TuneScheduler(FIFOScheduler):
         return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave everything out of the snapshot that Tune pickles and nobody reads."""
+        """Return nothing for Tune's snapshot, which is not read."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The points of a grid, and in which order a search that tries only some of them takes them."""
+"""The points of a grid, and their order in a search that tries only some of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tausearch.studies.warm_start import without_repeats
 from trainables.randomness import derive_seed
 
 Point = dict[str, Scalar]
-SPREAD = 64  # points that are chosen one by one, which takes time; behind so many a shuffle is as even
+SPREAD = 64  # points that are chosen one by one, which takes time; after so many a shuffle is as even
 
 
 def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) -> int:
-    """Return the number of points of a grid search: those of the grid, and what is known from elsewhere."""
+    """Return the number of points of a grid search: those of the grid, and the known points of a warm start."""
     return len(without_repeats([*grid_points(space), *(each.point for each in known)]))
 
 
@@ -28,7 +28,7 @@ def grid_points(space: Mapping[str, Dimension]) -> list[Point]:
 
 
 def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: int) -> list[Point]:
-    """Return points of a grid so that those that come first cover all values of all hyperparameters alike.
+    """Return the points of a grid in an order whose first points cover all values of all hyperparameters evenly.
 
     In the order of the grid the first points differ in its last hyperparameters alone. Here each next one is the point
     whose most frequent value has been taken the fewest times so far, for how many values there are; among equals, as
@@ -59,5 +59,5 @@ def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: in
 
 
 def _shares(point: Point, taken: Mapping[tuple[str, Scalar], int], values: Mapping[str, int]) -> list[int]:
-    """Return how often each value of a point has been taken, times how many values there are, largest first."""
+    """Return the counts of a point's values, each times the number of values of its hyperparameter, largest first."""
     return sorted((taken[name, value] * values[name] for name, value in point.items()), reverse=True)

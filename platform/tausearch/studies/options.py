@@ -1,4 +1,4 @@
-"""Which search algorithms and rules for stopping early there are, and which of them go together."""
+"""Check the options of a search: algorithm, scheduler, constraints and re-evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Name = TypeVar("_Name", bound=str)
 
 
 def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
-    """Return a name as one of those that are allowed.
+    """Return a name if it is allowed.
 
     Raises:
         InputError: If it is none of them.
@@ -45,7 +45,7 @@ def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
 def requested_reevaluation(
     best: int | None, runs: int | None, trials: int, known: Reevaluate | None = None
 ) -> Reevaluate | None:
-    """Return how a search of so many trials re-evaluates.
+    """Return the re-evaluation of a search with a number of trials.
 
     Args:
         best: How many of the best trials are to run again (`--reevaluate`), 0 for none; None for as many as so far.
@@ -67,7 +67,7 @@ def requested_reevaluation(
 
 
 def usual_reevaluation(embedded: bool, trials: int) -> Reevaluate | None:
-    """Return how a search re-evaluates if nobody says: it does where a trial takes seconds, for half its price at most.
+    """Return the default re-evaluation: only where trials take seconds, for at most half the tasks of the search.
 
     Args:
         embedded: Whether its benchmark is embedded, and its backbone, too.
@@ -103,7 +103,7 @@ def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
 
 
 def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_gpu: bool) -> tuple[Constraint, ...]:
-    """Return what a search must keep to.
+    """Return the constraints of a search.
 
     Args:
         texts: What was given, such as `forgetting <= 5`.

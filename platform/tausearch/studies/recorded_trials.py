@@ -1,4 +1,4 @@
-"""The recorded trials of a search as a table that is looked up instead of trained."""
+"""The recorded trials of a search, which a replay looks up instead of training."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from search_spaces import Dimension, Range, Scalar
 from search_spaces.values import is_number
 from tausearch.runs import TrialSummary, ranked
 
-REPLAYABLE = ("complete", "pruned", "diverged")  # how one that failed or still runs would have ended is not known
+REPLAYABLE = ("complete", "pruned", "diverged")  # the end of other trials is unknown
 
 
 class RecordedTrials:
-    """Trials by the place of their configurations in a space.
+    """Recorded trials, found by their points in the search space.
 
     Args:
         trials: The trials of a search.
@@ -31,7 +31,7 @@ class RecordedTrials:
 
     @property
     def best(self) -> TrialSummary:
-        """The best of those that finished the last task; there must be one."""
+        """The best complete trial; there must be one."""
         return ranked(self.trials)[0]
 
     def point(self, trial: TrialSummary) -> dict[str, Scalar]:
@@ -39,7 +39,7 @@ class RecordedTrials:
         return {name: trial.hyperparameters[name] for name in self.space}
 
     def nearest(self, point: Mapping[str, Scalar], used: Collection[int]) -> tuple[TrialSummary, float]:
-        """Find the trial whose configuration lies nearest to a point.
+        """Return the trial whose configuration is nearest to a point.
 
         Args:
             point: A value for every searched hyperparameter.

@@ -1,4 +1,4 @@
-"""Replays of several seeds side by side: what each setting would have chosen, and what it would have cost."""
+"""Replays over several seeds: the choice and the cost of each algorithm and scheduler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tausearch.studies.replays import Replay
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one algorithm and scheduler would have found.
+    """The replays of one algorithm and scheduler.
 
     Attributes:
         algorithm: The search algorithm.
@@ -27,7 +27,7 @@ class Outcome:
 
     @property
     def accuracy(self) -> Score | None:
-        """Final accuracy of what is chosen, percent, over the seeds; None where a seed finished no trial."""
+        """Final accuracy of the chosen trials, percent, over the seeds; None if a seed finished no trial."""
         chosen = [each.chosen for each in self.replays]
         values = [trial.value for trial in chosen if trial is not None and trial.value is not None]
         return Score.of(values) if len(values) == len(self.replays) else None
@@ -38,7 +38,7 @@ class Outcome:
         return Score.of([float(each.tasks) for each in self.replays])
 
     def found(self, best: TrialSummary) -> int:
-        """Return how many seeds choose a trial."""
+        """Return the number of seeds that choose a trial."""
         return sum(each.chosen is not None and each.chosen.number == best.number for each in self.replays)
 
     def as_dict(self, best: TrialSummary) -> dict[str, Any]:

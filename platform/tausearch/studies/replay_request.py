@@ -1,4 +1,4 @@
-"""What is asked of a record: which settings to replay, checked before any is."""
+"""Check a request for replays, and run them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _require_enough(name: str, recorded: RecordedTrials) -> None:
 
 
 def _settings(algorithm: str | None, scheduler: str | None, steps: int) -> list[tuple[Algorithm, Scheduler]]:
-    """Return the pairs to replay: what is named, or every pair that goes together."""
+    """Return the pairs to replay: the named one, or every valid pair."""
     algorithms = [each for each in ALGORITHMS if each != "grid"] if algorithm is None else [algorithm_named(algorithm)]
     if scheduler is not None:
         if algorithm is None and scheduler != "none":

@@ -1,4 +1,4 @@
-"""One search replayed: the algorithm asks, the record answers, and every task that would be trained is counted."""
+"""Replay a search: the algorithm proposes points, the record has the results, and tasks are counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tausearch.studies.study import SearchStudy
 
 @dataclass(frozen=True)
 class Replay:
-    """What a search would have found.
+    """The result of a replay.
 
     Attributes:
         seed: The seed of the algorithm.
@@ -35,12 +35,12 @@ class Replay:
 
     @property
     def stopped(self) -> int:
-        """How many trials it stops early, or the recorded search did."""
+        """Number of trials that the replay or the recorded search stopped early."""
         return sum(status == "pruned" for status, _ in self.ends)
 
     @property
     def tasks(self) -> int:
-        """Tasks that it trains, over all trials."""
+        """Number of tasks that all trials would train."""
         return sum(tasks for _, tasks in self.ends)
 
 
@@ -59,7 +59,7 @@ def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
         What it would have found.
     """
     study, tried, ends, distances = SearchStudy(spec), [], [], []
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # a search has a log for what Optuna warns of
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # a replay has no log for Optuna's warnings
     used: set[int] = set()
     for number, point in _asked(study, spec):
         trial, far = recorded.nearest(point, used)
@@ -79,7 +79,7 @@ def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
 
 
 def _asked(study: SearchStudy, spec: SearchSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
-    """Yield the points that a search asks for, each a trial under way: those decided beforehand, then the sampler's."""
+    """Yield the points of a search, each as a running trial: first the points ahead, then those of the sampler."""
     ahead = iter(points_ahead(spec))
     for number in range(spec.trials):
         if (point := next(ahead, None)) is not None:
@@ -88,12 +88,12 @@ def _asked(study: SearchStudy, spec: SearchSpec) -> Iterator[tuple[int, dict[str
 
 
 def _play(study: SearchStudy, number: int, trial: TrialSummary, spec: SearchSpec) -> tuple[Status, int]:
-    """Report the tasks of a recorded trial one by one; returns how it ends, and after how many tasks trained."""
+    """Report the tasks of a recorded trial one by one; returns its end and the number of tasks trained."""
     status, value, tasks = trial.status, trial.value, 0
     for task, accuracy in study.reports(trial).items():
         tasks = task
         if study.report(number, task, accuracy) and task <= trial.tasks_done and task < spec.steps:
-            status, value = "pruned", None  # no scheduler is asked after the last task, nor where a trial diverged
+            status, value = "pruned", None  # schedulers do not see the last task, nor a trial that diverged
             break
     study.tell(number, status, value, replace(trial, rows=trial.rows[:tasks]))
     return status, tasks

@@ -1,4 +1,4 @@
-"""Searchers: they say which trial comes next."""
+"""Searchers: the sources of a run's trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tausearch.studies.warm_start import without_repeats
 
 
 class Searcher(Protocol):
-    """Says which trial comes next and is told how each one does."""
+    """A source of trials, which is told their results."""
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next trial; None if there is none now.
@@ -23,16 +23,16 @@ class Searcher(Protocol):
         ...
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Take note of a running trial's average accuracy after task `step`; says whether it should stop."""
+        """Note a running trial's average accuracy after task `step`; returns whether the trial should stop."""
         ...
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a trial ended."""
+        """Note the end of a trial."""
         ...
 
 
 class OptunaSearcher:
-    """Trials chosen by an Optuna study that is rebuilt from the record.
+    """Trials of an Optuna study that is rebuilt from the record.
 
     The search's starting point comes first; of a grid, if it is one of its points. What is known from elsewhere comes
     next. A grid is the list of its points, handed to the study in order (spread, where only some of them are tried), so
@@ -70,16 +70,16 @@ class OptunaSearcher:
         return None if number is None else (number, self.study.ask(number))
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Take note of a running trial's accuracy; see `Searcher`."""
+        """Note a running trial's accuracy; see `Searcher`."""
         return self.study.report(number, step, value)
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a trial ended; see `Searcher`."""
+        """Note the end of a trial; see `Searcher`."""
         self.study.tell(number, status, value, self.trials.get(number))
 
 
 class FixedSearcher:
-    """Trials that were decided beforehand: the seeds of a final run.
+    """Trials of a fixed list: the seeds of a final run.
 
     Args:
         trials: Number and hyperparameters of each trial, in the order in which they are handed out.
@@ -93,15 +93,15 @@ class FixedSearcher:
         return self.left.pop(0) if self.left else None
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """See `Searcher`: no seed is ever stopped early."""
+        """Return False: no seed is stopped early."""
         return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a trial ended; see `Searcher`."""
+        """Note the end of a trial; see `Searcher`."""
 
 
 class ReevaluationSearcher:
-    """The re-evaluations of a search, round by round: of a candidate that cannot win any more, none.
+    """The re-evaluations of a search, round by round; eliminated candidates have no more.
 
     Args:
         spec: The re-evaluations that are asked for.
@@ -126,18 +126,18 @@ class ReevaluationSearcher:
         return None
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """See `Searcher`: a re-evaluation runs to its end, since last tasks alone are compared."""
+        """Return False: re-evaluations are compared by their last task."""
         return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Take note of how a re-evaluation ended; see `Searcher`."""
+        """Note the end of a re-evaluation; see `Searcher`."""
         self.out.discard(number)
         seed, hyperparameters = self.spec.seed_of(number), self.trials[self.spec.candidate(number)].hyperparameters
         self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)
 
 
 def points_ahead(spec: SearchSpec) -> list[dict[str, Scalar]]:
-    """Return the points that a search tries before its algorithm is asked, each once: all of them if it is a grid."""
+    """Return the points that a search tries before its algorithm proposes any, each once; for a grid all points."""
     grid = grid_points(spec.space) if spec.algorithm == "grid" else []
     start = [spec.start] if spec.algorithm != "grid" or spec.start in grid else []
     first = without_repeats([*start, *(known.point for known in spec.warm_start)])

@@ -1,4 +1,4 @@
-"""The space of a method on a benchmark, checked against what the method can take."""
+"""The search space of a method on a benchmark, checked by the method."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def space_of(
     overrides: Mapping[str, Scalar],
     suited: Mapping[str, Scalar] | None = None,
 ) -> ResolvedSpace:
-    """Return exactly what a search uses.
+    """Return the space that a search uses.
 
     Args:
         method: Name of the method.
@@ -52,7 +52,7 @@ def space_of(
 
 
 def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
-    """Make sure that the method understands every hyperparameter of a space, at its start and at both ends.
+    """Check that the method accepts every hyperparameter of a space, at its start and at both ends.
 
     Raises:
         InputError: If the method cannot take one of these values.
@@ -62,7 +62,7 @@ def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
 
 
 def require_runs(entry: MethodEntry, space: ResolvedSpace, scenario: Scenario) -> None:
-    """Make sure that the method can run on the tasks and the backbone, at the start of a space and at both ends.
+    """Check that the method runs with the tasks and the backbone, at the start of a space and at both ends.
 
     Raises:
         InputError: If it cannot with one of these values.
@@ -89,6 +89,6 @@ def _attempt(where: str, entry: MethodEntry, hyperparameters: Mapping[str, Scala
 
 
 def defaults(space: ResolvedSpace) -> dict[str, Any]:
-    """Return the method's hyperparameters which the space leaves alone, with their defaults."""
+    """Return the method's hyperparameters that the space does not have, with their defaults."""
     named = {*space.space, *space.fixed}
     return {each.name: each.default for each in fields(get_method(space.method).config) if each.name not in named}

@@ -1,4 +1,4 @@
-"""The Optuna study of a search: its space, its sampler, its rule for stopping early, and its history replayed.
+"""The Optuna study of a search: space, sampler, pruner, and the trials of the record.
 
 The study lives in the driver's memory. It is rebuilt from the record by asking, reporting and telling once more,
 through Optuna's public interface, so that whatever sampler and pruner keep about a trial is there after a resume.
@@ -17,11 +17,11 @@ from search_spaces import Dimension, Range
 from tausearch.runs import Algorithm, Scheduler, SearchSpec, Status, TrialSummary, excesses
 from trainables.randomness import derive_seed
 
-WORST = 0.0  # percent: what a diverged trial is worth
-STARTUP_TRIALS = 6  # random ones before anything is modelled; Optuna's 10 would be most of a short search
-FIRST_STOP = 3  # the earliest task after which a trial may be stopped: before it accuracies say little about the end
-HALVING = 2  # asha goes on with the better half at tasks 3, 6, 12, ...
-MEDIAN_OF = 4  # how many other values the median rule asks for
+WORST = 0.0  # percent: the value of a diverged trial
+STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most of a short search
+FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
+HALVING = 2  # asha continues the better half at tasks 3, 6, 12, ...
+MEDIAN_OF = 4  # other values that the median rule needs
 
 _STATES = {
     "complete": TrialState.COMPLETE,
@@ -52,7 +52,7 @@ class MedianPruner(optuna.pruners.BasePruner):
 
 
 class SearchStudy:
-    """An Optuna study for one search, trials known by their numbers in the search.
+    """The Optuna study of one search; its trials have their numbers in the search.
 
     Args:
         spec: The specification of the search: its space, algorithm, scheduler and seed.
@@ -76,34 +76,34 @@ class SearchStudy:
             self.replay(trial)
 
     def ask(self, number: int) -> dict[str, float | int | str | bool]:
-        """Start a trial; returns what it is to try: what was enqueued first, else the sampler's choice."""
-        # Of seed, number and the trials that are known, and of nothing that was drawn before: a search that was killed
-        # and goes on tries what it would have tried.
+        """Start a trial; returns its hyperparameters: the first point in the queue, else the sampler's choice."""
+        # Draws depend on seed, number and known trials only, so a killed search that continues tries the same
+        # points.
         self.optuna.sampler = _sampler(self.spec.algorithm, derive_seed(self.spec.seed, "trial", number) % 2**32)
         self.running[number] = self.optuna.ask(self.space)
         return dict(self.running[number].params)
 
     def exchange(self, number: int, hyperparameters: dict[str, float | int | str | bool]) -> None:
-        """Have a trial that has only been asked for try another point, from which alone the sampler learns."""
+        """Give a trial that has not started another point; the sampler learns from this point only."""
         self.optuna.tell(self.running.pop(number), state=TrialState.FAIL)
         self.enqueue(hyperparameters)
         self.ask(number)
 
     def enqueue(self, hyperparameters: dict[str, float | int | str | bool]) -> None:
-        """Have a point tried before the sampler is asked."""
+        """Add a point to try before those of the sampler."""
         self.optuna.enqueue_trial(hyperparameters)
 
     def report(self, number: int, step: int, value: float) -> bool:
-        """Take note of an accuracy after a task; says whether the trial should stop. A second time says the same."""
+        """Note an accuracy after a task; returns whether the trial should stop. A repeated report returns the same."""
         if (number, step) not in self._reported:
             self._reported.add((number, step))
             self.running[number].report(value, step)
             if self.running[number].should_prune():
                 self._stopped.add(number)
-        return number in self._stopped  # also where its process died before it could be stopped
+        return number in self._stopped  # also if its process died before the stop
 
     def tell(self, number: int, status: Status, value: float | None, known: TrialSummary | None = None) -> None:
-        """Take note of how a trial ended; `known` is all of it, if the search has constraints.
+        """Note the end of a trial; `known` is the whole trial, which constraints need.
 
         One that did not reach the last task is pruned, whatever its last value was: average accuracy falls as tasks
         come, so it would otherwise look better than a whole one. A Gaussian process learns nothing from pruned trials,
@@ -121,7 +121,7 @@ class SearchStudy:
             self.optuna.tell(trial, state=_STATES[status])
 
     def replay(self, trial: TrialSummary) -> None:
-        """Take in a trial that the record knows; one that has not ended stays running."""
+        """Add a trial of the record; one that has not ended stays running."""
         self.enqueue(self.point(trial))
         self.ask(trial.number)
         self.replay_rows(trial)
@@ -129,7 +129,7 @@ class SearchStudy:
             self.tell(trial.number, trial.status, trial.value, trial)
 
     def replay_rows(self, trial: TrialSummary) -> None:
-        """Report the tasks of a trial that the record knows; what was decided then is not decided again."""
+        """Report the tasks of a trial of the record; earlier decisions to stop are not made again."""
         for step, value in self.reports(trial).items():
             self.report(trial.number, step, value)
         self._stopped.discard(trial.number)
@@ -146,11 +146,11 @@ class SearchStudy:
         )
 
     def _excesses(self, trial: TrialSummary | None) -> dict[str, float]:
-        """Return by how much a trial goes beyond each constraint; `tpe` and `gp` look at it, the others need not."""
+        """Return how far a trial exceeds each constraint, for the samplers `tpe` and `gp`."""
         return {} if trial is None else dict(excesses(trial, self.spec.constraints))
 
     def reports(self, trial: TrialSummary) -> dict[int, float]:
-        """Return what a trial reports: task to accuracy; the task at which one diverged counts as the worst."""
+        """Return task to accuracy of a trial; the task at which it diverged has the worst value."""
         values = {int(row["task"]): row[self.spec.metrics.average_accuracy] for row in trial.rows}
         if trial.status == "diverged":
             values[trial.tasks_done + 1] = WORST
@@ -176,7 +176,7 @@ def _sampler(algorithm: Algorithm, seed: int) -> optuna.samplers.BaseSampler:
         )
     if algorithm == "gp":
         return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
-    return optuna.samplers.RandomSampler(seed=seed)  # a grid never asks it: all its points are enqueued
+    return optuna.samplers.RandomSampler(seed=seed)  # not used by a grid, whose points are all enqueued
 
 
 def _pruner(scheduler: Scheduler) -> optuna.pruners.BasePruner:

@@ -1,4 +1,4 @@
-"""The Optuna study of a search as a file that optuna-dashboard opens: a view of the record that nothing reads back."""
+"""The Optuna study of a search as a file for optuna-dashboard. The tool itself does not read it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class StudyMirror:
-    """Writes every trial that ended to the study file; a failure to do so is noted in the log and stops nothing.
+    """Writes every trial that has ended to the study file. A failure is logged and stops nothing.
 
     The file is made anew whenever a driver starts, so a continued search leaves no trial out and none twice. A trial's
     number in the search is its attribute `trial`: in the file, trials are in the order in which they ended.
@@ -49,7 +49,7 @@ class StudyMirror:
         self._write([trial] if trial.status != "running" else [])
 
     def conclude(self) -> None:
-        """See that the file is whole though no trial changed: an earlier driver died as the last one ended."""
+        """Complete the file if an earlier driver died when the last trial ended."""
         self._write([])
 
     def _write(self, ended: Sequence[TrialSummary]) -> None:
@@ -59,13 +59,13 @@ class StudyMirror:
             self._study = self._study or self._create()
             for trial in ended:
                 self._add(self._study, trial)
-        except Exception as error:  # a full disk, a lock that somebody else holds: whatever Optuna raises
+        except Exception as error:  # Optuna raises many kinds, such as for a full disk or a held lock
             self._failed = True
             _log.warning("%s is no longer written: %s", self.file, error)
 
     def _create(self) -> optuna.Study:
         self.file.unlink(missing_ok=True)
-        Path(f"{self.file}.lock").unlink(missing_ok=True)  # of a driver that was killed: there is one at a time
+        Path(f"{self.file}.lock").unlink(missing_ok=True)  # left by a killed driver; only one driver runs at a time
         storage = JournalStorage(JournalFileBackend(str(self.file)))
         study = optuna.create_study(study_name=self.name, direction="maximize", storage=storage)
         for trial in self.history:

@@ -1,4 +1,4 @@
-"""Start from what is known: the paper's choices, the best of other searches and best files, mapped into a space."""
+"""Warm starts: the paper's choices, best configurations of other searches, and best files, as points of a space."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tausearch.studies.spaces import defaults
 from trainables.errors import InputError
 
 PAPER = "paper"
-BEST_OF_A_RUN = 3  # configurations taken of a search: its best ones differ by chance
+BEST_OF_A_RUN = 3  # configurations taken from a search: the order of its best is partly chance
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration that was chosen somewhere.
+    """A chosen configuration and its origin.
 
     Attributes:
         origin: Where it was chosen, in words.
@@ -36,7 +36,7 @@ def known_points(
     storage: Storage,
     require: Callable[[dict[str, Scalar]], None] = lambda hyperparameters: None,
 ) -> tuple[KnownPoint, ...]:
-    """Collect what is known of a method and map it into a space.
+    """Collect known configurations of a method and map them into a space.
 
     The best of every source come before the second best of any. A point that is there already, or that the search
     tries first anyway, is left out.
@@ -121,7 +121,7 @@ def _require_method(got: str, wanted: str) -> None:
 
 
 def _mapped(configuration: Configuration, space: ResolvedSpace) -> KnownPoint:
-    """Map a configuration into a space, and say what of it does not fit."""
+    """Map a configuration into a space; returns the point and what does not fit."""
     there, point, misfits = configuration.hyperparameters, {}, []
     for name, dimension in space.space.items():
         point[name] = _nearest(dimension, there.get(name), space.start[name])
@@ -140,14 +140,14 @@ def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> S
 
 
 def warm_start_lines(spec: SearchSpec) -> Iterator[str]:
-    """Say which known points a search tries, what of them did not fit, and which it has no trials for."""
+    """Return lines about the known points of a search: those it tries, misfits, and those without a trial."""
     for number, known in enumerate(spec.warm_start, start=1):
         late = "" if number < spec.trials else f" (not among the {spec.trials} trials)"
         yield f"warm start: {known.origin}{late}" + "".join(f"; {misfit}" for misfit in known.misfits)
 
 
 def without_repeats(points: Iterable[Mapping[str, Scalar]]) -> list[dict[str, Scalar]]:
-    """Return points in their order, each once."""
+    """Return the points in order, each once."""
     found: list[dict[str, Scalar]] = []
     for point in points:
         if point not in found:
