@@ -1,4 +1,4 @@
-"""The ablations of final runs beside the paper's Tables 2 and 6: a method a line, what is regularised in columns."""
+"""Ablations of final runs beside the paper's Tables 2 and 6: a row per method, a column per regularised part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VARIANTS = ("all", "head", "none")
 
 @dataclass(frozen=True)
 class AblationRow:
-    """A method on a benchmark with everything regularised, its head alone, and nothing.
+    """Results of a method on a benchmark with everything, only the head, or nothing regularised.
 
     Attributes:
         benchmark: Name.
@@ -38,7 +38,7 @@ class AblationRow:
 
 
 def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[AblationRow]:
-    """Put the variants of a method together.
+    """Group the variants of each method.
 
     Runs stand together that differ in what is regularised alone: same benchmark, method, protocol, other settings.
 
@@ -86,7 +86,7 @@ def as_ablation_text(runs: Sequence[FinalRun]) -> str:
 
 
 def ablation_sheets(rows: Sequence[AblationRow]) -> list[Table]:
-    """Return a table per benchmark: the accuracy of ours and the paper's for each variant."""
+    """Return a table per benchmark: our accuracy and the paper's for each variant."""
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
         columns = words("method")

@@ -1,4 +1,4 @@
-"""Comparisons as tables, which the terminal, the report, Markdown and LaTeX show."""
+"""Comparisons as tables, for the terminal, the report, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _APART = (_METHOD, _OURS, *words("why not"), *_MEANS, Column("protocol", wrap=Tr
 
 
 def comparison_sheets(comparison: Comparison, paper: PaperResults) -> list[Table]:
-    """Return the runs of a benchmark that can be compared with the paper, and those that cannot."""
+    """Return two tables of a benchmark: runs that can be compared with the paper, and runs that cannot."""
     tables = []
     if comparison.rows:
         title = f"{paper.benchmarks[comparison.benchmark].title} ({comparison.benchmark}): final accuracy, percent"
@@ -54,7 +54,7 @@ def transfer_sheet(matrix: TransferMatrix) -> Table:
 
 
 def label(method: str, settings: str) -> str:
-    """Return a method's name with what was set beside it."""
+    """Return a method's name with its settings."""
     return f"{method} ({settings})" if settings else method
 
 

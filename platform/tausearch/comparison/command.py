@@ -1,4 +1,4 @@
-"""What `tausearch compare` does, from the options to what is printed."""
+"""The command `tausearch compare`, from its options to the printed tables."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
 
 
 def as_sheets(runs: Sequence[FinalRun]) -> list[Table]:
-    """Return final runs beside the paper's results: what can be compared with it, and what cannot."""
+    """Return the tables of final runs beside the paper's results: comparable runs, and the others."""
     return _sheets(compare(runs, paper_results()))
 
 
 def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
-    """Return final runs beside the paper's results in the forms that go into a paper: Markdown, LaTeX and CSV."""
+    """Return final runs beside the paper's results as Markdown, LaTeX and CSV."""
     comparisons = compare(runs, paper_results())
     sheets, records = _sheets(comparisons), comparison_records(comparisons)
     return {"markdown": as_markdown(sheets), "latex": as_latex(sheets), "csv": as_csv(record_table(records))}
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
-    """Print, per method, the matrix of tuned-on by judged-on.
+    """Print the transfer matrix of each method: rows tuned on, columns tested on a benchmark.
 
     Args:
         storage: Storage root that holds the runs.
@@ -103,7 +103,7 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterato
 
 
 def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Storage) -> Path | None:
-    """Draw the picture; a storage folder that cannot be written costs the picture alone, unless it was asked for."""
+    """Draw the picture. If the default file cannot be written, the comparison goes on without it."""
     path = figure or storage.comparison_figure
     try:
         draw(comparisons, paper_results(), path)

@@ -30,7 +30,7 @@ _NOTE = "readings of unlearning: docs/compose.md; a gain is relative to the whol
 
 @dataclass(frozen=True)
 class EditRow:
-    """A method on a benchmark: what editing its composition does to ours, to the paper's, or to both.
+    """Specialisation and unlearning of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
         benchmark: Name.
@@ -52,7 +52,7 @@ class EditRow:
 def compare_edits(
     runs: Sequence[tuple[FinalRun, EditResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
 ) -> list[EditRow]:
-    """Put the protocol's results beside the paper's.
+    """Compare our results of the editing protocol with the paper's.
 
     Args:
         runs: Final runs with what the protocol came to on them.
@@ -100,12 +100,12 @@ def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
 
 
 def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EditResult]]:
-    """Return those that have been edited, with what it came to."""
+    """Return the edited runs with their results."""
     return [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
 
 
 def edit_sheets(rows: Sequence[EditRow]) -> list[Table]:
-    """Return a table per benchmark, with a line for each reading of ours and one for the paper's."""
+    """Return a table per benchmark, with a row for each unlearning mode of ours and one for the paper."""
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
         lines = [line for row in rows if row.benchmark == benchmark for line in _lines(row)]
@@ -149,7 +149,7 @@ def _as_dict(row: EditRow) -> dict[str, Any]:
 
 
 def _records(row: EditRow) -> list[dict[str, Any]]:
-    """Return the rows of the CSV form: one for each reading of ours, one for the paper's."""
+    """Return the rows of the CSV form: one for each unlearning mode of ours, one for the paper."""
     about = {"benchmark": row.benchmark, "method": row.method, "settings": dict(row.settings)}
     records: list[dict[str, Any]] = []
     for reading in UNLEARNING_MODES if row.ours is not None else ():

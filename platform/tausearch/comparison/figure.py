@@ -14,7 +14,7 @@ from trainables.errors import InputError
 
 
 def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> int:
-    """Draw one panel per benchmark and save the picture; the kind is the file's ending (png, pdf, svg).
+    """Draw one panel per benchmark and save the picture, in the format of the file's ending (png, pdf, svg).
 
     Runs of a benchmark that the paper has, but with another protocol, are left out; so are those tuned elsewhere.
 
@@ -43,7 +43,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
 
 
 def _drawn(comparison: Comparison) -> list[ComparisonRow]:
-    """Return the rows of a panel: what can be compared; of a benchmark that the paper lacks, what was tuned there."""
+    """Return the rows of a panel: comparable ones; for a benchmark that the paper lacks, those tuned on it."""
     if comparison.in_paper:
         return list(comparison.rows)
     return [row for row in comparison.apart if row.ours and row.ours.tuned_on in (None, comparison.benchmark)]

@@ -1,4 +1,4 @@
-"""The schema of the paper's results, and how a cell is looked up."""
+"""The paper's results: their schema, and access to single cells."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Unlearning(Strict):
 
 
 class PaperComposition(Strict):
-    """What a method's task vectors can be composed to."""
+    """The paper's results of composing a method's task vectors."""
 
     specialisation: Specialisation
     unlearning: Unlearning

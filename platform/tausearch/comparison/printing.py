@@ -1,4 +1,4 @@
-"""What all comparisons share: which runs there are, which benchmarks can be named, and the forms of printing."""
+"""What all comparisons share: reading the final runs, checking names of benchmarks, and printing in all forms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMS: tuple[Form, ...] = get_args(Form)
 
 @dataclass(frozen=True)
 class Answer:
-    """A comparison in all forms that it is printed in.
+    """A comparison in all of its forms.
 
     Attributes:
         content: The JSON form.
@@ -102,5 +102,5 @@ def _print(answer: Answer, form: Form) -> None:
 
 
 def _say(line: str, form: Form) -> None:
-    """Print a line for a person: on stderr where stdout is for a program."""
+    """Print a line on stdout, or on stderr if stdout has a form for programs."""
     print(line, file=sys.stdout if form == "table" else sys.stderr)

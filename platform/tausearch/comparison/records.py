@@ -91,7 +91,7 @@ _PAPER = ("accuracy", "std", "forgetting")
 
 
 def comparison_records(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Return the rows of the CSV form: the same columns whatever is there, without protocol and hyperparameters."""
+    """Return the rows of the CSV form, always with the same columns, without protocol and hyperparameters."""
     records = []
     for row in rows_as_dicts(comparisons):
         for part, names in (("ours", _OURS), ("paper", _PAPER)):

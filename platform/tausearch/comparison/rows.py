@@ -1,4 +1,4 @@
-"""Final runs beside the paper's results: which can be compared, how far apart they are, and whether that is much.
+"""Final runs beside the paper's results: comparability, differences, and whether these lie within two deviations.
 
 The measure of a difference is the standard deviation of a difference of two single runs, sqrt(ours^2 + paper's^2); a
 run of one seed has none of its own, and then the paper's stands alone.
@@ -26,7 +26,7 @@ _NOT_COMPARED = (
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A method on a benchmark: ours, the paper's, or both.
+    """Results of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
         benchmark: Name.
@@ -53,14 +53,14 @@ class ComparisonRow:
 
     @property
     def two_sd(self) -> float | None:
-        """Two standard deviations of a difference; None where the paper gives none (ablations)."""
+        """Two standard deviations of a difference; None if the paper has none (ablations)."""
         if self.ours is None or self.paper is None or self.paper.std is None:
             return None
         return 2 * math.hypot(self.ours.accuracy.std or 0.0, self.paper.std)
 
     @property
     def within(self) -> bool | None:
-        """Whether the difference lies within two standard deviations; None where that cannot be said."""
+        """Whether the difference lies within two standard deviations; None if these are unknown."""
         if self.difference is None or self.two_sd is None:
             return None
         return abs(self.difference) <= self.two_sd + 1e-9
@@ -68,7 +68,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One benchmark.
+    """The comparison on one benchmark.
 
     Attributes:
         benchmark: Name.
@@ -84,7 +84,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[Comparison]:
-    """Put final runs beside the paper's results.
+    """Compare final runs with the paper's results.
 
     Args:
         runs: Oldest first; of runs of the very same thing one stands for all, see `standing`.
@@ -114,7 +114,7 @@ def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> C
 
 
 def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
-    """Return every way in which a run's protocol is not the paper's; empty if the two can be compared."""
+    """Return every difference of a run's protocol from the paper's; empty if the two can be compared."""
     benchmark, method, protocol = run.spec.benchmark, run.spec.method, run.spec.protocol
     found = (
         [f"the paper has no {benchmark}"] if benchmark not in paper.benchmarks else _changed(protocol, paper, benchmark)
@@ -139,7 +139,7 @@ def _changed(protocol: ExperimentProtocol, paper: PaperResults, benchmark: str) 
     for (
         name,
         field,
-    ) in ExperimentProtocol.model_fields.items():  # what else it can vary, such as the class order
+    ) in ExperimentProtocol.model_fields.items():  # other options, such as the class order
         if name not in (*_COMPARED, *_NOT_COMPARED) and getattr(protocol, name) != field.get_default():
             found.append(f"{name.replace('_', ' ')} {getattr(protocol, name)}")
     return found
@@ -153,7 +153,7 @@ def _row(run: FinalRun, runs: Sequence[FinalRun], paper: PaperResults) -> Compar
 
 
 def _identity(run: FinalRun) -> tuple[object, ...]:
-    """Return what must be equal for a newer run to take the place of an older one."""
+    """Return the values that must be equal for a newer run to replace an older one."""
     return (run.spec.method, sorted(run.settings.items()), run.tuned_on, run.conditions)
 
 

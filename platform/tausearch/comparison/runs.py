@@ -1,4 +1,4 @@
-"""The final runs of a storage folder, read from their run.yaml and results.json."""
+"""The final runs of a storage root, read from their `run.yaml` and `results.json`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
 
-_FREE = (
-    "split_seed",
-    "weights",
-)  # of a protocol, what a final run's numbers do not depend on: no split; the digest counts
+# Fields of a protocol on which a final run's accuracies do not depend; they depend on the digest of the weights.
+_FREE = ("split_seed", "weights")
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,18 @@ class FinalRun:
 
     @property
     def tuned_on(self) -> str | None:
-        """The benchmark that its hyperparameters were tuned on; None if an older version did not write it down."""
+        """The benchmark on which its hyperparameters were tuned; None without a search."""
         return self.spec.tuned_on
 
     @property
     def marks(self) -> dict[str, Scalar]:
-        """What makes it another experiment than the method as it is: an ablation, another formulation."""
+        """The settings that make it another experiment than the plain method: an ablation or another formulation."""
         usual = self._usual
         return {name: self.spec.fixed[name] for name in usual if self.spec.fixed.get(name, usual[name]) != usual[name]}
 
     @property
     def settings(self) -> dict[str, Scalar]:
-        """The marks, and every other hyperparameter that was set by hand over the chosen one."""
+        """The marks, and every other hyperparameter that replaces the chosen value (`--set`)."""
         return {**self.marks, **{k: v for k, v in self.spec.overrides.items() if k not in self._usual}}
 
     @property
@@ -66,7 +64,7 @@ class FinalRun:
 
     @property
     def conditions(self) -> tuple[tuple[str, Any], ...]:
-        """What its numbers depend on besides method, hyperparameters and seeds; equal where runs can be compared."""
+        """What its accuracies depend on besides method, hyperparameters and seeds; equal for comparable runs."""
         return tuple((name, value) for name, value in self.spec.protocol if name not in _FREE)
 
 
@@ -74,8 +72,8 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[I
     """Read all final runs of a storage root.
 
     Returns:
-        Those with results, oldest first; the names of those without: unfinished, or no seed of which finished; and why
-        runs are left out that cannot be read.
+        The runs with results, oldest first; the names of runs without a finished seed; and a line for each run that
+        cannot be read.
     """
     read, faults = storage.read_each(read_final_run)
     found = [run for _, run in read if run is not None]
@@ -84,7 +82,7 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[I
 
 
 def standing(runs: Iterable[FinalRun], key: Callable[[FinalRun], Any]) -> list[FinalRun]:
-    """Return the run that stands for each key: the one with the most finished seeds, of equals the newest.
+    """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
     Args:
         runs: The final runs, oldest first.
@@ -109,14 +107,14 @@ def describe(settings: dict[str, Scalar]) -> str:
 
 
 def protocol_text(protocol: ExperimentProtocol) -> str:
-    """Return a protocol as text: what a reader needs to tell two runs apart."""
+    """Return a protocol as text that tells two runs apart."""
     parts = [f"{protocol.tasks} tasks", f"{protocol.epochs} epochs", f"batch {protocol.batch_size}", protocol.backbone]
     orders = [] if protocol.class_orders is None else [f"class orders {' '.join(map(str, protocol.class_orders))}"]
     return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision]), *orders])
 
 
 def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:
-    """Read a run.
+    """Read a final run.
 
     Returns:
         Its specification, and what it is as a final run: None if it is none, or has no results yet.

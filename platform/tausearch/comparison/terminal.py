@@ -1,4 +1,4 @@
-"""A comparison in the terminal, legible in a narrow one too."""
+"""Print tables in the terminal, in a form that fits a narrow one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BETWEEN = 3  # spaces between columns
 
 
 def show_sheets(tables: Sequence[Table], out: Console) -> None:
-    """Print tables; a narrow terminal gets them without minor columns, or a line for each row."""
+    """Print tables. A narrow terminal gets them without minor columns, or a line for each row."""
     for number, table in enumerate(tables):
         if number:
             out.print()

@@ -1,4 +1,4 @@
-"""Tuned here, judged there: what hyperparameters lose on a benchmark that they were not tuned on.
+"""Transfer: the loss of hyperparameters on a benchmark on which they were not tuned.
 
 A method that is tuned and judged on one benchmark is flattered by it (Cha and Cho, "Hyperparameters in Continual
 Learning: A Reality Check", https://arxiv.org/abs/2403.09066).
@@ -32,12 +32,12 @@ class TransferCell:
 
     @property
     def loss(self) -> float | None:
-        """Final accuracy of tuning on the target itself less this one's, points; negative where this one is better."""
+        """Final accuracy after tuning on the target itself minus this one, points; negative if this one is better."""
         return None if self.own is None else self.own.accuracy.mean - self.run.accuracy.mean
 
     @property
     def two_sd(self) -> float | None:
-        """Two standard deviations of that difference; None on the diagonal and where a run has one seed."""
+        """Two standard deviations of this difference; None on the diagonal and for runs with one seed."""
         if self.own is None or self.own is self.run:
             return None
         stds = (self.own.accuracy.std, self.run.accuracy.std)
@@ -74,7 +74,7 @@ class TransferMatrix:
 
 
 def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list[TransferMatrix]:
-    """Return the matrix of every method that was judged on a benchmark it was not tuned on.
+    """Return the matrix of every method with a run on a benchmark on which it was not tuned.
 
     Args:
         runs: Oldest first; of runs of the very same thing one stands for all, see `standing`. Left out are those whose
@@ -112,7 +112,7 @@ def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMa
 
 
 def _column(runs: Sequence[FinalRun]) -> dict[str, FinalRun]:
-    """Return, by where it was tuned, what was judged under the protocol that most were judged under."""
+    """Return the runs of the most frequent protocol, by the benchmark on which they were tuned."""
     by_protocol: dict[str, list[FinalRun]] = {}
     for run in runs:
         by_protocol.setdefault(repr(run.conditions), []).append(run)
