@@ -16,12 +16,8 @@ from tausearch.comparison.runs import FinalRun, standing
 from tausearch.runs import ExperimentProtocol
 
 _COMPARED = ("tasks", "epochs", "batch_size", "backbone")
-_NOT_COMPARED = (
-    "split_seed",
-    "weights",
-    "weights_digest",
-    "precision",
-)  # a final run has no split; the rest is unstated
+# A final run has no validation split; the paper does not state the others.
+_NOT_COMPARED = ("split_seed", "weights", "weights_digest", "precision")
 
 
 @dataclass(frozen=True)
