@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.targets import ROOMS
 from tests.support.imports import ROOT, SOURCES, circle, files, imports
 
 
@@ -105,3 +106,9 @@ def test_pythons_own_platform_module_is_not_hidden() -> None:
     command = [sys.executable, "-c", "import platform; print(platform.system())"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() in {"Linux", "Darwin", "Windows"}
+
+
+def test_the_rooms_of_mutants_name_modules_and_tests_that_exist() -> None:
+    for room in ROOMS:
+        assert [name for name in room.tests if not (ROOT / name).exists()] == []
+        assert [pattern for pattern in room.modules if not list(ROOT.glob(pattern))] == []

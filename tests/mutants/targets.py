@@ -115,7 +115,6 @@ ROOMS = (
         ("trainables/sequence.py",),
         (
             "tests/trainables/test_sequence.py",
-            "tests/trainables/test_pooled_accuracy.py",
             "tests/trainables/test_trial.py",
             "tests/reference/composable",
         ),
