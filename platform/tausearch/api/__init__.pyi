@@ -9,8 +9,8 @@ from .final_runs import FinalResult, FinalRun, preview_train, train
 from .new_names import rename_run
 from .plans import plan_search, plan_training, space_for
 from .requests import (
-    CheckedRequest,
     ComposeRequest,
+    DriveRequest,
     EditRequest,
     FiguresRequest,
     ResumeRequest,
@@ -24,11 +24,11 @@ from .synchronisation import sync_run
 
 __all__ = [
     "CheckResult",
-    "CheckedRequest",
     "ComposeRequest",
     "Composed",
     "DataState",
     "Drawn",
+    "DriveRequest",
     "EditRequest",
     "Edited",
     "FiguresRequest",

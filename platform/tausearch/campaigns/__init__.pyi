@@ -4,8 +4,7 @@ from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
 from .outputs import write_campaign_report
-from .plans import CampaignPlan, PlannedCell, plan_campaign
-from .requests import CampaignRequest
+from .plans import CampaignPlan, CampaignRequest, PlannedCell, plan_campaign
 from .status import CampaignStanding, CellStanding, all_standings, read_standing
 
 __all__ = [

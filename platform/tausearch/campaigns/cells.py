@@ -15,14 +15,10 @@ class CellRuns(Strict):
     """A cell of a campaign with the names of its runs.
 
     Attributes:
-        benchmark: The benchmark, as `BenchmarkRef` reads it.
-        method: Name of the method.
-        title: What the cell is called: `digits/ita-lora`.
+        title: The name of the cell: `digits/ita-lora`.
         search: Name of its search; None if it is not searched.
         final: Name of its final run.
-        trials: Number of trials of its search.
         reevaluations: Number of re-evaluations of its search, if none is eliminated.
-        seeds: Number of seeds of its final run.
         steps: Number of tasks of a trial.
     """
 
@@ -54,10 +50,7 @@ class CampaignCells(Strict):
 
 
 def read_cells(directory: CampaignDirectory) -> CampaignCells:
-    """Read the cells of a campaign.
-
-    Returns:
-        What its folder keeps.
+    """Return the cells of a campaign.
 
     Raises:
         InputError: If there is no such campaign, or its file cannot be read.

@@ -8,18 +8,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from ray.tune import Trainable
 
 from tausearch.api import with_fields_of
-from tausearch.campaigns.cell_runs import CampaignCell
+from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.campaigns.mlflow_tables import track_tables
 from tausearch.campaigns.outputs import write_outputs
-from tausearch.campaigns.plans import CampaignPlan, plan_campaign
-from tausearch.campaigns.requests import CampaignRequest
+from tausearch.campaigns.plans import CampaignPlan, CampaignRequest, plan_campaign
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
 from tausearch.presentation import code_words, counted, storage_words, tool
@@ -43,14 +41,14 @@ class CampaignResult:
     """The result of a campaign.
 
     Attributes:
-        standing: Its cells as they stand.
-        failed: Titles of the cells that failed, and why.
-        files: What it left for people: best files, tables.
-        resume_command: The command that goes on with it.
+        standing: The state of its cells.
+        failed: Title of each cell that failed, and why.
+        files: The best files, tables and the report that were written.
+        resume_command: The command that continues it.
         signal: Number of the signal that ended it early; None if none did.
         out_of_time: Whether its time budget ended it early.
-        tracking_errors: Why MLflow lacks something, by run, or by the name of the campaign.
-        results: Number of runs that this process has driven.
+        tracking_errors: Why MLflow lacks something, by the name of the run or campaign.
+        results: Number of runs that this process has concluded, re-evaluations included.
     """
 
     standing: CampaignStanding
@@ -85,7 +83,7 @@ def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> Camp
 
     Args:
         plan: The plan of the campaign.
-        trainable: The class that runs a trial; a benchmark gives one that only exercises the platform.
+        trainable: The class that runs a trial; benchmarks give one that computes nothing.
 
     Returns:
         The state of its cells, and the files that it has written.
@@ -136,11 +134,12 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
     code = code_words(*(planned.cell.benchmark for planned in plan.cells))
     resume_command = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
     driver = _driver(plan, resume_command, trainable)
-    with driver.session(partial(CampaignDisplay, plan)) as session:
+    with driver.session(CampaignDisplay) as session:
         display = session.display
+        cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
+        display.show(cells)
         for line in _headlines(plan):
             display.say(line)
-        cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow)
         driver.run(queue, session)
         return _result(plan, cells, queue.results, session.interrupt, resume_command)
@@ -163,7 +162,7 @@ def _result(
     standing_failed = {each.cell.title: each.reason or "" for each in standing.failed}
     return CampaignResult(
         standing=standing,
-        failed={**standing_failed, **{each.title: each.error for each in cells if each.error is not None}},
+        failed={**standing_failed, **{each.runs.title: each.error for each in cells if each.error is not None}},
         files=files,
         resume_command=resume_command,
         signal=None if standing.finished else interrupt.signal,

@@ -1,10 +1,12 @@
-"""Estimate the time that is left of a campaign, from earlier runs of the same method and benchmark or from a pilot."""
+"""Estimate the remaining time of a campaign from earlier runs of the same method and benchmark, or from pilots."""
 
 from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from checked_input.text_files import read_json
@@ -23,8 +25,8 @@ class Measured:
     """Measurements of a pilot of a method on a benchmark.
 
     Attributes:
-        seconds: Of a whole trial: the first task, and all others as long as the second.
-        memory: The most memory that the process has had so far, bytes.
+        seconds: Time of a whole trial, if every later task takes as long as the second.
+        memory: Peak memory of the process so far, bytes.
     """
 
     seconds: float
@@ -33,13 +35,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The work that is left in a cell.
+    """The remaining work of a cell; None for an unknown number.
 
     Attributes:
-        seconds: Time inside trials, as if one ran after another; None where nothing is known.
-        source: Names of the runs that it is known from; `pilot` for a pilot.
-        disk: Bytes that its runs will take, those that are there included; None where nothing is known.
-        memory: Bytes that the process of a trial takes; None where there was no pilot.
+        seconds: Time inside trials, as if one ran after another.
+        source: Names of the runs that were measured; `pilot` for a pilot.
+        disk: Bytes of all runs of the cell at its end.
+        memory: Peak memory of the process of a trial, bytes.
     """
 
     seconds: float | None
@@ -50,8 +52,14 @@ class Estimate:
 
 def estimate(plan: CampaignPlan) -> list[Estimate]:
     """Estimate each cell of a campaign, in order, from the runs in its storage root and from pilots."""
-    known, pilots = _known(plan.storage), pilots_of(plan.directory)
-    return [_of(plan, cell, known.get(_key(cell), []), pilots.get(cell.runs.title)) for cell in plan.cells]
+    known: dict[tuple[str, str], list[RunStatus]] = defaultdict(list)
+    for status in all_statuses(plan.storage)[0]:
+        known[status.spec.benchmark, status.spec.method].append(status)
+    pilots = pilots_of(plan.directory)
+    return [
+        _of(plan.storage, cell, known[cell.runs.benchmark, cell.runs.method], pilots.get(cell.runs.title))
+        for cell in plan.cells
+    ]
 
 
 def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
@@ -64,7 +72,7 @@ def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
 
 
 def run_pilots(plan: CampaignPlan) -> None:
-    """Run the first tasks of one trial of every cell without measurements, in this process; the times are kept.
+    """Run the first tasks of one trial of every cell without measurements in this process, and save the times.
 
     Raises:
         InputError: If the folder of the campaign cannot be written.
@@ -84,36 +92,19 @@ def run_pilots(plan: CampaignPlan) -> None:
 
 def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
     """Run the first tasks of the first trial of a cell's search, without the cache."""
-    from trainables.trial import build_sequence  # imports torch, which an estimate without pilots does not need
+    from tausearch.cluster import first_rows  # imports torch, which an estimate without pilots does not need
+    from trainables.trial import build_sequence
 
     spec = cell.search.spec
-    sequence = build_sequence(spec.trial(0, dict(spec.start), cache=None))
     taken: list[float] = []
-    try:
-        for _ in range(min(PILOT_TASKS, spec.steps)):
-            row = sequence.run_next_task()
+    with suppress(DivergedError):  # the time of its finished tasks counts
+        for row in first_rows(build_sequence(spec.trial(0, dict(spec.start), cache=None)), PILOT_TASKS):
             taken.append(sum(value for name, value in row.items() if is_seconds(name)))
-    except DivergedError:  # its time is that of its finished tasks
-        pass
-    finally:
-        sequence.close()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Measured(sum(taken[:1]) + (spec.steps - 1) * (taken[-1] if taken else 0.0), memory)
 
 
-def _key(cell: PlannedCell) -> tuple[str, str]:
-    return cell.runs.benchmark, cell.runs.method
-
-
-def _known(storage: Storage) -> Mapping[tuple[str, str], list[RunStatus]]:
-    """Return all runs of each benchmark and method."""
-    found: dict[tuple[str, str], list[RunStatus]] = {}
-    for status in all_statuses(storage)[0]:
-        found.setdefault((status.spec.benchmark, status.spec.method), []).append(status)
-    return found
-
-
-def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
+def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
     """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
     if cell.standing.state in ("done", "failed"):
@@ -123,16 +114,15 @@ def _of(plan: CampaignPlan, cell: PlannedCell, runs: Sequence[RunStatus], pilot:
     searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
         return Estimate(None, memory=memory)
-    trials, seeds = (
-        of - ended for of, ended in zip((cell.runs.trials, cell.runs.seeds), cell.standing.ended, strict=True)
-    )
+    trials_ended, seeds_ended = cell.standing.ended
+    trials = cell.runs.trials - trials_ended + cell.standing.reevaluations_left
+    seconds = trials * searching + (cell.runs.seeds - seeds_ended) * training
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
-    trials += cell.standing.reevaluations_left
-    return Estimate(trials * searching + seeds * training, source, _disk(plan.storage, runs, cell), memory)
+    return Estimate(seconds, source, _disk(storage, runs, cell), memory)
 
 
 def _disk(storage: Storage, runs: Sequence[RunStatus], cell: PlannedCell) -> int | None:
-    """Return the bytes that a cell's runs will take, from earlier runs that have ended; None without both kinds."""
+    """Return the bytes of a cell's runs at its end, from earlier runs that have ended; None without both kinds."""
     sizes = {run.spec.purpose: bytes_of(storage.run(run.spec.name).path) for run in runs if run.state == "finished"}
     if "final" not in sizes or (cell.runs.search is not None and "search" not in sizes):
         return None

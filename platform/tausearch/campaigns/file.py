@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from checked_input.schema import Strict
 from checked_input.text_files import TextFileError, one_line, shown
 from checked_input.yaml_text import read_yaml
-from tausearch.campaigns.options import OF_THE_COMMAND, search_options, train_options
+from search_spaces import Scalar
+from search_spaces.values import ScalarField
+from tausearch.api import SearchRequest, TrainRequest
+from tausearch.studies import BestFile
 from trainables.data import reference
 from trainables.errors import InputError
 
 Options = Mapping[str, Any]
+_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists"}
+_OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"}
 
 
 @dataclass(frozen=True)
@@ -24,9 +31,7 @@ class Cell:
     """One (benchmark, method) of a campaign.
 
     Attributes:
-        benchmark: The benchmark, as `BenchmarkRef` reads it.
-        method: Name of the method.
-        search: Fields of the search's request; None if it is not searched, and trained with the space's own values.
+        search: Fields of the search's request; None if the cell is trained at the start of the space instead.
         train: Fields of the final run's request.
     """
 
@@ -40,20 +45,10 @@ class Cell:
         """The title of the cell: `digits/ita-lora`."""
         return f"{reference(self.benchmark).slug}/{self.method}"
 
-    @property
-    def stem(self) -> str:
-        """The prefix of the names of its runs."""
-        return self.title.replace("/", "-")
-
 
 @dataclass(frozen=True)
 class CampaignFile:
-    """The content of a campaign's file.
-
-    Attributes:
-        name: Name of the campaign.
-        cells: Its cells, benchmark after benchmark.
-    """
+    """The content of a campaign's file: its name, and its cells benchmark after benchmark."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -78,13 +73,10 @@ class _File(Strict):
 
 
 def read_campaign(path: str | Path) -> CampaignFile:
-    """Read and check a campaign's file. `plans` checks whether its cells can run.
-
-    Returns:
-        What it says, exceptions applied.
+    """Return the cells of a campaign's file with their exceptions. `plans` checks whether they can run.
 
     Raises:
-        InputError: If it cannot be read, or an entry is wrong; names file, entry and what is allowed.
+        InputError: If it cannot be read, or an entry is wrong, with the file, the entry and the allowed values.
     """
     try:
         content = read_yaml(Path(path))
@@ -103,8 +95,8 @@ def _campaign(file: _File) -> CampaignFile:
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"{key}: {twice[0]!r} is there twice")
     benchmarks = [_reference(f"benchmarks[{n}]", name) for n, name in enumerate(file.benchmarks)]
-    search = None if file.search is None else _options("search", search_options(), file.search)
-    train = _options("train", train_options(), file.train)
+    search = None if file.search is None else _options("search", SearchRequest, file.search)
+    train = _options("train", TrainRequest, file.train)
     cells = {(b, m): Cell(b, m, search, train) for b in benchmarks for m in file.methods}
     for number, each in enumerate(file.cells):
         where = f"cells[{number}]"
@@ -128,11 +120,11 @@ def _named(
 
 
 def _changed(where: str, cell: Cell, each: _Exception) -> Cell:
-    search, given = cell.search, each.model_fields_set
-    if "search" in given:
-        new = None if each.search is None else _options(f"{where}.search", search_options(), each.search)
-        search = None if new is None else _over(cell.search or {}, new)
-    train = _over(cell.train, _options(f"{where}.train", train_options(), each.train))
+    search = cell.search
+    if "search" in each.model_fields_set:
+        own = None if each.search is None else _options(f"{where}.search", SearchRequest, each.search)
+        search = None if own is None else _over(search or {}, own)
+    train = _over(cell.train, _options(f"{where}.train", TrainRequest, each.train))
     return Cell(cell.benchmark, cell.method, search, train)
 
 
@@ -150,13 +142,33 @@ def _reference(where: str, text: str) -> str:
         raise InputError(f"{where}: {error}") from error
 
 
-def _options(where: str, model: type[BaseModel], given: Mapping[str, Any]) -> Options:
-    """Check options and return them as fields of a request."""
+def _options(where: str, request: Callable[..., object], given: Mapping[str, Any]) -> Options:
+    """Check options, which have their names of the command line, and return them as fields of a request."""
     underscored = {str(name).replace("-", "_"): value for name, value in given.items()}
-    for name in underscored.keys() & set(OF_THE_COMMAND):
+    for name in underscored.keys() & _OF_THE_COMMAND:
         raise InputError(f"{where}.{name}: is given on the command line of `campaign run`, for all cells")
-    checked = _checked(model, underscored, f"{where}.")
+    checked = _checked(_model_of(request), underscored, f"{where}.")
     return dict(checked.model_dump(exclude_unset=True))
+
+
+@cache
+def _model_of(request: Callable[..., object]) -> type[BaseModel]:
+    """Return the model of a request's options without those that the cell or the command line sets."""
+    hints = get_type_hints(request, localns={"Scalar": Scalar, "BestFile": BestFile})
+    kept = {name: kind for name, kind in hints.items() if name not in _OF_THE_CELL | _OF_THE_COMMAND | {"_"}}
+    kept["set"] = Mapping[str, ScalarField] | None
+    # "auto" is refused: it needs a pilot before the search, which campaigns do not run.
+    kept["gpus_per_trial"] = Annotated[float, BeforeValidator(_share)]
+    fields: dict[str, Any] = {name: (kind, None) for name, kind in kept.items()}
+    return create_model("Options", __config__=ConfigDict(extra="forbid", strict=True, frozen=True), **fields)
+
+
+def _share(value: object) -> object:
+    """Return the number of a fraction such as 1/3, which YAML reads as text."""
+    try:
+        return float(Fraction(value)) if isinstance(value, str) else value
+    except (ValueError, ZeroDivisionError):
+        return value
 
 
 def _checked(model: type[Any], content: object, where: str) -> Any:

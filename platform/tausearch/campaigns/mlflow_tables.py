@@ -20,7 +20,7 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
     Args:
         storage: The storage root.
         standing: The campaign.
-        tracking_uri: Where to write; by default where the runs were tracked.
+        tracking_uri: The store to write; by default the one that has the runs.
 
     Returns:
         Benchmark to the page that shows its final runs side by side, the best first.
@@ -34,10 +34,10 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
         if each.final is not None:
             by_benchmark.setdefault(each.cell.benchmark, []).append(each)
     for benchmark, cells in by_benchmark.items():
-        own = tracking_uri or _uri(cells[0])
-        uri = own or storage.mlflow_uri
+        own = tracking_uri or cells[0].final.spec.tracking_uri  # type: ignore[union-attr]  # they have a final run
+        rows = [_row(each) for each in cells]
         try:
-            page = write_table(storage, uri, benchmark, standing.name, [_row(each) for each in cells])
+            page = write_table(storage, own or storage.mlflow_uri, benchmark, standing.name, rows)
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"campaign {standing.name!r}: MLflow cannot be written ({reason(error)})") from error
         pages[benchmark] = f"{own if own and own.startswith('http') else LOCAL}/{page}"
@@ -53,11 +53,6 @@ def read_pages(directory: CampaignDirectory) -> dict[str, str]:
         return {}
     texts = isinstance(pages, dict) and all(isinstance(page, str) for page in pages.values())
     return pages if texts else {}
-
-
-def _uri(each: CellStanding) -> str | None:
-    assert each.final is not None, "only cells with a final run stand in the table"
-    return each.final.spec.tracking_uri
 
 
 def _row(each: CellStanding) -> TableRow:

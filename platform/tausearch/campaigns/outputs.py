@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from tausearch.campaigns.status import CampaignStanding, CellStanding
@@ -12,15 +11,11 @@ from tausearch.runs import CampaignDirectory, Storage, replace_text
 from tausearch.studies import load_best, start_of
 from trainables.data import reference
 
-SUFFIXES: Mapping[str, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
+_SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
 
 def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
     """Write the best file of every cell that has chosen, the comparison of final runs, and at the end the report.
-
-    Args:
-        storage: The storage root.
-        standing: The state of the campaign.
 
     Returns:
         The files that were written.
@@ -32,7 +27,7 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
 
 
 def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStanding) -> Path | None:
-    """Write the configuration of a cell: the chosen one, or without a search the one that it was trained with."""
+    """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
     target = directory.best_file(reference(cell.cell.benchmark).slug, cell.cell.method)
     if cell.cell.search is not None:
         source = storage.run(cell.cell.search).best_file
@@ -49,12 +44,7 @@ def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStandi
 
 
 def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
-    """Write one HTML file of all cells, with the table beside the paper's.
-
-    Args:
-        storage: The storage root.
-        standing: The campaign.
-        file: The file to write; by default `report.html` in the campaign's folder.
+    """Write one HTML file of all cells, with the table beside the paper's; by default in the campaign's folder.
 
     Returns:
         The file.
@@ -84,6 +74,6 @@ def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path
     """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV, if it has any."""
     runs, files = _final_runs(storage, standing), []
     for form, text in as_texts(runs).items() if runs else ():
-        files.append(standing.directory.path / f"comparison{SUFFIXES[form]}")
+        files.append(standing.directory.path / f"comparison{_SUFFIXES[form]}")
         replace_text(files[-1], text)
     return files

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from tausearch.api import Opening, SearchRequest, TrainRequest, open_benchmark, plan_search, plan_training
+from checked_input import bounds
+from tausearch.api import (
+    DriveRequest,
+    Opening,
+    SearchRequest,
+    TrainRequest,
+    open_benchmark,
+    plan_search,
+    plan_training,
+    within,
+)
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
-from tausearch.campaigns.file import CampaignFile, Cell, read_campaign
-from tausearch.campaigns.requests import CampaignRequest
+from tausearch.campaigns.file import Cell, read_campaign
 from tausearch.campaigns.status import CellStanding, cell_standing
 from tausearch.runs import (
     AnySpec,
@@ -27,15 +37,31 @@ from trainables.errors import InputError
 
 
 @dataclass(frozen=True)
+class CampaignRequest(DriveRequest):
+    """A campaign to plan, start or continue; see `DriveRequest` for the rest, which counts for all cells together.
+
+    Attributes:
+        file: The campaign's file.
+        redo: Titles of cells to start anew, such as `digits/ita-lora`; the runs that they have are left alone.
+        time_budget: Seconds after which the campaign is stopped; the same command continues it.
+    """
+
+    file: str | Path
+    _: KW_ONLY
+    redo: Sequence[str] = ()
+    time_budget: float | None = within(bounds.TIME, None)
+
+
+@dataclass(frozen=True)
 class PlannedCell:
     """A cell whose search and final run have been checked.
 
     Attributes:
-        cell: What the file says of it.
+        cell: The cell as the file describes it.
         runs: The names of its runs, and their sizes.
-        search: Its search as it is planned; of a cell that is not searched, what the search would have been.
-        training: Its final run as it is planned before anything has been chosen: at the space's start.
-        standing: How far it is already.
+        search: The plan of its search; a cell that is not searched has the plan of the search that it leaves out.
+        training: The plan of its final run before a search has chosen: at the start of the space.
+        standing: The state of its runs.
     """
 
     cell: Cell
@@ -55,13 +81,9 @@ class CampaignPlan:
     """The plan of a campaign.
 
     Attributes:
-        name: Its name.
-        storage: The storage root.
         directory: Its folder, which need not exist yet.
-        cells: Its cells, in order.
-        gone: Cells that it had and that its file does not name any more.
-        request: What was asked for.
-        opening: Opens the benchmarks, each once: what has been checked of one for the plan is not checked again.
+        gone: Earlier cells that its file does not name any more.
+        opening: Opens each benchmark once, so that it is checked once.
     """
 
     name: str
@@ -81,9 +103,6 @@ class CampaignPlan:
 def plan_campaign(request: CampaignRequest) -> CampaignPlan:
     """Check a campaign's file and every cell, and return the plan. Nothing is started.
 
-    Args:
-        request: The request.
-
     Returns:
         The plan.
 
@@ -95,7 +114,10 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)
     known = {each.title: each for each in read_cells(directory).cells} if directory.exists() else {}
-    _require_titles(file, request.redo)
+    titles = [cell.title for cell in file.cells]
+    for title in request.redo:
+        if title not in titles:
+            raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
     planner = _Planner(request, storage, file.name)
     cells = []
     for cell in file.cells:
@@ -103,16 +125,12 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
             cells.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
         except ValueError as error:  # InputError and SpaceError are
             raise InputError(f"campaign file {request.file}: {cell.title}: {error}") from error
-    titles = {cell.title for cell in file.cells}
     gone = tuple(each for title, each in known.items() if title not in titles)
     return CampaignPlan(file.name, storage, directory, tuple(cells), gone, request, planner.opening)
 
 
 def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan[FinalSpec]:
-    """Plan the final run of a cell whose search has chosen. Without a search it is planned already.
-
-    Returns:
-        The plan of the final run.
+    """Return the plan of the final run of a cell whose search has chosen.
 
     Raises:
         InputError: If it cannot be run, or has been started otherwise.
@@ -120,7 +138,7 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening)
     if planned.cell.search is None:
         return planned.training
     best = load_best(planned.search.directory.best_file)
-    return plan_training(_training(planned.cell, planned.runs, best, request), opening)
+    return plan_training(_training(planned.cell, planned.runs.final, best, request), opening)
 
 
 class _Planner:
@@ -133,46 +151,32 @@ class _Planner:
         self.opening = cache(open_benchmark)
 
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
-        search_name, final_name = self._names(cell, known, anew=anew)
-        asked = SearchRequest(
-            cell.benchmark,
-            cell.method,
-            name=search_name or final_name,
-            **{**_given(self.request), **(cell.search or {})},
-        )
-        search = plan_search(asked, self.opening)
+        searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
+        final = f"{stem}-final"
+        asked = {**_given(self.request), **(cell.search or {}), "name": stem if searched else final}
+        search = plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening)
+        training = plan_training(_training(cell, final, start_of(search.spec), self.request), self.opening)
         runs = CellRuns(
             benchmark=search.spec.benchmark,
             method=cell.method,
             title=cell.title,
-            search=search_name,
-            final=final_name,
-            trials=0 if search_name is None else search.spec.trials,
-            reevaluations=0 if search_name is None else reevaluations_of(search.spec),
-            seeds=1,
+            search=stem if searched else None,
+            final=final,
+            trials=search.spec.trials if searched else 0,
+            reevaluations=reevaluations_of(search.spec) if searched else 0,
+            seeds=training.spec.trials,
             steps=search.spec.steps,
         )
-        training = plan_training(_training(cell, runs, start_of(search.spec), self.request), self.opening)
-        runs = runs.model_copy(update={"seeds": training.spec.trials})
         planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
         _require_the_same(planned, self.request, self.opening)
         return planned
 
-    def _names(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> tuple[str | None, str]:
-        """Return the names of a cell's runs: the known names, or new ones for `--redo`."""
-        stem = f"{self.campaign}-{cell.stem}"
-        if anew:
-            stem = self.storage.free_name(stem)
-        elif known is not None:
-            stem = known.final.removesuffix("-final")
-        return (None if cell.search is None else stem), f"{stem}-final"
-
-
-def _require_titles(file: CampaignFile, redo: Collection[str]) -> None:
-    titles = [cell.title for cell in file.cells]
-    for title in redo:
-        if title not in titles:
-            raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
+    def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
+        """Return the prefix of the names of a cell's runs: the known one, or a new one for `--redo`."""
+        if known is not None and not anew:
+            return known.final.removesuffix("-final")
+        stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
+        return self.storage.free_name(stem) if anew else stem
 
 
 def _given(request: CampaignRequest) -> dict[str, Any]:
@@ -186,16 +190,12 @@ def _given(request: CampaignRequest) -> dict[str, Any]:
     }
 
 
-def _training(cell: Cell, runs: CellRuns, best: BestFile, request: CampaignRequest) -> TrainRequest:
-    return TrainRequest(best, name=runs.final, **{**_given(request), **cell.train})
+def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -> TrainRequest:
+    return TrainRequest(best, name=name, **{**_given(request), **cell.train})
 
 
 def _require_the_same(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> None:
-    """Refuse a cell that has started with other options; the error names them.
-
-    Raises:
-        InputError: If it has.
-    """
+    """Refuse a cell that has started with other options; the `InputError` names them."""
     try:
         if planned.cell.search is not None and planned.search.exists:
             planned.search.continued()

@@ -28,11 +28,11 @@ class CellStanding:
 
     Attributes:
         cell: The cell and the names of its runs.
-        state: Where it is on its way.
-        search: Its search; None if there is none yet, or none is wanted.
-        final: Its final run; None if there is none yet.
+        state: What it does now.
+        search: Its search; None before it exists, and for a cell that is not searched.
+        final: Its final run; None before it exists.
         scores: Metric to the score over its seeds; empty before all have ended.
-        reason: Why it failed, or cannot be read.
+        reason: Why the cell failed, or cannot be read.
     """
 
     cell: CellRuns
@@ -85,14 +85,7 @@ class CellStanding:
 
 @dataclass(frozen=True)
 class CampaignStanding:
-    """The state of a campaign.
-
-    Attributes:
-        name: Its name.
-        directory: Its folder.
-        running: Whether a process drives it.
-        cells: Its cells, in order.
-    """
+    """The state of a campaign; `running` says whether a process drives it."""
 
     name: str
     directory: CampaignDirectory
@@ -121,10 +114,7 @@ class CampaignStanding:
 
 
 def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignStanding:
-    """Read the state of a campaign. A cell with an unreadable run is a failed one.
-
-    Returns:
-        All of its cells, in order.
+    """Return the state of a campaign. A cell with an unreadable run is a failed one.
 
     Raises:
         InputError: If there is no such campaign, or its file cannot be read.
@@ -176,12 +166,12 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
         under_way: CellState = "reevaluating" if search.ended == search.spec.trials else "searching"
         return (under_way if search.state == "running" else "stopped"), None
     if search.best is None:
-        return "failed", _why(search)
+        return "failed", why_nothing_chosen(search)
     return "stopped", None  # its search has chosen, and its final run has not started
 
 
-def _why(search: RunStatus) -> str:
-    """Return the reason why a search has chosen nothing."""
+def why_nothing_chosen(search: RunStatus) -> str:
+    """Return the reason why a search that has ended has chosen no trial."""
     if search.counts["complete"]:
         return search.why_nothing_chosen
     errors = [trial.error for trial in search.trials if trial.error]

@@ -1,17 +1,17 @@
 from .capacity import capacity_here, concurrent_trials, local_cpus, trials_that_fit
-from .head_watch import head_watched
-from .pilot import with_measured_share
+from .pilot import first_rows, with_measured_share
 from .preflight import require_fit_nodes
-from .raylet_watch import raylet_watched
 from .resources import plan_resources, require_gpu, slots_of
 from .session import joined, ray_session, require_reachable
+from .watches import head_watched, raylet_watched
 
 __all__ = [
     "capacity_here",
+    "concurrent_trials",
+    "first_rows",
     "head_watched",
     "joined",
     "local_cpus",
-    "concurrent_trials",
     "plan_resources",
     "ray_session",
     "raylet_watched",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tausearch.cluster.capacity import local_cpus
@@ -18,25 +19,13 @@ MAX_TRIALS_PER_GPU = 64
 
 
 def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -> int:
-    """Return k, the number of trials that fit the memory of a GPU and its share of the CPUs, at least 1.
-
-    Args:
-        peak_bytes: Peak of the GPU memory that one trial has reserved.
-        total_bytes: Memory of the GPU.
-        cpus: Number of CPUs for the trials of one GPU.
-        cpus_per_trial: Number of CPUs that each trial needs.
-    """
+    """Return the number of trials that fit the memory and the CPUs of one GPU, at least 1."""
     by_memory = int(total_bytes / (HEADROOM * peak_bytes + CONTEXT_BYTES))
     return max(1, min(by_memory, cpus // cpus_per_trial, MAX_TRIALS_PER_GPU))
 
 
 def with_measured_share(spec: SearchSpec, config: TrialConfig, address: str | None) -> tuple[SearchSpec, str]:
     """Run the first tasks of a trial on a whole GPU, and set the GPU share of the spec.
-
-    Args:
-        spec: The specification of the search, with one GPU per trial.
-        config: The pilot trial: the first configuration of the search.
-        address: Address of a Ray cluster; None to start Ray on this machine.
 
     Returns:
         The spec with the share 1/k, and a line with the measurement.
@@ -65,11 +54,14 @@ def with_measured_share(spec: SearchSpec, config: TrialConfig, address: str | No
     return spec.model_copy(update={"resources": chosen}), line
 
 
-def run_to_peak(sequence: IncrementalSequence) -> None:
-    """Run the number of tasks after which the memory of the method peaks, or all tasks if there are fewer."""
-    for _ in range(sequence.entry.capabilities.tasks_to_peak):
-        if not sequence.finished:
-            sequence.run_next_task()
+def first_rows(sequence: IncrementalSequence, tasks: int) -> Iterator[dict[str, float]]:
+    """Run at most `tasks` tasks of a sequence and yield their metrics rows; then close the sequence."""
+    try:
+        for _ in range(tasks):
+            if not sequence.finished:
+                yield sequence.run_next_task()
+    finally:
+        sequence.close()
 
 
 def _measure(config: dict[str, Any]) -> tuple[int, int]:
@@ -80,7 +72,7 @@ def _measure(config: dict[str, Any]) -> tuple[int, int]:
 
     sequence = build_sequence(TrialConfig(**config))
     release()
-    run_to_peak(sequence)
-    sequence.close()
+    for _ in first_rows(sequence, sequence.entry.capabilities.tasks_to_peak):
+        pass
     total = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else 0
     return peak_bytes(), total

@@ -29,7 +29,7 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
 
     Args:
         resources: The resources of one trial.
-        folder: The run directory.
+        folder: The run directory, which every node must see and write.
         needed: Other files and folders that trials read.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign
-from tausearch.campaigns.cell_runs import CampaignCell
+from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
 
@@ -33,7 +33,7 @@ def opened(plan: CampaignPlan) -> list[str]:
             names.append(run.spec.name)
     finally:
         queue.release()
-    return [*names, *(cell.title for cell in cells if cell.error is not None)]
+    return [*names, *(cell.runs.title for cell in cells if cell.error is not None)]
 
 
 def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_again(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tausearch.cluster import pilot
-from tausearch.cluster.pilot import run_to_peak
 from tausearch.runs import Resources, SearchSpec
 from trainables.errors import InputError
 from trainables.methods import Capabilities
@@ -21,7 +20,7 @@ class Counted:
 
     def __init__(self, tasks: int, to_peak: int) -> None:
         self.entry = SimpleNamespace(capabilities=Capabilities(tasks_to_peak=to_peak))
-        self.left, self.done = tasks, 0
+        self.left, self.done, self.closed = tasks, 0, False
 
     @property
     def finished(self) -> bool:
@@ -31,12 +30,19 @@ class Counted:
         assert self.left
         self.left, self.done = self.left - 1, self.done + 1
 
+    def close(self) -> None:
+        self.closed = True
+
 
 @pytest.mark.parametrize(("tasks", "to_peak", "runs"), [(5, 1, 1), (5, 3, 3), (2, 3, 2)])
-def test_as_many_tasks_as_the_method_declares(tasks: int, to_peak: int, runs: int) -> None:
-    sequence: Any = Counted(tasks, to_peak)
-    run_to_peak(sequence)
-    assert sequence.done == runs
+def test_as_many_tasks_as_the_method_declares(
+    tasks: int, to_peak: int, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sequence = Counted(tasks, to_peak)
+    monkeypatch.setattr(pilot, "build_sequence", lambda config: sequence)
+    monkeypatch.setattr(pilot, "TrialConfig", dict)
+    pilot._measure({})
+    assert sequence.done == runs and sequence.closed
 
 
 class FakeRay:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tausearch.cluster import node_probe, preflight, require_fit_nodes
+from tausearch.cluster.node_probe import probe_node
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -84,3 +85,36 @@ def test_every_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     assert "(192.0.2.3, " in no_gpu and "has 0 GPU, a trial needs 0.5; ask for less" in no_gpu
     with pytest.raises(InputError, match="no node of the cluster has a CPU"):
         looked_at(monkeypatch, tmp_path, [node(1, cpus=0)], {})
+
+
+def test_a_node_that_has_all(tmp_path: Path) -> None:
+    (tmp_path / "driver").write_text("driver")
+    report = probe_node(str(tmp_path), "driver", "node", ["numpy", "no-such-package"], ["json"], [str(tmp_path)])
+    assert report == {
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "no-such-package": "",
+        "import": "",
+        "storage": "",
+        "missing": "",
+    }
+    assert (tmp_path / "node").read_text() == "node"
+
+
+def test_what_a_node_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
+    data = str(tmp_path / "data")
+    needed = [str(tmp_path), data, str(tmp_path / "weights")]
+    report = probe_node(str(tmp_path), "driver", "node", [], ["no_such_module", "neither"], needed)
+    assert report["missing"] == data and report["storage"] == "No such file or directory"
+    assert report["import"] == "no_such_module (ModuleNotFoundError: No module named 'no_such_module')"
+    assert not (tmp_path / "node").exists()  # it would be taken for a node that sees the folder
+    (tmp_path / "driver").write_text("another run's")
+    assert probe_node(str(tmp_path), "driver", "node", [], [], [])["storage"] == "it holds something else there"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "driver").write_text("driver")
+    (tmp_path / "node").mkdir()  # in the way of the file
+    report = probe_node(str(tmp_path), "driver", "node", [], [], [])
+    assert report["storage"] == "it cannot write there: Is a directory"

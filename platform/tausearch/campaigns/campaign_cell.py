@@ -1,0 +1,147 @@
+"""A cell of a campaign while it is driven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from tausearch.api import FinalRun, SearchRun
+from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
+from tausearch.campaigns.status import why_nothing_chosen
+from tausearch.execution import Run
+from tausearch.runs import (
+    FinalSpec,
+    Plan,
+    RunResult,
+    Score,
+    SearchSpec,
+    TrialSummary,
+    TrialTable,
+    all_ended,
+    best_trial,
+    read_status,
+)
+from trainables.errors import InputError
+
+
+class CampaignCell:
+    """A `Cell` of a campaign: its search, then its final run. Runs that an earlier driver has concluded are left out.
+
+    Args:
+        plan: The campaign.
+        planned: The cell.
+        say: Prints a line for a person.
+
+    Attributes:
+        error: Why the cell could not go on; None if it could.
+        search: The trials of its search.
+        reevaluation: The re-evaluations of its search.
+        final: The seeds of its final run.
+    """
+
+    def __init__(self, plan: CampaignPlan, planned: PlannedCell, say: Callable[[str], None]) -> None:
+        self.plan = plan
+        self.planned = planned
+        self.runs = planned.runs
+        self.say = say
+        self.error: str | None = None
+        self._searched = self.runs.search is None or self._is_concluded(self.runs.search)
+        self._trained = False
+        search, final = planned.standing.search, planned.standing.final
+        known = None if search is None else search.reevaluation
+        self.search = TrialTable(() if search is None else search.trials)
+        self.reevaluation = TrialTable(() if known is None else known.runs)
+        self.final = TrialTable(() if final is None else final.trials)
+
+    def open(self, held: ExitStack) -> Run | None:
+        """Open the search, then the final run once the search has chosen; None after both, or after an error."""
+        if self.error is not None or self._trained:
+            return None
+        if not self._searched:
+            self._searched = True
+            return self._entered(self.planned.search, held)
+        self._trained = True
+        return None if self._is_concluded(self.runs.final) else self._entered(self._final(), held)
+
+    def failed(self, error: Exception) -> None:
+        """Note the error; the other cells go on."""
+        if self.error is None:
+            self.error = str(error)
+            self.say(f"{self.runs.title}: {error}")
+
+    def concluded(self, result: RunResult) -> None:
+        """Note in the campaign's folder that the run is concluded and need not be opened again."""
+        if result.signal is None and not result.out_of_time:
+            self.plan.directory.conclude(result.name)
+
+    def follow(self, run: Run) -> None:
+        """Count the trials of a run that was opened."""
+        if run.spec.role == "trial":
+            self.search = run.trials
+        elif run.spec.role == "reevaluation":
+            self.reevaluation = run.trials
+        else:
+            self.final = run.trials
+
+    def _entered(self, plan: Plan[SearchSpec] | Plan[FinalSpec], held: ExitStack) -> Run:
+        spec, directory = held.enter_context(plan.entered())
+        if isinstance(spec, SearchSpec):
+            return SearchRun(spec, plan.storage, directory)
+        assert isinstance(spec, FinalSpec)
+        return FinalRun(spec, plan.storage, directory)
+
+    def _final(self) -> Plan[FinalSpec]:
+        search = self.planned.search.directory
+        if self.runs.search is not None and not search.best_file.exists():
+            raise InputError(why_nothing_chosen(read_status(search)))
+        return plan_final(self.planned, self.plan.request, self.plan.opening)
+
+    def _is_concluded(self, run: str) -> bool:
+        """Whether a driver of the campaign has concluded a run. A run that was deleted later is made again."""
+        return self.plan.storage.run_exists(run) and self.plan.directory.is_concluded(run)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the cell had failed before this process began."""
+        return self.planned.standing.state == "failed"
+
+    @property
+    def state(self) -> str:
+        """What the cell does now, in one word."""
+        if self.has_failed:
+            return "failed"
+        if all_ended(list(self.final), self.runs.seeds):
+            return "done"
+        if list(self.final):
+            return "training"
+        return "reevaluating" if list(self.reevaluation) else "searching" if list(self.search) else "waiting"
+
+    @property
+    def running(self) -> list[TrialSummary]:
+        """The trials that run now."""
+        return [trial for trial in self._trials if trial.status == "running"]
+
+    @property
+    def tasks(self) -> tuple[int, int]:
+        """Number of finished tasks, and of all tasks. A trial that has ended needs none, whatever its status."""
+        steps = self.runs.steps
+        done = sum(trial.tasks_done if trial.status in ("running", "pending") else steps for trial in self._trials)
+        eliminated = self.runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0
+        return done, self.runs.tasks - max(0, eliminated) * steps
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """Progress of the search, its best accuracy, and progress of the final run, in words."""
+        best = best_trial(self.search, self.planned.search.spec.constraints)
+        searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{self.runs.trials}"
+        if list(self.reevaluation):
+            searched += f" and {self.reevaluation.ended}/{self.runs.reevaluations} again"
+        values = [trial.value for trial in self.final if trial.value is not None]
+        final = f"{self.final.ended}/{self.runs.seeds}" if list(self.final) else ""
+        if values:
+            final += f"  {Score.of(values).text()}"
+        return searched, "" if best is None else f"{best.value:.2f}", final
+
+    @property
+    def _trials(self) -> list[TrialSummary]:
+        return [*self.search, *self.reevaluation, *self.final]

@@ -1,0 +1,103 @@
+"""Ray is started or joined, and a Ray that cannot run the trials is refused in one line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray.exceptions import AuthenticationError
+
+from tausearch.cluster import ray_session, session
+from tausearch.runs import Resources
+from trainables.errors import InputError
+
+ADDRESS = "192.0.2.1:6379"
+TRIAL = Resources(cpus_per_trial=4, gpus_per_trial=0.5)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Ray is asked for when it starts; nothing is started."""
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr("ray.init", lambda **wanted: found.append(wanted))
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("has", "words"),
+    [
+        ({"CPU": 3.0, "GPU": 1.0}, "a trial needs 4 CPU, the cluster has 3 in all"),
+        ({"CPU": 4.0}, "a trial needs 0.5 GPU, the cluster has 0 in all"),
+        ({"CPU": 4.0, "GPU": 0.5}, None),
+        ({"CPU": 4.0, "GPU": 0.5, session._PRIVATE: 1.0}, "another run's own"),
+    ],
+)
+def test_a_cluster_must_be_shared_and_have_the_resources_of_one_trial(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], has: dict[str, float], words: str | None
+) -> None:
+    monkeypatch.setattr("ray.cluster_resources", lambda: has)
+    with pytest.raises(InputError, match=words) if words else nullcontext(), ray_session(TRIAL, ADDRESS):
+        assert words is None
+    assert [each["address"] for each in asked] == [ADDRESS]
+
+
+def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
+) -> None:
+    monkeypatch.setattr("tausearch.cluster.session.local_cpus", lambda: 8)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, session._PRIVATE: 1.0})
+    for cpus in (9, 2):
+        with ray_session(Resources(cpus_per_trial=cpus)):
+            pass
+    assert [each["num_cpus"] for each in asked] == [9, 8]
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "words"),
+    [
+        (
+            "auto",
+            AuthenticationError("no authentication token was found. See the manual"),
+            r"no authentication token was found\).*copy its ~/.ray/auth_token",
+        ),
+        (
+            None,
+            Exception("The current node timed out during startup.\nThe raylet failed."),
+            r"on this machine \(The current node timed out during startup. The raylet failed.\); its logs",
+        ),
+    ],
+)
+def test_a_ray_that_cannot_be_reached_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, address: str | None, error: Exception, words: str
+) -> None:
+    def refuse(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ray.init", refuse)
+    with pytest.raises(InputError, match=words) as caught, ray_session(TRIAL, address):
+        pytest.fail("joined")
+    assert "\n" not in str(caught.value)
+
+
+TOKEN = """
+import os
+from tausearch.cluster import ray_session
+from tausearch.runs import Resources
+with ray_session(Resources()):
+    print(os.environ["RAY_AUTH_MODE"])
+"""
+
+
+@pytest.mark.slow
+def test_a_ray_of_our_own_asks_for_a_token(tmp_path: Path) -> None:
+    unset = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    command = [sys.executable, "-c", TOKEN]
+    done = subprocess.run(command, env={**unset, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["token"]
+    assert len((tmp_path / ".ray" / "auth_token").read_text()) >= 32

@@ -1,0 +1,76 @@
+"""A cluster whose head is gone, and a raylet that has died, are noticed and told once."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tausearch.cluster import head_watched, raylet_watched, watches
+
+
+def test_a_head_that_does_not_answer_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(watches, "_EVERY", 0.05)
+    said: list[str] = []
+    head = socket.create_server(("127.0.0.1", 0))
+    port = head.getsockname()[1]
+    with head_watched(f"ray://127.0.0.1:{port}", said.append, "tausearch resume s"):
+        for _ in range(6):  # for longer than it may be silent, the head answers
+            head.accept()[0].close()
+        assert not said
+        (watcher,) = (thread for thread in threading.enumerate() if thread.name == "cluster-head")
+        head.close()
+        watcher.join(120)  # having said it, it is done
+        assert not watcher.is_alive()
+    assert len(said) == 1
+    assert f"127.0.0.1:{port}, does not answer" in said[0] and said[0].endswith("tausearch resume s")
+
+
+def test_silence_is_counted_anew_after_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SILENT_SECONDS", 2.0)
+    monkeypatch.setattr(watches, "_EVERY", 1.0)
+    answers = iter([False, True, False, True, False, False, True])
+    monkeypatch.setattr(watches, "_answers", lambda address: next(answers))
+    said: list[str] = []
+
+    class Never(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return False
+
+    watches._watch_head("192.0.2.1:1", said.append, "tausearch resume s", Never())
+    assert len(said) == 1 and list(answers) == [True]
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A child of this process that is called what Ray calls its own."""
+    monkeypatch.setattr(watches, "_EVERY", 0.02)
+    monkeypatch.setattr(watches, "GRACE_SECONDS", 0.1)
+    sleep = shutil.copy(shutil.which("sleep") or "sleep", tmp_path / "raylet")
+    with subprocess.Popen([sleep, "1000"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_the_death_of_one_of_two_raylets_is_told(running: subprocess.Popen[bytes], reaped: bool) -> None:
+    told = threading.Event()
+    with subprocess.Popen(running.args) as other, raylet_watched(told.set):
+        assert not told.wait(0.3)
+        other.kill()
+        if reaped:
+            other.wait()
+        assert told.wait(60)
+
+
+def test_a_raylet_that_goes_after_the_block_is_in_order(running: subprocess.Popen[bytes]) -> None:
+    told = threading.Event()
+    with raylet_watched(told.set):
+        running.kill()  # Ray's own shutdown follows at once
+    assert not told.wait(0.5)
