@@ -1,10 +1,11 @@
-"""The device of a trial: a share of one GPU with a memory limit, or the CPU alone."""
+"""The device of a trial: a share of one GPU with a memory limit, or the CPU alone; and copies to the device."""
 
 from __future__ import annotations
 
 import os
 
 import torch
+from torch import Tensor
 
 CONTEXT_BYTES = 2**30  # GPU memory of a process outside torch's allocator: CUDA context, cuBLAS, cuDNN
 
@@ -43,3 +44,8 @@ def release() -> None:
 def peak_bytes() -> int:
     """Return the peak of torch's reserved GPU memory since `release`; 0 without a GPU."""
     return torch.cuda.max_memory_reserved()
+
+
+def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor from the CPU to a device without waiting for the device's earlier work."""
+    return tensor if torch.device(device).type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)

@@ -123,7 +123,7 @@ def test_no_other_module_reads_yaml() -> None:
         uses = _uses_of_yaml(ast.parse(text)) if "yaml" in text else set()
         if uses:
             found[str(path.relative_to(ROOT))] = uses
-    assert set(found) == {"platform/checked_input/yaml_text.py", "trainables/data/published/_reading.py"}
+    assert set(found) == {"platform/checked_input/yaml_text.py", "trainables/data/published/_layouts.py"}
     for path, uses in found.items():
         assert {use for use in uses if not use.endswith(("Event", "End"))} <= allowed, path
 

@@ -18,7 +18,7 @@ from trainables.composition.composing import composed
 from trainables.composition.networks.displaced import ComposedNetwork
 from trainables.composition.pool import VectorPool
 from trainables.data.transforms.cropping import ResizeCenterCrop
-from trainables.data.transforms.normalising import Normalise, Transform
+from trainables.data.transforms.normalisation import Normalise, Transform
 from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.tensor_files import read_weights, save_tensors, sealed

@@ -6,9 +6,9 @@ from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec,
 from trainables.data.embedded import BENCHMARKS
 from trainables.data.from_module import allow_code, code_folder
 from trainables.data.images import Batch, ImageSet, concatenate, stacked
-from trainables.data.opening import get_source, reference
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
+from trainables.data.sources import get_source, reference
 from trainables.data.transforms import (
     Images,
     Normalise,

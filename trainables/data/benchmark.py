@@ -18,8 +18,7 @@ from torch import Tensor
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
-from trainables.data.parts import Part
-from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
+from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, task_sizes
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of

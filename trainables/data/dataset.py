@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -15,22 +15,26 @@ from filelock import FileLock
 from torch import Tensor
 
 from trainables.data.disk import folder, parquet_layout
-from trainables.data.disk.files import ImageFiles
-from trainables.data.disk.listing import Listing, Rows
+from trainables.data.disk.listing import ImageFiles, Listing, Rows
 from trainables.data.disk.parquet import ParquetImages
-from trainables.data.disk.passes import Tick
+from trainables.data.disk.passes import noted, stored, unreadable_rows
 from trainables.data.disk.preparation import choose_form, write
-from trainables.data.disk.prepared import Form, Manifest, listing_of, prepared_folder, read_manifest, require_inside
-from trainables.data.disk.tree import Tree, open_tree
-from trainables.data.disk.unpacking import is_unpackable, unpacked
-from trainables.data.parts import PARTS, Part
+from trainables.data.disk.prepared import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
+from trainables.data.disk.tree import PREPARED, Progress, Tree, open_tree
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
-from trainables.data.soundness import unreadable_rows, without
+from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
 DEFAULT_DATA_ROOT = "./tausearch-data"
+_OPTIONS = {  # option to the kind of benchmark that has it
+    "variant": "published datasets",
+    "partial": "published datasets",
+    "label_column": "Parquet files",
+    "max_image_bytes": "images on disk",
+    "skip_broken": "images on disk",
+}
 
 
 def data_root(option: str | Path | None = None) -> Path:
@@ -50,14 +54,14 @@ class Dataset:
 
     ref: BenchmarkRef  # without the options of tasks and training
     home: Path  # folder of the dataset and of its prepared form
-    key: str  # name of the prepared form below `home`
+    key: str  # name of the prepared form below `home`; of a published dataset its variant
     find: Callable[[], Listing]  # lists the dataset as it was published
     expected: Expected | None = None  # of published datasets
 
     @property
     def prepared(self) -> Path:
         """The folder of the dataset's prepared form."""
-        return prepared_folder(self.home, self.key)
+        return self.home / PREPARED / f"v{VERSION}" / self.key
 
     def manifest(self) -> Manifest | None:
         """Return the manifest of the prepared form, None without one; an unreadable manifest is an InputError."""
@@ -73,45 +77,40 @@ class Dataset:
         return self.checked(self.as_it_is())
 
     def note(self, part: Part) -> Path:
-        """Return the file of a part's unreadable images; see `soundness`."""
+        """Return the file of a part's unreadable images; see `passes`."""
         bound = self.ref.max_image_bytes
         name = f"{self.key}.{part}" if bound is None else f"{self.key}.{part}.{bound}"
         return self.prepared.parent / f"{name}.checked"
 
     def checked(self, listing: Listing, *, whole: bool = False) -> Listing:
-        """Check the number of classes, and return a listing that checks the number of images when a part is opened.
+        """Return a listing that opens each part once and checks its classes and number of images.
 
         With `whole`, unreadable images stay in the listing even where the reference leaves them out.
-
-        Returns:
-            The listing.
 
         Raises:
             InputError: If the number of classes is wrong.
         """
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
-        return replace(listing, parts={part: partial(self._checked_rows, listing, part, whole) for part in PARTS})
+        return replace(listing, parts={part: cache(partial(self._checked, listing, part, whole)) for part in PARTS})
 
-    def _checked_rows(self, listing: Listing, part: Part, whole: bool) -> Rows:
+    def _checked(self, listing: Listing, part: Part, whole: bool) -> Rows:
         images, labels = listing.parts[part]()
         if self.ref.max_image_bytes is not None and isinstance(images, ImageFiles | ParquetImages):
             images = replace(images, most=self.ref.max_image_bytes)
-        self._require_whole(listing, part, labels)
-        if whole or not self.ref.skip_broken or isinstance(images, Tensor):
-            return images, labels
-        sound, kept = without(images, labels, unreadable_rows(images, self.note(part), lambda count: None))
-        self._require_classes(listing, part, kept)
-        return sound, kept
-
-    def _require_whole(self, listing: Listing, part: Part, labels: Tensor) -> None:
         if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(listing.class_names):
             wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
             raise self._wrong(f"labels of the {part} part from 0, below", len(listing.class_names), wrong)
         self._require_classes(listing, part, labels)
         wanted = None if self.expected is None or self.ref.partial else self.expected.images.get(part)
-        if wanted not in (None, len(labels)):
-            raise self._wrong(f"{part} images", int(wanted or 0), len(labels))
+        if wanted is not None and wanted != len(labels):
+            raise self._wrong(f"{part} images", wanted, len(labels))
+        if whole or not self.ref.skip_broken or isinstance(images, Tensor):
+            return images, labels
+        broken = unreadable_rows(images, self.note(part), lambda count: None)
+        kept = torch.tensor([row for row in range(len(labels)) if row not in broken], dtype=torch.int64)
+        self._require_classes(listing, part, labels[kept])
+        return (images.take(kept), labels[kept]) if broken else (images, labels)
 
     def _require_classes(self, listing: Listing, part: Part, labels: Tensor) -> None:
         counts = torch.bincount(labels, minlength=len(listing.class_names))
@@ -124,25 +123,68 @@ class Dataset:
         advice = "" if what == "classes" else "; --partial accepts a smaller copy"
         return InputError(f"benchmark {str(self.ref)!r} in {self.home}: {what}: expected {wanted}, got {got}{advice}")
 
-    def require_total(self, counts: dict[Part, int]) -> None:
-        """Check the number of images of both parts together; a wrong one is an InputError."""
+    def both_parts(self, listing: Listing) -> dict[Part, Rows]:
+        """Open both parts of a checked listing; a wrong number of images in both together is an InputError."""
+        parts = {part: listing.parts[part]() for part in PARTS}
+        count = sum(len(labels) for _, labels in parts.values())
         total = None if self.expected is None or self.ref.partial else self.expected.total
-        if total not in (None, sum(counts.values())):
-            raise self._wrong("images of both parts", int(total or 0), sum(counts.values()))
+        if total is not None and total != count:
+            raise self._wrong("images of both parts", total, count)
+        return parts
 
-    def prepare(self, form: Form | None, started: Callable[[str, int], Tick]) -> Manifest:
-        """Write the prepared form, in place of an earlier one; a failure leaves the earlier one.
+    def require_usable(self, parts: Sequence[Part], progress: Progress) -> list[str]:
+        """Check the images of some parts, so that none stops a run half-way; images of other parts are not opened.
 
-        Args:
-            form: "array" or "parquet"; None chooses by size.
-            started: Receives the name and number of images of each long step; returns the function for its progress.
+        Prepared images were decoded when they were written. Other images are decoded here, once: a note beside the
+        data keeps the result.
 
         Returns:
-            The manifest of the prepared form.
+            A line for each unreadable image that `skip_broken` leaves out.
 
         Raises:
-            InputError: If the dataset is missing or incomplete, an image is unreadable, or the disk is too full.
+            InputError: If an image is missing or unreadable, or the prepared form was made from other files.
         """
+        manifest = self.manifest()
+        if manifest is not None:
+            self._require_current(manifest, parts)
+            return []
+        listing = self.checked(self.find(), whole=True)
+        if self.expected is not None and self.expected.total is not None:
+            self.both_parts(listing)
+        return [line for part in parts for line in self._left_out(listing, part, progress)]
+
+    def _require_current(self, manifest: Manifest, parts: Sequence[Part]) -> None:
+        try:
+            found = self.find()
+        except InputError:
+            return  # the published files are removed or still packed: nothing to compare with
+        for part in parts:
+            images, _ = found.parts[part]()
+            if found.class_names != manifest.classes or stored(images).digest != manifest.parts[part].source:
+                raise InputError(
+                    f"benchmark {str(self.ref)!r}: {self.prepared} was made from other files than lie in"
+                    f" {self.home} now; run `tausearch data prepare` again, or remove it"
+                )
+
+    def _left_out(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
+        images, _ = listing.parts[part]()
+        if isinstance(images, Tensor):
+            return []
+        note, skip = self.note(part), self.ref.skip_broken
+        known = noted(images, note)
+        if known and not skip:  # an image may have been repaired without a change of the digest
+            note.unlink(missing_ok=True)
+            known = None
+        if known is None:
+            known = unreadable_rows(images, note, progress(f"looking at the {part} images once", len(images)))
+        lines = list(known.values())
+        if lines and not skip:
+            more = f" ({len(lines)} such images; `tausearch data check` names all)" if len(lines) > 1 else ""
+            raise InputError(f"{lines[0]}{more}; --skip-broken leaves out what cannot be read")
+        return lines
+
+    def prepare(self, form: Form | None, progress: Progress) -> Manifest:
+        """Write the prepared form, by default chosen by size; a failure is an InputError and leaves an earlier form."""
         if not self.home.is_dir():
             self.find()  # says what is missing
         require_inside(self.prepared)
@@ -150,50 +192,61 @@ class Dataset:
             self.prepared.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
-        with FileLock(self.prepared.parent / f"{self.key}.lock"):
-            unfinished, unpacked, old = (self.prepared.parent / f"{self.key}.{what}" for what in _SCRATCH)
-            _remove(unfinished, unpacked, old)  # left by a preparation that was killed
-            try:
-                with self._opened(unpacked, started) as listing:
-                    parts = {part: listing.parts[part]() for part in PARTS}
-                    self.require_total({part: len(parts[part][1]) for part in PARTS})
-                    count = sum(len(labels) for _, labels in parts.values())
-                    unfinished.mkdir()
-                    tick = started("looking at sizes", count)
-                    chosen = choose_form(form, [images for images, _ in parts.values()], unfinished, tick)
-                    manifest = write(listing, chosen, unfinished, started(f"writing {chosen}", count))
-                if self.prepared.exists():
-                    self.prepared.rename(old)
-                unfinished.rename(self.prepared)
-            except OSError as error:
-                raise InputError(f"{self.prepared}: cannot be written ({error.strerror})") from error
-            finally:
-                _remove(unfinished, unpacked, old)
+        with FileLock(self.prepared.parent / f"{self.key}.lock"), self._scratch() as (unfinished, unpacked, old):
+            listing = self.checked(self._find_packed(unpacked, progress))
+            parts = self.both_parts(listing)
+            count = sum(len(labels) for _, labels in parts.values())
+            unfinished.mkdir()
+            tick = progress("looking at sizes", count)
+            chosen = choose_form(form, [images for images, _ in parts.values()], unfinished, tick)
+            manifest = write(listing, chosen, unfinished, progress(f"writing {chosen}", count))
+            if self.prepared.exists():
+                self.prepared.rename(old)
+            unfinished.rename(self.prepared)
         return manifest
 
     @contextmanager
-    def _opened(self, scratch: Path, started: Callable[[str, int], Tick]) -> Iterator[Listing]:
-        """Yield the published form; compressed archives are unpacked into `scratch`."""
-        publication = PUBLISHED.get(self.ref.name)
-        if publication is None:
-            yield self.checked(self.find())
-            return
-        tree = open_tree(self.home)
+    def _scratch(self) -> Iterator[list[Path]]:
+        """Yield paths for unfinished, unpacked and old files, which are removed before and after the block."""
+        folders = [self.prepared.parent / f"{self.key}.{what}" for what in ("unfinished", "unpacked", "old")]
         try:
-            listing = _find_in(publication, tree, self.variant)
+            _remove(folders)  # left by a preparation that was killed
+            yield folders
+        except OSError as error:
+            raise InputError(f"{self.prepared}: cannot be written ({error.strerror})") from error
+        finally:
+            _remove(folders)
+
+    def _find_packed(self, scratch: Path, progress: Progress) -> Listing:
+        """Return the listing of the published form; where it needs compressed archives, unpack them into `scratch`."""
+        try:
+            return self.find()
         except InputError:
-            if not any(map(is_unpackable, tree.closed)):
+            if self.ref.name not in PUBLISHED or not (tree := open_tree(self.home)).unpackable:
                 raise
-            listing = _find_in(publication, unpacked(tree, scratch, started), self.variant)
-        yield self.checked(listing)
-
-    @property
-    def variant(self) -> str:
-        """Name of the variant of a published dataset."""
-        return self.ref.variant or PUBLISHED[self.ref.name].variants[0]
+            return _find_in(PUBLISHED[self.ref.name], tree.unpacked(scratch, progress), self.key)
 
 
-_SCRATCH = ("unfinished", "unpacked", "old")
+def _remove(folders: Sequence[Path]) -> None:
+    for each in folders:
+        shutil.rmtree(each, ignore_errors=True)
+
+
+def on_disk(ref: BenchmarkRef) -> bool:
+    """Whether a benchmark reads images from disk."""
+    return ref.name in PUBLISHED or ref.path is not None
+
+
+def require_options(ref: BenchmarkRef) -> None:
+    """Check that a benchmark of this kind has the given options; another option is an InputError."""
+    kinds = {
+        "published datasets": ref.name in PUBLISHED,
+        "Parquet files": ref.name.startswith(PARQUET),
+        "images on disk": on_disk(ref),
+    }
+    for option, kind in _OPTIONS.items():
+        if getattr(ref, option) and not kinds[kind]:
+            raise InputError(f"benchmark {str(ref)!r}: {option} is for {kind}")
 
 
 def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
@@ -202,21 +255,10 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     Raises:
         InputError: If the dataset has no such variant, or an option does not belong to its kind.
     """
-    kept = BenchmarkRef(
-        name=ref.name,
-        variant=ref.variant,
-        partial=ref.partial,
-        skip_broken=ref.skip_broken,
-        max_image_bytes=ref.max_image_bytes,
-        label_column=ref.label_column,
-    )
-    column = ref.label_column
-    if column is not None and not ref.name.startswith(PARQUET):
-        raise InputError(f"benchmark {ref.name!r}: label_column is for Parquet files")
+    require_options(ref)
+    kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, epochs=None)
     if ref.path is not None:
-        if ref.variant is not None or ref.partial:
-            raise InputError(f"benchmark {ref.name!r}: variant and partial are for published datasets")
-        path = Path(ref.path)
+        path, column = Path(ref.path), ref.label_column
         home, key = (path.parent, path.name) if path.is_file() else (path, "all")
         if ref.name.startswith(FOLDER):
             return Dataset(kept, home, key, lambda: folder.find(path))
@@ -228,37 +270,29 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
             f"benchmark {ref.name!r}: unknown variant {variant!r}; allowed: {', '.join(publication.variants)}"
         )
     home = data_root(root) / ref.name
-    return Dataset(kept, home, variant, lambda: _find(publication, home, variant), publication.expected[variant])
 
+    def find() -> Listing:
+        return _find_in(publication, open_tree(home) if home.is_dir() else Tree(home, {}), variant)
 
-def _find(publication: Publication, home: Path, variant: str) -> Listing:
-    if not home.is_dir():
-        raise _not_found(publication, home, None)
-    return _find_in(publication, open_tree(home), variant)
+    return Dataset(kept, home, variant, find, publication.expected[variant])
 
 
 def _find_in(publication: Publication, tree: Tree, variant: str) -> Listing:
     """Return the listing of a tree; an error names the first closed archive, which may hold what is missing."""
+    cause = None
     try:
         listing = publication.find(tree, variant)
+        if listing is not None:
+            return listing
     except InputError as error:
-        if tree.closed:
-            raise _not_found(publication, tree.root, tree) from error
-        raise
-    if listing is None:
-        raise _not_found(publication, tree.root, tree)
-    return listing
-
-
-def _not_found(publication: Publication, home: Path, tree: Tree | None) -> InputError:
-    for path, why in ({} if tree is None else tree.closed).items():
-        advice = f"; run `tausearch data prepare {publication.name}` once, or extract it" if is_unpackable(path) else ""
-        return InputError(f"benchmark {publication.name!r}: {home / path} {why}{advice}")
-    return NotFoundError(
-        f"benchmark {publication.name!r}: not found in {home}; looks for {publication.looks_for}; see `tausearch data`"
+        if not tree.closed:
+            raise
+        cause = error
+    for path, why in tree.closed.items():
+        once = f"; run `tausearch data prepare {publication.name}` once, or extract it"
+        advice = once if path in tree.unpackable else ""
+        raise InputError(f"benchmark {publication.name!r}: {tree.root / path} {why}{advice}") from cause
+    raise NotFoundError(
+        f"benchmark {publication.name!r}: not found in {tree.root}; looks for {publication.looks_for};"
+        " see `tausearch data`"
     )
-
-
-def _remove(*folders: Path) -> None:
-    for each in folders:
-        shutil.rmtree(each, ignore_errors=True)

@@ -23,8 +23,8 @@ from torch import Tensor
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
-from trainables.data.parts import Part
 from trainables.data.reference import BenchmarkRef
+from trainables.data.splits import Part
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from trainables.data.moving import moved
 from trainables.data.transforms import Images, Transform
+from trainables.device import moved
 
 
 class StoredImages(Protocol):

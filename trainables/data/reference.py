@@ -11,15 +11,16 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from checked_input.bounds import CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from trainables.errors import InputError
 
 FOLDER, PARQUET = "folder:", "parquet:"
-_BOUNDS = {  # as in `checked_input.bounds`: the two packages must not import each other
-    "tasks": (1, 100_000),
-    "classes_per_task": (2, 100_000),
-    "class_order": (0, 2**32 - 1),
-    "epochs": (1, 100_000),
-    "max_image_bytes": (1, 2**31),
+_BOUNDS = {
+    "tasks": TASKS,
+    "classes_per_task": CLASSES_PER_TASK,
+    "class_order": SEED,
+    "epochs": EPOCHS,
+    "max_image_bytes": Bounds(1, 2**31),
 }
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -63,12 +64,11 @@ class BenchmarkRef:
         Raises:
             InputError: If a value is out of range, or two options contradict each other.
         """
-        given = {key: value for key, value in options.items() if value is not None}
-        ref = replace(self, **given)
-        for key, (least, most) in _BOUNDS.items():
+        ref = replace(self, **{key: value for key, value in options.items() if value is not None})
+        for key, bounds in _BOUNDS.items():
             value = getattr(ref, key)
-            if value is not None and not least <= value <= most:
-                raise InputError(f"benchmark {ref.name!r}: {key} must be from {least} to {most}, got {value}")
+            if value is not None and (fault := bounds.fault(value)):
+                raise InputError(f"benchmark {ref.name!r}: {key} {fault}")
         if ref.tasks is not None and ref.classes_per_task is not None:
             raise InputError(f"benchmark {ref.name!r}: give tasks or classes_per_task, not both")
         return ref
@@ -76,10 +76,7 @@ class BenchmarkRef:
     @property
     def path(self) -> str | None:
         """The path in `folder:PATH` and `parquet:PATH`; None for other benchmarks."""
-        for kind in (FOLDER, PARQUET):
-            if self.name.startswith(kind):
-                return self.name.removeprefix(kind)
-        return None
+        return self.name.partition(":")[2] if self.name.startswith((FOLDER, PARQUET)) else None
 
     @property
     def is_module(self) -> bool:
@@ -94,8 +91,7 @@ class BenchmarkRef:
     @property
     def slug(self) -> str:
         """A short form for the names of runs and files, of letters, digits, `.`, `_` and `-`."""
-        path = self.path
-        short = self.name if path is None else f"{self.name.partition(':')[0]}-{os.path.basename(path)}"
+        short = self.name if self.path is None else f"{self.name.partition(':')[0]}-{os.path.basename(self.path)}"
         text = str(replace(self, name=short))
         return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[:60].rstrip("-._")
 
@@ -105,27 +101,24 @@ OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name
 
 def _typed(text: str, key: str, value: str) -> int | str | bool:
     if key == "variant":
-        if not re.fullmatch(r"[a-z0-9-]+", value):
-            raise InputError(f"benchmark {text!r}: variant must be letters, digits and '-', got {value!r}")
-        return value
-    if key == "label_column":
-        if not value or "?" in value:
-            raise InputError(f"benchmark {text!r}: label_column must be the name of a column, got {value!r}")
-        return value
-    if key in ("partial", "skip_broken"):
-        if value != "yes":
-            raise InputError(f"benchmark {text!r}: {key} must be 'yes' or left out, got {value!r}")
-        return True
-    if not re.fullmatch("[0-9]{1,12}", value):
-        raise InputError(f"benchmark {text!r}: {key} must be a whole number, got {value!r}")
-    return int(value)
+        valid, allowed = bool(re.fullmatch(r"[a-z0-9-]+", value)), "letters, digits and '-'"
+    elif key == "label_column":
+        valid, allowed = value != "" and "?" not in value, "the name of a column"
+    elif key in ("partial", "skip_broken"):
+        valid, allowed = value == "yes", "'yes' or left out"
+    else:
+        valid, allowed = bool(re.fullmatch("[0-9]{1,12}", value)), "a whole number"
+    if not valid:
+        raise InputError(f"benchmark {text!r}: {key} must be {allowed}, got {value!r}")
+    if key in _BOUNDS:
+        return int(value)
+    return True if key in ("partial", "skip_broken") else value
 
 
 def _absolute(name: str) -> str:
-    for kind in (FOLDER, PARQUET):
-        if name.startswith(kind):
-            path = name.removeprefix(kind)
-            if not path:
-                raise InputError(f"benchmark {name!r}: needs a path after {kind!r}")
-            return kind + os.path.abspath(os.path.expanduser(path))
-    return name
+    if not name.startswith((FOLDER, PARQUET)):
+        return name
+    kind, _, path = name.partition(":")
+    if not path:
+        raise InputError(f"benchmark {name!r}: needs a path after '{kind}:'")
+    return f"{kind}:{os.path.abspath(os.path.expanduser(path))}"

@@ -1,16 +1,21 @@
-"""The division of classes into tasks, and of training images into training and validation."""
+"""The parts of a dataset, the tasks of its classes, and splits of images into two by class."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from trainables.randomness import make_generator
 
+Part = Literal["train", "test"]  # only a final run may read the test part
+PARTS: tuple[Part, ...] = ("train", "test")
 VALIDATION_SHARE = 0.1
+TEST_SHARE = 0.2  # of a dataset without a split of its own
+TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an experiment
 
 
 def task_sizes(num_classes: int, num_tasks: int) -> list[int]:

@@ -13,12 +13,11 @@ from trainables.config import Purpose
 from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, allow_code, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
-from trainables.data.few import steps_of
+from trainables.data.dataset import dataset_of, on_disk
+from trainables.data.disk.passes import longest_side
 from trainables.data.from_module import require_fits
-from trainables.data.opening import images_per_task, on_disk
-from trainables.data.parts import PARTS
-from trainables.data.soundness import longest_side
-from trainables.data.usable import require_usable
+from trainables.data.sources import images_per_task, steps_of
+from trainables.data.splits import PARTS
 from trainables.errors import NotFetchedError
 
 _SMALL = 64  # pixels of the longest side up to which an image loses little in the embedded backbone's 32
@@ -111,7 +110,8 @@ class OpenBenchmark:
         asked = (purpose, split_seed, reads)
         if asked not in self._required:
             with LongWork() as work:
-                left_out = require_usable(str(self.ref), self.data_root, PARTS, work.start)
+                dataset = dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
+                left_out = [] if dataset is None else dataset.require_usable(PARTS, work.start)
             say_unreadable(*(f"left out: {line}" for line in left_out))
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.is_module:

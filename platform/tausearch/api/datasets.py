@@ -10,12 +10,11 @@ import torch
 
 from tausearch.presentation import LongWork
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
-from trainables.data.dataset import Dataset, NotFoundError, dataset_of
+from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Listing
 from trainables.data.disk.passes import unreadable
 from trainables.data.disk.prepared import FORMS, Form, changed_files
-from trainables.data.opening import on_disk
-from trainables.data.parts import PARTS, Part
+from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
 
@@ -105,7 +104,7 @@ def _state(dataset: Dataset) -> DataState:
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))
         checked = dataset.checked(listing)
-        dataset.require_total({part: len(checked.parts[part]()[1]) for part in PARTS})
+        dataset.both_parts(checked)
     except NotFoundError:
         return replace(state, state="not found", whole=False)
     except InputError as error:
@@ -131,8 +130,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
     """
     dataset = _dataset(text, root, variant, partial)
     manifest, listing = dataset.manifest(), dataset.listing()
-    parts = {part: listing.parts[part]() for part in PARTS}
-    dataset.require_total({part: len(parts[part][1]) for part in PARTS})
+    parts = dataset.both_parts(listing)
     faults: list[str] = []
     if manifest is not None:
         changed = (name for name, is_changed in changed_files(dataset.prepared, manifest) if is_changed)
@@ -140,7 +138,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
     with LongWork() as work:
         for part in PARTS:
             images = parts[part][0]
-            faults += map(str, unreadable(images, work.start(f"reading {part} images", len(images))))
+            faults += unreadable(images, work.start(f"reading {part} images", len(images))).values()
     count = sum(len(labels) for _, labels in parts.values())
     return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults)
 

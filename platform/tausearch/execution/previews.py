@@ -26,7 +26,7 @@ from tausearch.runs import (
     reevaluations_of,
 )
 from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, points_ahead
-from trainables.data.few import steps_of
+from trainables.data.sources import steps_of
 
 _COARSE = 0.25  # percentage points per validation image, above which the best of many trials is partly luck
 

@@ -21,7 +21,7 @@ from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, read_vector, vector_folders
 from trainables.composition.checkpoints import write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
-from trainables.data.transforms.normalising import Normalise
+from trainables.data.transforms.normalisation import Normalise
 
 WEIGHTS = [0.5, -0.7, 1.1]
 

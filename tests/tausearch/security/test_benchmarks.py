@@ -21,9 +21,9 @@ from tests.tausearch.security.test_bounds import MEGABYTE, little_memory
 from trainables.data import get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.arrays import unpickle
+from trainables.data.disk.passes import unreadable_rows
 from trainables.data.disk.tree import ZipMember, open_tree
 from trainables.data.reference import BenchmarkRef
-from trainables.data.soundness import unreadable_rows
 from trainables.errors import InputError
 
 GIGABYTE = 2**30

@@ -12,7 +12,7 @@ from trainables.backbones import EMBEDDED, Backbone
 from trainables.composition import ComposedNetwork
 from trainables.composition.checkpoints import read_timm_folder, write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
-from trainables.data.transforms.normalising import Normalise
+from trainables.data.transforms.normalisation import Normalise
 from trainables.errors import InputError
 from trainables.heads import new_head
 from trainables.randomness import make_generator

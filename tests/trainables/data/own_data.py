@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ from tests.support.layouts import encoded
 from trainables.data import BenchmarkRef
 from trainables.data.dataset import Dataset, dataset_of
 from trainables.data.disk.passes import stored
-from trainables.data.parts import PARTS
+from trainables.data.disk.tree import Progress
+from trainables.data.splits import PARTS, Part
 
 CLASSES = ("bat", "cat", "dog", "elk")
 
@@ -38,3 +40,7 @@ def content(listing: Any) -> dict[str, list[tuple[int, bytes]]]:
         pixels = (whole.image(row).contiguous().numpy().tobytes() for row in range(len(whole)))
         found[part] = sorted(zip(labels.tolist(), pixels, strict=True))
     return found
+
+
+def require_usable(text: str, parts: Sequence[Part], progress: Progress = silent) -> list[str]:
+    return dataset_of(BenchmarkRef.parse(text)).require_usable(parts, progress)

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.layouts import encoded, parquet, put, rows
-from tests.trainables.data.own_data import CLASSES, content, dataset, images, silent
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.data.disk.passes import stored
-from trainables.data.few import batch_size_of, epochs_of, steps_of
-from trainables.data.parts import PARTS
-from trainables.data.usable import require_usable
+from trainables.data.sources import batch_size_of, epochs_of, steps_of
+from trainables.data.splits import PARTS
 from trainables.errors import InputError
 
 
@@ -87,12 +86,12 @@ def test_faults_of_splits(files: dict[str, bytes], message: str, tmp_path: Path)
 def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
     put(tmp_path, images(4, "train/") | images(2, "test/") | {"test/cat/1.png": b"no image"})
     text = f"folder:{tmp_path}?tasks=2"
-    require_usable(text, None, ["train"], silent)  # a search does not read the test part
+    require_usable(text, ["train"])  # a search does not read the test part
     with pytest.raises(InputError, match=r"image .*test/cat/1.png: cannot be read \(not an image\)"):
-        require_usable(text, None, ["train", "test"], silent)
+        require_usable(text, ["train", "test"])
     (tmp_path / "train" / "dog" / "2.png").write_bytes(encoded(10, 2, 2)[:200])
     with pytest.raises(InputError, match=r"image .*train/dog/2.png: cannot be read"):
-        require_usable(text, None, ["train"], silent)
+        require_usable(text, ["train"])
     with pytest.raises(InputError, match="names every image that cannot be read"):
         dataset(tmp_path).prepare("array", silent)
     assert dataset(tmp_path).manifest() is None
@@ -109,8 +108,8 @@ def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path:
     text = f"{kind}:{tmp_path}/data?tasks=2"
     before = {part: get_source(text).load(part) for part in PARTS}
     with pytest.raises(InputError, match="; --skip-broken leaves out what cannot be read"):
-        require_usable(text, None, PARTS, silent)
-    left_out = require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)
+        require_usable(text, PARTS)
+    left_out = require_usable(f"{text}&skip_broken=yes", PARTS)
     assert len(left_out) == 2 and all("cannot be read (not an image)" in line for line in left_out)
     kept = 0
     for part in PARTS:
@@ -121,7 +120,7 @@ def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path:
             assert torch.equal(stored(images).image(row), stored(before[part][0]).image(there))
         kept += len(wanted)
     assert kept == 22
-    assert require_usable(f"{text}&skip_broken=yes", None, PARTS, never) == left_out  # the note says it, too
+    assert require_usable(f"{text}&skip_broken=yes", PARTS, never) == left_out  # the note says it, too
 
 
 def _reads(images: Any, row: int) -> bool:
@@ -139,11 +138,11 @@ def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refuse
     good = images()
     put(tmp_path, good | {f"cat/{n}.png": b"no image" for n in range(6)})
     text = f"folder:{tmp_path}?tasks=2"
-    assert len(require_usable(f"{text}&skip_broken=yes", None, PARTS, silent)) == 6
+    assert len(require_usable(f"{text}&skip_broken=yes", PARTS)) == 6
     with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
         get_source(f"{text}&skip_broken=yes").load("train")
     put(tmp_path, good)
-    assert require_usable(text, None, PARTS, silent) == []
+    assert require_usable(text, PARTS) == []
     with pytest.raises(InputError, match="skip_broken is for images on disk"):
         get_source("digits?skip_broken=yes")
 
@@ -157,7 +156,7 @@ def test_every_image_is_looked_at_once_and_not_again(tmp_path: Path) -> None:
         return lambda count: None
 
     for _ in range(2):
-        require_usable(f"folder:{tmp_path}?tasks=2", None, ["train"], started)
+        require_usable(f"folder:{tmp_path}?tasks=2", ["train"], started)
     assert steps == ["looking at the train images once"]
 
 

@@ -18,11 +18,10 @@ import torch
 from tests.support.layouts import encoded, put
 from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
-from tests.trainables.data.own_data import CLASSES, content, dataset, images, silent
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.data.disk.prepared import MANIFEST, changed_files
-from trainables.data.usable import require_usable
 from trainables.errors import InputError
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
@@ -73,16 +72,16 @@ def test_prepared_data_of_other_files_is_refused(tmp_path: Path) -> None:
     put(tmp_path, images())
     text = f"folder:{tmp_path}?tasks=2"
     dataset(tmp_path).prepare("array", silent)
-    require_usable(text, None, ["train", "test"], silent)
+    require_usable(text, ["train", "test"])
     put(tmp_path, {"bat/new.png": encoded(10, 7, 0)})
     with pytest.raises(InputError, match="was made from other files than lie in"):
-        require_usable(text, None, ["train", "test"], silent)
+        require_usable(text, ["train", "test"])
     dataset(tmp_path).prepare("parquet", silent)
-    require_usable(text, None, ["train", "test"], silent)
+    require_usable(text, ["train", "test"])
     for name in CLASSES:  # what it was made from may be removed
         for path in (tmp_path / name).iterdir():
             path.unlink()
-    require_usable(text, None, ["train", "test"], silent)
+    require_usable(text, ["train", "test"])
     assert len(get_source(text).load("train")[1]) == 17
 
 

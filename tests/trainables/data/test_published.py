@@ -22,7 +22,7 @@ from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import stored, unreadable
-from trainables.data.parts import PARTS
+from trainables.data.splits import PARTS
 from trainables.errors import InputError
 
 CLASSES = {"imagenet_r": 200, "cifar100": 100, "cub200": 200, "caltech256": 256, "mit67": 67, "resisc45": 45}
@@ -191,7 +191,7 @@ def test_prepared_data_is_the_same_benchmark(
     assert manifest.form == form and dataset.listing().layout.startswith("prepared")
     assert all_images(small(layout), root) == contents[layout]
     for part in PARTS:
-        assert not list(unreadable(dataset.listing().parts[part]()[0], lambda count: None))
+        assert not unreadable(dataset.listing().parts[part]()[0], lambda count: None)
     left = sorted(path.name for path in dataset.prepared.parent.iterdir())
     assert left == [dataset.key, f"{dataset.key}.lock"]
 

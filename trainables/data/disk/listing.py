@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 
 import torch
 from torch import Tensor
 
-from trainables.data.disk.decoding import SUFFIXES
-from trainables.data.disk.files import ImageFiles
+from trainables.data.disk.decoding import MOST_BYTES, SUFFIXES, decode, require_size
 from trainables.data.disk.tree import Entry
 from trainables.data.images import StoredImages
-from trainables.data.parts import PARTS, Part
-from trainables.data.splits import split_per_class, stratified_split
+from trainables.data.splits import TEST_SEED, TEST_SHARE, Part, split_per_class, stratified_split
 from trainables.errors import InputError
 
 Rows = tuple[Tensor | StoredImages, Tensor]
 """Images and their labels, int64 `(n,)`."""
 
-FileRows = tuple[ImageFiles, Tensor]
-
-TEST_SHARE = 0.2
-_TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an experiment
+Splitter = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From labels, int64 `(n,)`, to the ascending row numbers of training and test."""
 
 
 @dataclass(frozen=True)
@@ -36,34 +33,63 @@ class Listing:
     layout: str  # in a few words
 
 
-Splitter = Callable[[Tensor], dict[Part, Tensor]]
-"""From labels, int64 `(n,)`, to the ascending row numbers of each part."""
+@dataclass(frozen=True)
+class ImageFiles:
+    """Images of one file each, on disk or in an archive, decoded when they are read."""
+
+    names: tuple[str, ...]  # paths
+    entries: tuple[Entry, ...]
+    most: int = MOST_BYTES  # bytes of an image file
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of paths, sizes and times of change; no file is read."""
+        digest = hashlib.sha256()
+        for name, entry in zip(self.names, self.entries, strict=True):
+            digest.update(repr((name, entry.size, entry.modified)).encode())
+        return digest.hexdigest()
+
+    def name(self, row: int) -> str:
+        """Return the path of an image."""
+        return self.names[row]
+
+    def encoded(self, row: int) -> bytes:
+        """Return the content of an image file; a broken archive or a file above the bound is an InputError."""
+        require_size(self.entries[row].size, self.names[row], self.most)
+        try:
+            return self.entries[row].read()
+        except Exception as error:  # an archive may be cut short in many ways
+            raise InputError(f"image {self.names[row]}: cannot be read ({error})") from error
+
+    def image(self, row: int) -> Tensor:
+        """Read one image; see `StoredImages`."""
+        return decode(self.encoded(row), self.names[row])
+
+    def take(self, rows: Tensor) -> ImageFiles:
+        """Return the images of some rows alone; see `StoredImages`."""
+        chosen = rows.tolist()
+        names, entries = tuple(self.names[row] for row in chosen), tuple(self.entries[row] for row in chosen)
+        return replace(self, names=names, entries=entries)
 
 
-def seeded_split(labels: Tensor, per_class: int | None = None) -> dict[Part, Tensor]:
-    """Split each class by a fixed seed, as a `Splitter`.
+FileRows = tuple[ImageFiles, Tensor]
 
-    `per_class` examples of each class train; by default 80 %, rounded down.
 
-    Returns:
-        Row numbers of each part, ascending.
-    """
+def seeded_split(labels: Tensor, per_class: int | None = None) -> tuple[Tensor, Tensor]:
+    """Split each class by a fixed seed, as a `Splitter`: `per_class` examples train, by default 80 %, rounded down."""
     if per_class is None:
-        train, test = stratified_split(labels, TEST_SHARE, _TEST_SEED)
-    else:
-        train, test = split_per_class(labels, lambda count: max(1, count - per_class), _TEST_SEED)
-    return {"train": train, "test": test}
+        return stratified_split(labels, TEST_SHARE, TEST_SEED)
+    return split_per_class(labels, lambda count: max(1, count - per_class), TEST_SEED)
 
 
 def split_files(files: FileRows, split: Splitter = seeded_split) -> dict[Part, Callable[[], Rows]]:
     """Return the parts of files without a split of their own."""
     images, labels = files
-    rows = split(labels)
-
-    def chosen(part: Part) -> Rows:
-        return images.take(rows[part]), labels[rows[part]]
-
-    return {part: partial(chosen, part) for part in PARTS}
+    train, test = ((images.take(rows), labels[rows]) for rows in split(labels))
+    return listed_files(train, test)
 
 
 def listed_files(train: FileRows, test: FileRows) -> dict[Part, Callable[[], Rows]]:
@@ -92,30 +118,28 @@ def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, 
         folder, _, name = path.partition("/")
         if folder in label and "/" not in name and is_image(name):
             found.append((f"{where}{path}", entry, label[folder]))
-    found.sort(key=lambda row: (row[2], row[0]))
-    return labelled_files(found)
+    return labelled_files(sorted(found, key=lambda row: (row[2], row[0])))
 
 
 def from_split_file(
     files: Mapping[str, Entry], paths: Sequence[str], labels: Sequence[int], *, split_file: str
 ) -> FileRows:
-    """Return the images of a split file, in its order, with their labels.
-
-    Args:
-        files: Files by their path as in the split file.
-        paths: Paths in the split file.
-        labels: Labels in the split file.
-        split_file: Name of the split file in error messages.
+    """Return the images of a split file, in its order; `files` are by their path as in the split file.
 
     Raises:
         InputError: If an image is missing, or the numbers of labels and images differ.
     """
     if len(paths) != len(labels):
         raise InputError(f"{split_file}: has {len(paths)} images but {len(labels)} labels")
-    missing = [path for path in paths if path not in files]
-    if missing:
-        raise InputError(f"{split_file}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}")
+    require_listed(paths, files, split_file)
     return labelled_files((path, files[path], label) for path, label in zip(paths, labels, strict=True))
+
+
+def require_listed(paths: Sequence[str], found: Mapping[str, object], where: str, place: str = "there") -> None:
+    """Check that all listed images were found; a missing image is an InputError."""
+    missing = [path for path in paths if path not in found]
+    if missing:
+        raise InputError(f"{where}: {len(missing)} of {len(paths)} images are not {place}, first {missing[0]}")
 
 
 def is_image(path: str) -> bool:

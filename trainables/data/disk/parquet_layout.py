@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from trainables.data.disk.parquet import (
     read_paths,
 )
 from trainables.data.disk.tree import open_tree
-from trainables.data.parts import PARTS, Part
+from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
 _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]|$)")
@@ -158,16 +158,22 @@ def _unsplit(
     dropped = drop(names)
     gone = len(names) if dropped is None else names.index(dropped)
 
-    def rows(part: Part) -> Rows:
+    @cache
+    def parts() -> dict[Part, Rows]:
         labels = encode(read_labels(files, column), files[0])
         # In the order of their paths, images are split as the same files in class folders.
         paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
         order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
         kept = torch.tensor([row for row in order if labels[row] != gone])
         kept_labels = labels[kept] - (labels[kept] > gone).long()
-        chosen = split(kept_labels)[part]
-        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept[chosen].numpy())
-        return images, kept_labels[chosen]
+        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept.numpy())
+        return {
+            part: (images.take(chosen), kept_labels[chosen])
+            for part, chosen in zip(PARTS, split(kept_labels), strict=True)
+        }
+
+    def rows(part: Part) -> Rows:
+        return parts()[part]
 
     class_names = tuple(name for name in names if name != dropped)
     return Listing(class_names, {part: partial(rows, part) for part in PARTS}, "Parquet files, split by seed")

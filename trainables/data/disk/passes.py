@@ -1,22 +1,28 @@
-"""One pass over all images of a part, to check them or to write them in another form."""
+"""Passes over all images of a part, to decode each; a note beside the data keeps the unreadable ones.
+
+The note has the digest of the decoded files, and a line for each unreadable image: its row and the reason.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from torch import Tensor
 
+from checked_input.text_files import read_text
+from trainables.data.disk.prepared import require_inside
+from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import StoredImages
 from trainables.errors import InputError
-
-Tick = Callable[[int], None]
-"""Receives the number of images done since the last call."""
 
 Result = TypeVar("Result")
 _WINDOW = 8  # images in memory per thread
@@ -83,9 +89,50 @@ def each_image(images: StoredImages, look: Callable[[int], Result], tick: Tick) 
             pool.shutdown(cancel_futures=True)
 
 
-def unreadable(images: Tensor | StoredImages, tick: Tick) -> Iterator[InputError]:
-    """Decode every image and yield the errors of the unreadable ones."""
+def unreadable(images: Tensor | StoredImages, tick: Tick) -> dict[int, str]:
+    """Decode every image; return the rows of the unreadable images, each with its error."""
     whole = stored(images)
-    for found in each_image(whole, lambda row: whole.image(row).shape, tick):
-        if isinstance(found, InputError):
-            yield found
+    looks = each_image(whole, lambda row: whole.image(row).shape, tick)
+    return {row: str(look) for row, look in enumerate(looks) if isinstance(look, InputError)}
+
+
+def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, str]:
+    """Return `unreadable` images from the note, or decode all images and write the note."""
+    known = noted(images, note)
+    if known is not None:
+        return known
+    found = unreadable(images, tick)
+    _write(note, [images.digest, *(f"{row} {' '.join(line.splitlines())}" for row, line in found.items())])
+    return found
+
+
+def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
+    """Return the unreadable rows in a note; None without a note of these files."""
+    try:
+        digest, *lines = read_text(note, MOST_FILE).splitlines()
+        rows = {int(row): line for row, line in (line.split(" ", 1) for line in lines)}
+    except (OSError, ValueError):
+        return None
+    return rows if digest == images.digest else None
+
+
+def _write(note: Path, lines: list[str]) -> None:
+    unfinished = note.with_name(f"{note.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        require_inside(note)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text("\n".join(lines), encoding="utf-8")
+        os.replace(unfinished, note)  # a link in the place of the note is not followed
+    except (InputError, OSError):  # read-only data: every run decodes it again
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def longest_side(images: Tensor | StoredImages, count: int) -> int:
+    """Return the longest side, in pixels, of `count` readable images spread evenly over all."""
+    whole = stored(images)
+    sides = [0]
+    for row in range(0, len(whole), max(1, len(whole) // count)):
+        with suppress(InputError):
+            sides.append(max(whole.image(row).shape[1:]))
+    return max(sides)

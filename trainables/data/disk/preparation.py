@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
+from trainables.data.disk import prepared
 from trainables.data.disk.decoding import encode_png, size
-from trainables.data.disk.files import ImageFiles
-from trainables.data.disk.listing import Listing
+from trainables.data.disk.listing import ImageFiles, Listing
 from trainables.data.disk.parquet import ParquetImages
-from trainables.data.disk.passes import Tick, each_image, stored
-from trainables.data.disk.prepared import VERSION, Form, Manifest, PreparedFile, PreparedPart, array_files, sha256
-from trainables.data.disk.unpacking import usable_bytes
+from trainables.data.disk.passes import each_image, stored
+from trainables.data.disk.prepared import Form, Manifest, PreparedFile, PreparedPart
+from trainables.data.disk.tree import Tick, usable_bytes
 from trainables.data.images import StoredImages
-from trainables.data.parts import PARTS, Part
+from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
 ROWS_PER_GROUP = 16  # rows of a Parquet row group: reading one image reads its group
@@ -74,15 +75,15 @@ def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
             names = _write_array(part, stored(images), labels, folder, tick)
         else:
             names = _write_shards(part, stored(images), labels, listing.class_names, folder, tick)
-        files = {name: PreparedFile((folder / name).stat().st_size, sha256(folder / name)) for name in names}
+        files = {name: PreparedFile((folder / name).stat().st_size, prepared.sha256(folder / name)) for name in names}
         parts[part] = PreparedPart(len(labels), stored(images).digest, files)
-    manifest = Manifest(VERSION, form, listing.class_names, listing.layout, parts)
-    manifest.write(folder)
+    manifest = Manifest(prepared.VERSION, form, listing.class_names, listing.layout, parts)
+    (folder / prepared.MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
     return manifest
 
 
 def _write_array(part: Part, images: StoredImages, labels: Tensor, folder: Path, tick: Tick) -> list[str]:
-    pixels, index = array_files(part)
+    pixels, index = prepared.array_files(part)
     places, offset = [], 0
     with (folder / pixels).open("wb") as file:
         _write_header(file, 0)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -24,11 +24,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from checked_input.text_files import read_text
 from trainables.data.disk.decoding import MOST_PIXELS, MOST_RATIO
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.parquet import ParquetImages, parquet_file, read_labels
-from trainables.data.disk.tree import PREPARED
-from trainables.data.parts import PARTS, Part
+from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 from trainables.tensor_files import require_file
 
@@ -66,22 +66,9 @@ class Manifest:
     layout: str  # of the published dataset, in a few words
     parts: dict[Part, PreparedPart]
 
-    def write(self, folder: Path) -> None:
-        """Write the manifest into a prepared folder."""
-        (folder / MANIFEST).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-
-
-def prepared_folder(dataset: Path, key: str) -> Path:
-    """Return the folder for the prepared form of a dataset's variant."""
-    return dataset / PREPARED / f"v{VERSION}" / key
-
 
 def require_inside(path: Path) -> None:
-    """Refuse a prepared form, or a note beside it, that a link leads out of the dataset's folder.
-
-    Raises:
-        InputError: If `tausearch-prepared` or its folder of the version is a link.
-    """
+    """Refuse a prepared form, or a note beside it, that a link leads out of the dataset's folder, by an InputError."""
     for folder in (path.parent, path.parent.parent):
         if folder.is_symlink():
             raise InputError(f"{folder}: is a link; the prepared form is written into the dataset's own folder only")
@@ -96,17 +83,13 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not folder.is_dir():  # of a dataset whose own path is wrong, its reader says so
         return None
     try:
-        size = require_file(folder / MANIFEST).st_size
-        text = (folder / MANIFEST).read_text(encoding="utf-8") if size <= _MOST_MANIFEST else ""
-        content = json.loads(text)
-        parts = {
-            part: PreparedPart(
-                each["images"], each["source"], {name: PreparedFile(**file) for name, file in each["files"].items()}
-            )
-            for part, each in content["parts"].items()
-        }
+        content = json.loads(read_text(folder / MANIFEST, _MOST_MANIFEST))
+        parts = {}
+        for part, each in content["parts"].items():
+            files = {name: PreparedFile(**file) for name, file in each["files"].items()}
+            parts[part] = PreparedPart(each["images"], each["source"], files)
         manifest = Manifest(content["version"], content["form"], tuple(content["classes"]), content["layout"], parts)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{folder / MANIFEST}: cannot be read; prepare the data again") from error

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
 from trainables.errors import InputError
 
+Tick = Callable[[int], None]
+"""Receives the number of items done since the last call."""
+
+Progress = Callable[[str, int], Tick]
+"""Receives the name and the number of items of a long step, 0 where unknown; returns the `Tick` of the step."""
+
 PREPARED = "tausearch-prepared"  # folder of the prepared form, beside the published files; no part of the tree
 
-UNPACKABLE = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")  # Python can unpack them as a whole
-_COMPRESSED = (*UNPACKABLE, ".tar.zst")
+_UNPACKABLE = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")  # Python can unpack them as a whole
+_COMPRESSED = (*_UNPACKABLE, ".tar.zst")
 _UNKNOWN = (".rar", ".7z")
 _JUNK = {"Thumbs.db", "desktop.ini", "__MACOSX"}
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
@@ -26,9 +33,11 @@ _MOST_DIRECTORY = 2**28  # bytes of a zip file's list of members; a million memb
 _MOST_NAME = 2**20  # bytes of one long name, or of one set of extended fields, in a tar file
 MOST_FILE = 2**28  # bytes of a file that is read as a whole and is no image
 _MOST_TEXT = 2**26  # bytes of a list of images
+_USABLE = 0.9  # share of the free disk
+_SMALLEST = 4096  # bytes that a file takes on most file systems, however small it is
 
 
-class BoundedTarInfo(tarfile.TarInfo):
+class _BoundedTarInfo(tarfile.TarInfo):
     """A member of a tar file whose extended header has a limited size, because tarfile reads it whole."""
 
     @classmethod
@@ -156,6 +165,29 @@ class Tree:
         folders = (path.split("/")[:-1] for path in self.entries)
         return least_deep("/".join(parts[: parts.index(name) + 1]) for parts in folders if name in parts)
 
+    @property
+    def unpackable(self) -> list[str]:
+        """The archives that Python can unpack, but whose members it cannot read one by one."""
+        return [path for path in self.closed if path.lower().endswith(_UNPACKABLE)]
+
+    def unpacked(self, scratch: Path, progress: Progress) -> Tree:
+        """Return the tree with the content of its compressed archives, which are unpacked into a new folder `scratch`.
+
+        Raises:
+            InputError: If an archive is broken, or its files do not fit the disk.
+        """
+        scratch.mkdir()
+        left = usable_bytes(scratch)
+        for path in self.unpackable:
+            tick = progress(f"unpacking {path}", 0)
+            try:
+                left = _unpack(self.root / path, scratch, left, tick)
+            except Exception as error:  # a broken archive raises many kinds
+                reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
+                raise InputError(f"{self.root / path}: cannot be unpacked ({reason})") from error
+        closed = {path: why for path, why in self.closed.items() if path not in self.unpackable}
+        return Tree(self.root, {**self.entries, **open_tree(scratch).entries}, closed)
+
 
 def least_deep(paths: Iterable[str]) -> str | None:
     """Return the path in the fewest folders, the first by name among equals; None without paths."""
@@ -232,7 +264,7 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
                     place = (info.header_offset, info.compress_size, info.compress_type)
                     yield info.filename, ZipMember(str(archive), *place, info.file_size, modified)
         else:
-            with tarfile.open(archive, "r:", tarinfo=BoundedTarInfo) as tar:
+            with tarfile.open(archive, "r:", tarinfo=_BoundedTarInfo) as tar:
                 for member in tar:
                     if member.isreg() and _is_inside(member.name):
                         name = member.name.removeprefix("./")
@@ -246,3 +278,20 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
 def _is_inside(name: str) -> bool:
     parts = PurePosixPath(name).parts
     return not name.startswith("/") and ".." not in parts and not any(is_junk(part) for part in parts)
+
+
+def usable_bytes(folder: Path) -> int:
+    """Return how many bytes the preparation of a dataset may write below a folder."""
+    return int(shutil.disk_usage(folder).free * _USABLE)
+
+
+def _unpack(path: Path, scratch: Path, left: int, tick: Tick) -> int:
+    """Unpack an archive that may write `left` bytes; returns how many may still be written."""
+    with tarfile.open(path, tarinfo=_BoundedTarInfo) as archive:
+        for member in archive:
+            left -= max(member.size, _SMALLEST)
+            if left < 0:
+                raise OSError(f"its files need more than {_USABLE:.0%} of the free disk")
+            archive.extract(member, scratch, filter="data")
+            tick(1)
+    return left

@@ -16,12 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.data.parts import Part
-from trainables.data.splits import stratified_split
+from trainables.data.splits import TEST_SEED, TEST_SHARE, Part, stratified_split
 
 CLASS_NAMES = tuple("0123456789")
-TEST_SHARE = 0.2
-_TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an experiment
 
 
 def load(part: Part) -> tuple[Tensor, Tensor]:
@@ -30,7 +27,7 @@ def load(part: Part) -> tuple[Tensor, Tensor]:
     Images are uint8 `(n, 1, 32, 32)`, labels int64 `(n,)`.
     """
     ink, labels = scans()
-    kept, held_out = stratified_split(labels, TEST_SHARE, _TEST_SEED)
+    kept, held_out = stratified_split(labels, TEST_SHARE, TEST_SEED)
     rows = kept if part == "train" else held_out
     large = F.interpolate(ink[rows] / 16, scale_factor=4, mode="bilinear", align_corners=False)
     return large.mul_(255).round_().to(torch.uint8), labels[rows]

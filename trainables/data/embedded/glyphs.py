@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trainables.data.embedded.characters import BENCHMARK
 from trainables.data.embedded.sheets import read_sheet
-from trainables.data.parts import Part
+from trainables.data.splits import Part
 
 CLASS_NAMES = tuple(BENCHMARK)
 

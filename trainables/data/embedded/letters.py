@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from trainables.data.embedded.sheets import read_sheet
-from trainables.data.parts import Part
+from trainables.data.splits import Part
 
 CLASS_NAMES = tuple("ΦΨΩβγζξςχϠЉЋДЛШЫЮицѢ")  # classes of `glyphs`, so the backbone has not seen them
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from trainables.data.embedded import glyphs, letters
 from trainables.data.embedded.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
 from trainables.data.embedded.sheets import write_sheet
-from trainables.data.parts import PARTS, Part
+from trainables.data.splits import PARTS, Part
 from trainables.randomness import make_generator
 
 FACES = {"train": TRAIN_FACES, "test": HELD_OUT_FACES}

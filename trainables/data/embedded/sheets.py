@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from trainables.data.parts import Part
+from trainables.data.splits import Part
 
 IMAGE_SIZE = 32
 FOLDER = Path(__file__).with_name("images")

@@ -16,8 +16,7 @@ import torch
 from trainables.data.disk.listing import Listing, Rows, from_split_file, is_image
 from trainables.data.disk.parquet import ParquetImages, find_columns, parquet_file, read_paths
 from trainables.data.disk.tree import Tree
-from trainables.data.parts import PARTS, Part
-from trainables.data.published._reading import (
+from trainables.data.published._layouts import (
     STANDARD,
     checked_split,
     ending,
@@ -25,6 +24,7 @@ from trainables.data.published._reading import (
     listing_from_class_folders,
 )
 from trainables.data.published.publication import Expected, Publication
+from trainables.data.splits import PARTS, Part
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from trainables.data.disk.listing import Listing
 from trainables.data.disk.tree import Tree
-from trainables.data.parts import Part
+from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
 
 PAPER_BACKBONE = "vit_base_patch16_224.augreg_in21k"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainables.data.transforms.cropping import RandomResizedCrop, RandomShift, ResizeCenterCrop, ResizeRandomCrop
-from trainables.data.transforms.described import TransformSpec, described
-from trainables.data.transforms.normalising import Images, Normalise, Transform
+from trainables.data.transforms.normalisation import Images, Normalise, Transform
 from trainables.data.transforms.recipes import Recipe, small_transforms
+from trainables.data.transforms.spec import TransformSpec, described
 
 __all__ = [
     "Images",

@@ -10,9 +10,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from trainables.data.moving import moved
-from trainables.data.transforms.normalising import Images, Normalise, of_one_size, with_channels
+from trainables.data.transforms.normalisation import Images, Normalise, of_one_size, with_channels
 from trainables.data.transforms.resampling import Box, resized_crops
+from trainables.device import moved
 
 Interpolation = Literal["bicubic", "bilinear"]
 

@@ -12,7 +12,7 @@ from trainables.data.transforms.cropping import (
     ResizeCenterCrop,
     ResizeRandomCrop,
 )
-from trainables.data.transforms.normalising import Normalise, Transform
+from trainables.data.transforms.normalisation import Normalise, Transform
 
 _SIZE = 224  # input of the backbone for which recipes give their lengths
 

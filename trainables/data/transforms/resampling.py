@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainables.data.moving import moved
+from trainables.device import moved
 
 Box = tuple[int, int, int, int]
 """Top, left, height and width, in pixels."""

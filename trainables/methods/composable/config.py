@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from trainables.data.few import epochs_of
+from trainables.data.sources import epochs_of
 from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Count, Positive, PositiveCount
 from trainables.preconsolidation import PreconsolidationConfig

@@ -1,26 +1,48 @@
-"""From the name of a benchmark to its source."""
+"""From the name of a benchmark to its source, with defaults for the user's own images, which may be few.
+
+Training needs steps, not epochs. With the paper's batches of 128, a task of a hundred images has one step per epoch;
+after so few steps the model keeps only the last task.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from trainables.data.benchmark import BenchmarkSource
-from trainables.data.dataset import dataset_of
+from trainables.data.dataset import dataset_of, on_disk, require_options
 from trainables.data.disk.listing import Rows
 from trainables.data.embedded import BENCHMARKS
-from trainables.data.few import EPOCHS, batch_size_of, epochs_of, steps_of
 from trainables.data.from_module import source_from_module
-from trainables.data.parts import Part
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
+from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
+
+STEPS = 300  # fewest of a task; the paper's benchmarks have between 25 (MIT-67) and 780 (CIFAR-100)
+EPOCHS = 5  # fewest for any number of images
+_SMALLEST_BATCH, _BATCHES = 8, 8
+
+
+def batch_size_of(images: int) -> int:
+    """Return the largest power of two that divides a task's images into eight batches; between 8 and 128."""
+    return min(PAPER_BATCH, max(_SMALLEST_BATCH, 1 << max(images // _BATCHES, 1).bit_length() - 1))
+
+
+def steps_of(images: int, batch_size: int) -> int:
+    """Return the number of batches in an epoch, at least 1."""
+    return max(1, -(-images // batch_size))
+
+
+def epochs_of(steps: int, least: int = EPOCHS) -> int:
+    """Return the number of epochs for `STEPS` steps, from the steps per epoch; at least `least`."""
+    return max(least, -(-STEPS // steps))
 
 
 def reference(text: str) -> BenchmarkRef:
@@ -39,11 +61,6 @@ def reference(text: str) -> BenchmarkRef:
     return ref
 
 
-def on_disk(ref: BenchmarkRef) -> bool:
-    """Whether a benchmark reads images from disk."""
-    return ref.name in PUBLISHED or ref.path is not None
-
-
 def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSource:
     """Return the source of a benchmark; the files of a dataset on disk are listed, not read.
 
@@ -55,20 +72,18 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
         InputError: If the name is unknown, an option is wrong, or the dataset is missing or incomplete.
     """
     ref = reference(text)
+    require_options(ref)
     if on_disk(ref):
         source = _from_disk(ref, data_root)
-    elif ref.variant is not None or ref.partial:
-        raise InputError(f"benchmark {text!r}: variant and partial are for published datasets")
-    elif ref.label_column is not None:
-        raise InputError(f"benchmark {text!r}: label_column is for Parquet files")
-    elif ref.max_image_bytes is not None:
-        raise InputError(f"benchmark {text!r}: max_image_bytes is for images on disk")
-    elif ref.skip_broken:
-        raise InputError(f"benchmark {text!r}: skip_broken is for images on disk")
     else:
         source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else source_from_module(ref.name)
-    asked = _as_asked(source, ref)
-    return asked if ref.path is None else _paced(asked, ref)
+    source = _with_options(source, ref)
+    if ref.path is None:
+        return source
+    images = images_per_task(source)
+    batch_size = batch_size_of(images)
+    epochs = epochs_of(steps_of(images, batch_size)) if ref.epochs is None else ref.epochs
+    return replace(source, batch_size=batch_size, epochs=epochs)
 
 
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
@@ -85,12 +100,12 @@ def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSour
         epochs=EPOCHS if publication is None else publication.epochs,
         batch_size=PAPER_BATCH,
         backbone=PAPER_BACKBONE,
-        load=cache(lambda part: listing.parts[part]()),  # read a second time for the number of images
+        load=lambda part: listing.parts[part](),
         transforms=Recipe(test_keep_ratio=True) if publication is None else publication.recipe,
     )
 
 
-def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
+def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
     """Replace the benchmark's tasks, epochs and class order by those of the reference."""
     changes: dict[str, object] = {"name": str(ref)}
     count = len(source.class_names)
@@ -112,14 +127,6 @@ def _as_asked(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
         changes["class_names"] = tuple(names[position] for position in range(count))
         changes["load"] = partial(_relabelled, source.load, torch.from_numpy(place.astype("int64")))
     return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
-
-
-def _paced(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource:
-    """Replace batch size and epochs by those for the number of images."""
-    images = images_per_task(source)
-    batch_size = batch_size_of(images)
-    epochs = epochs_of(steps_of(images, batch_size)) if ref.epochs is None else ref.epochs
-    return replace(source, batch_size=batch_size, epochs=epochs)
 
 
 def images_per_task(source: BenchmarkSource) -> int:

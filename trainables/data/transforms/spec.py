@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables.data.transforms.cropping import Interpolation, ResizeCenterCrop
-from trainables.data.transforms.normalising import Images, Normalise, Transform, with_channels
+from trainables.data.transforms.normalisation import Images, Normalise, Transform, with_channels
 
 LARGEST_SIDE = 4096  # pixels; no ViT reads larger images
 
