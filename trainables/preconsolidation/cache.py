@@ -78,21 +78,14 @@ class Cache:
     ) -> dict[str, Tensor]:
         """Return the entry of a key; compute it if it is missing, unreadable or damaged.
 
-        Args:
-            key: The entry's key, made by `digest`.
-            compute: Function that makes the tensors; called at most once at a time per key, over all processes.
-            about: The entry's description, for lists of the cache.
-
-        Returns:
-            Name to tensor on the CPU: memory-mapped, or as computed if the disk refuses it.
+        `digest` makes the key. `compute` is called at most once at a time per key, over all processes. Lists of the
+        cache show `about`. Tensors are on the CPU: memory-mapped, or as computed if the disk refuses them.
         """
         path = self.folder / f"{key}{_SUFFIX}"
-        entry = self._read(path, say=_log.debug)
-        if entry is not None:
+        if (entry := self._read(path, say=_log.debug)) is not None:
             return entry
         with FileLock(self.folder / f"{key}.lock"):
-            entry = self._read(path)  # another process may have finished it while this one waited
-            if entry is not None:
+            if (entry := self._read(path)) is not None:  # another process computed it while this one waited
                 return entry
             tensors = {name: tensor.contiguous() for name, tensor in compute().items()}
             try:
@@ -109,17 +102,16 @@ class Cache:
         found = []
         for path in self.folder.glob(f"*{_SUFFIX}"):
             with suppress(FileNotFoundError):  # removed by another process meanwhile
-                state = path.stat()
-                found.append(Entry(path, state.st_size, state.st_mtime, _about(path)))
+                state, about = path.stat(), dict[str, str]()
+                with suppress(OSError, SafetensorError):
+                    about = header_of(path)
+                found.append(Entry(path, state.st_size, state.st_mtime, about))
         return sorted(found, key=lambda entry: entry.used)
 
     def shrink(self, max_bytes: int | None = None) -> list[Entry]:
-        """Remove least recently used entries until the rest fits; entries in use stay.
+        """Return the least recently used entries, removed until the rest fits; entries in use stay.
 
         The bound is `max_bytes` or else the cache's own; 0 removes all entries that are not in use.
-
-        Returns:
-            The removed entries.
         """
         bound = self.max_bytes if max_bytes is None else max_bytes
         if bound is None:
@@ -175,10 +167,3 @@ def _exclusive(file: IO[bytes]) -> Iterator[bool]:
         yield False
     else:
         yield True
-
-
-def _about(path: Path) -> dict[str, str]:
-    try:
-        return header_of(path)
-    except (OSError, SafetensorError):
-        return {}

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
-from trainables.data import ImageSet, Task
+from trainables.data import Task
 from trainables.heads import Head, new_head
 from trainables.preconsolidation.fisher import Fisher, layer_fisher
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
@@ -72,14 +72,36 @@ def consolidate(
     `batch_size` is that of linear probing.
     """
     t = task.index
-    mixtures = _fit_classes(task, backbone, config, seed, device)
+    features, labels = _features(task, backbone, make_generator(seed, "mixtures", t), device)
+    features, labels = features.cpu(), labels.cpu()
+    mixtures = tuple(
+        fit_mixture(features[labels == c], config.components, derive_seed(seed, "mixture", c)) for c in task.classes
+    )
     rows = new_head(len(task.classes), backbone.num_features, make_generator(seed, "h0", t))
-    rows = _probe(task, rows, backbone, config, batch_size, make_generator(seed, "probe", t), device)
+    generator = make_generator(seed, "probe", t)
+
+    def draw_features() -> Iterator[tuple[Tensor, Tensor]]:
+        # Extract in large batches, train in small ones: the same features, faster.
+        features, labels = _features(task, backbone, generator, device)
+        for chosen in torch.randperm(len(labels), generator=generator).split(batch_size):
+            yield features[chosen], labels[chosen] - task.classes.start
+
+    weight, bias = linear_probe(_on(device, rows), config.epochs_pre, config.lr_pre, draw_features)
+    rows = weight.cpu(), bias.cpu()
     if previous is not None:
         mixtures = previous.mixtures + mixtures
         rows = (torch.cat([previous.head[0], rows[0]]), torch.cat([previous.head[1], rows[1]]))
     head = align(rows, list(mixtures), t, config.draws, device, make_generator(seed, "align", t))
-    fisher, examples = _fisher(task, head, backbone, config.fisher_passes, seed, device)
+    augmentation = make_generator(seed, "fisher", t)
+    sums, examples = layer_fisher(
+        backbone,
+        tuned_layers(backbone),
+        _on(device, head),
+        (batch.x for batch in task.train.batches(FISHER_BATCH, augmentation, shuffle=False, device=device)),
+        passes=config.fisher_passes,
+        generator=make_generator(seed, "fisher-signs", t),
+    )
+    fisher = {name: value.detach().cpu() for name, value in sums.items()}
     if previous is not None:
         fisher = {name: previous.fisher[name] + local for name, local in fisher.items()}
         examples += previous.examples
@@ -88,62 +110,14 @@ def consolidate(
 
 @torch.no_grad()
 def _features(
-    images: ImageSet, batch_size: int, backbone: VisionTransformer, generator: torch.Generator, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield theta_0's features of augmented training images in order."""
-    for x, y, _ in images.batches(batch_size, generator, shuffle=False, device=device):
-        yield backbone(x), y
+    task: Task, backbone: VisionTransformer, generator: torch.Generator, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return theta_0's features `(n, d)` of the augmented training images in order, and their labels `(n,)`."""
+    batches = task.train.batches(FORWARD_BATCH, generator, shuffle=False, device=device)
+    pairs = [(backbone(batch.x), batch.y) for batch in batches]
+    features, labels = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    return features, labels
 
 
-def _fit_classes(
-    task: Task, backbone: VisionTransformer, config: PreconsolidationConfig, seed: int, device: torch.device
-) -> tuple[Mixture, ...]:
-    generator = make_generator(seed, "mixtures", task.index)
-    pairs = list(_features(task.train, FORWARD_BATCH, backbone, generator, device))
-    features, labels = (torch.cat(parts).cpu() for parts in zip(*pairs, strict=True))
-    return tuple(
-        fit_mixture(features[labels == c], config.components, derive_seed(seed, "mixture", c)) for c in task.classes
-    )
-
-
-def _probe(
-    task: Task,
-    rows: Head,
-    backbone: VisionTransformer,
-    config: PreconsolidationConfig,
-    batch_size: int,
-    generator: torch.Generator,
-    device: torch.device,
-) -> Head:
-    def draw_features() -> Iterator[tuple[Tensor, Tensor]]:
-        # Extract in large batches, train in small ones: the same features, faster.
-        pairs = list(_features(task.train, FORWARD_BATCH, backbone, generator, device))
-        features, labels = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        for chosen in torch.randperm(len(labels), generator=generator).split(batch_size):
-            yield features[chosen], labels[chosen] - task.classes.start
-
-    weight, bias = linear_probe(
-        (rows[0].to(device), rows[1].to(device)), config.epochs_pre, config.lr_pre, draw_features
-    )
-    return weight.cpu(), bias.cpu()
-
-
-def _fisher(
-    task: Task,
-    head: Head,
-    backbone: VisionTransformer,
-    passes: int | None,
-    seed: int,
-    device: torch.device,
-) -> tuple[Fisher, int]:
-    generator = make_generator(seed, "fisher", task.index)
-    images = (batch.x for batch in task.train.batches(FISHER_BATCH, generator, shuffle=False, device=device))
-    fisher, examples = layer_fisher(
-        backbone,
-        tuned_layers(backbone),
-        (head[0].to(device), head[1].to(device)),
-        images,
-        passes=passes,
-        generator=make_generator(seed, "fisher-signs", task.index),
-    )
-    return {name: value.detach().cpu() for name, value in fisher.items()}, examples
+def _on(device: torch.device, head: Head) -> Head:
+    return head[0].to(device), head[1].to(device)

@@ -41,8 +41,8 @@ def layer_fisher(
 
     Args:
         model: Backbone in eval mode, `(b, c, h, w)` to `(b, d)`; its weights and their gradients do not change.
-        layers: Layer name to layer, reading `(b, n, in)`.
-        head: Weight `(C, d)` and bias `(C,)` of the classifier of all classes seen so far.
+        layers: Layers by name, reading `(b, n, in)`.
+        head: Weight `(C, d)` and bias `(C,)` of all classes seen so far.
         batches: Images `(b, c, h, w)`; read once, any batch sizes.
         passes: Backward passes per batch: exact from C - 1 on, below that unbiased; None for the exact number.
         generator: Source of the random passes.
@@ -66,7 +66,8 @@ def layer_fisher(
             with torch.enable_grad():
                 logits = nn.functional.linear(model(images), *head)
             p = logits.detach().softmax(1)
-            single, many = _by_tokens(activations)
+            single = {name: pair for name, pair in activations.items() if pair[0].shape[1] == 1}  # [b, 1, in]
+            many = {name: pair for name, pair in activations.items() if name not in single}
             _add_single(sums, single, logits, hessian_square_root(p, None, generator))
             _add_many(sums, many, logits, hessian_square_root(p, passes, generator))
             activations.clear()
@@ -87,12 +88,6 @@ def head_fisher(features: Tensor, head: Head, rows: slice) -> Head:
     p = nn.functional.linear(features, weight, bias).softmax(1)[:, rows]
     spread = p * (1 - p)  # [m, r]
     return spread.T @ features**2 / len(features), spread.mean(0)
-
-
-def _by_tokens(activations: Activations) -> tuple[Activations, Activations]:
-    """Return the layers that saw one token per example, and the layers that saw more."""
-    single = {name: pair for name, pair in activations.items() if pair[0].shape[1] == 1}
-    return single, {name: pair for name, pair in activations.items() if name not in single}
 
 
 def _add_single(sums: Fisher, activations: Activations, logits: Tensor, vectors: Tensor) -> None:

@@ -67,23 +67,21 @@ class Preconsolidator:
         if self.cache is None:
             return compute()
         self.hit = True
-        entry = self.cache.get(self._key(task.index), lambda: _packed(compute()), self._about(task.index))
+        about = {
+            "benchmark": self.spec.name,
+            "purpose": self.purpose,
+            "backbone": self.backbone.name,
+            "task": str(task.index),
+            "seed": str(self.seed),
+            **{name: str(value) for name, value in asdict(self.config).items()},
+        }
+        entry = self.cache.get(self._key(task.index), lambda: _packed(compute()), about)
         return _unpack(entry, task.index, previous)
 
     @cached_property
     def _theta_0(self) -> VisionTransformer:
         """Loaded at the first miss: a trial that finds everything in the cache does not need it."""
         return self.backbone.load(self.device)
-
-    def _about(self, t: int) -> dict[str, str]:
-        return {
-            "benchmark": self.spec.name,
-            "purpose": self.purpose,
-            "backbone": self.backbone.name,
-            "task": str(t),
-            "seed": str(self.seed),
-            **{name: str(value) for name, value in asdict(self.config).items()},
-        }
 
     def close(self) -> None:
         """Release the cache's entries that were read, so that the cache may remove them."""
