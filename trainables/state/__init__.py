@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from trainables.state.blobs import Manifest
 from trainables.state.contents import JSON, State
-from trainables.state.files import STATE_FILE, check_state, damaged_files, manifest_of, read_state, write_state
+from trainables.state.files import (
+    STATE_FILE,
+    Manifest,
+    check_state,
+    damaged_files,
+    manifest_of,
+    read_state,
+    write_state,
+)
 from trainables.state.heartbeat import SILENT, Epoch, Heartbeat, read_heartbeat
 
 __all__ = [

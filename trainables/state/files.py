@@ -1,8 +1,11 @@
 """A state as a checkpoint: `state.safetensors`, beside files of constants that all checkpoints of the trial share.
 
-The header of the file holds the values as JSON, the files of the constants, a digest of the tensors, and a digest of
-the header itself. So `check_state` finds a checkpoint that was cut short without reading a tensor, and `damaged_files`
-finds any changed byte by reading each byte once.
+The header of the state file holds the values as JSON, the files of the constants, a digest of the tensors, and a digest
+of the header itself. So `check_state` finds a checkpoint that was cut short without reading a tensor, and
+`damaged_files` finds any changed byte by reading each byte once.
+
+A file of constants is named by the digest of its tensors, and each task adds one. A continued trial that computes a
+constant again finds its file. Where the numbers differ in any bit, it writes another file.
 """
 
 from __future__ import annotations
@@ -10,67 +13,50 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
+from torch import Tensor
 
 from trainables.errors import InputError
-from trainables.state.blobs import Blob, Manifest, is_damaged, on_cpu, read_blobs, write_blobs
 from trainables.state.contents import JSON, State
 from trainables.tensor_files import digest_of, replace_file
 
 STATE_FILE = "state.safetensors"
 _VERSION = "1"
-_Shapes = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class _Header:
-    """The header of a state file.
+class Blob(NamedTuple):
+    """A file of constants."""
 
-    Attributes:
-        values: The state's values.
-        manifest: The files of constants that lie outside the checkpoint.
-        content: Digest of the tensors in the file.
-    """
+    digest: str  # of its tensors, see `digest_of`; also its file name
+    bytes: int
 
+    def path_in(self, folder: Path) -> Path:
+        """Return the path of the file in its folder."""
+        return folder / f"{self.digest}.safetensors"
+
+    def exists_in(self, folder: Path | None) -> bool:
+        """Whether the folder has the file at its full length; its content is not read."""
+        with suppress(OSError):
+            return folder is not None and self.path_in(folder).stat().st_size == self.bytes
+        return False
+
+
+Manifest = Mapping[str, Blob]  # name of a constant to the file that holds it
+
+
+class _Header(NamedTuple):
     values: dict[str, JSON]
     manifest: Manifest
-    content: str
-
-    def as_text(self, shapes: _Shapes) -> dict[str, str]:
-        """Return the header as safetensors stores it, for a file with tensors of these names and shapes."""
-        files = {
-            blob.digest: {"bytes": blob.bytes, "names": [name for name, each in self.manifest.items() if each == blob]}
-            for blob in self.manifest.values()
-        }
-        text = {"format": "pt", "version": _VERSION, "content": self.content}
-        text |= {"values": json.dumps(self.values), "kept": json.dumps(files)}
-        return text | {"digest": _digest(text, shapes)}
-
-    @classmethod
-    def of_text(cls, text: dict[str, str], shapes: _Shapes) -> _Header:
-        """Return the header that `as_text` wrote.
-
-        Raises:
-            ValueError: If it is damaged, or has the format of another version.
-        """
-        if text.pop("digest", None) != _digest(text, shapes):
-            raise ValueError("its header is damaged")
-        if text["version"] != _VERSION:
-            raise ValueError(f"format version {text['version']}, this version reads {_VERSION}")
-        if not text.get("content"):
-            raise ValueError("its header has no digest of the tensors: an older version wrote it")
-        files: dict[str, Any] = json.loads(text["kept"])
-        manifest = {name: Blob(digest, file["bytes"]) for digest, file in files.items() for name in file["names"]}
-        return cls(json.loads(text["values"]), manifest, text["content"])
+    content: str  # digest of the tensors in the state file
 
 
 def write_state(folder: Path, state: State, blobs: Path | None = None, manifest: Manifest | None = None) -> Manifest:
-    """Write a checkpoint whole or not at all.
+    """Return the manifest of a checkpoint, which is written whole or not at all.
 
     Args:
         folder: Folder of the checkpoint.
@@ -78,16 +64,18 @@ def write_state(folder: Path, state: State, blobs: Path | None = None, manifest:
         blobs: Folder for the constants of this trial; None writes them into every checkpoint.
         manifest: Manifest of the trial's last checkpoint. Other constants are written, unless a file of the very same
             content exists.
-
-    Returns:
-        The manifest of this checkpoint.
     """
-    now = {} if blobs is None else write_blobs(blobs, state.constant, manifest or {})
+    now = {} if blobs is None else _write_blobs(blobs, state.constant, manifest or {})
     inside = {name: tensor for name, tensor in state.constant.items() if name not in now}
-    tensors = on_cpu((State(state.tensors).within("tensors") | State(inside).within("constant")).tensors)
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    header = _Header(dict(state.values), now, digest_of(tensors))
-    replace_file(folder / STATE_FILE, tensors, header.as_text(shapes))
+    tensors = _on_cpu((State(state.tensors).within("tensors") | State(inside).within("constant")).tensors)
+    files = {
+        blob.digest: {"bytes": blob.bytes, "names": [name for name, each in now.items() if each == blob]}
+        for blob in now.values()
+    }
+    text = {"format": "pt", "version": _VERSION, "content": digest_of(tensors)}
+    text |= {"values": json.dumps(dict(state.values)), "kept": json.dumps(files)}
+    text["digest"] = _digest(text, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    replace_file(folder / STATE_FILE, tensors, text)
     return now
 
 
@@ -102,7 +90,7 @@ def read_state(folder: Path, blobs: Path | None = None) -> State:
     try:
         header = _read_header(path)
         inside = State(load_file(path))
-        constants = read_blobs(blobs, header.manifest)
+        constants = _read_blobs(blobs, header.manifest)
     except (FileNotFoundError, SafetensorError, ValueError) as error:
         raise InputError(f"checkpoint {path}: cannot be read ({str(error).splitlines()[0]})") from error
     return State(inside.part("tensors").tensors, {**inside.part("constant").tensors, **constants}, header.values)
@@ -131,21 +119,91 @@ def damaged_files(folder: Path, blobs: Path | None = None) -> list[Path]:
     path = folder / STATE_FILE
     try:
         header = _read_header(path)
-        whole = digest_of(load_file(path)) == header.content
+        whole = _has_content(path, header.content)
     except (FileNotFoundError, SafetensorError, ValueError):
         whole = False
     if not whole:
         return [path]
-    constants = set(header.manifest.values())
-    return [(blobs or folder) / blob.name for blob in constants if blobs is None or is_damaged(blobs, blob)]
+    constants = {blob.path_in(blobs or folder): blob for blob in header.manifest.values()}
+    return [path for path, blob in constants.items() if blobs is None or not _has_content(path, blob.digest)]
+
+
+def _has_content(path: Path, digest: str) -> bool:
+    try:
+        return digest_of(load_file(path)) == digest
+    except (FileNotFoundError, SafetensorError):
+        return False
 
 
 def _read_header(path: Path) -> _Header:
+    """Return the header of a state file.
+
+    Raises:
+        ValueError: If it is damaged, or has the format of another version.
+    """
     # The framework is numpy because torch would map the whole file as writable memory.
     with safe_open(path, framework="np") as file:  # refuses a file that is shorter or longer than its header says
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # not a dict
-        return _Header.of_text(dict(file.metadata() or {}), shapes)
+        text = dict(file.metadata() or {})
+    if text.pop("digest", None) != _digest(text, shapes):
+        raise ValueError("its header is damaged")
+    if text["version"] != _VERSION:
+        raise ValueError(f"format version {text['version']}, this version reads {_VERSION}")
+    if not text.get("content"):
+        raise ValueError("its header has no digest of the tensors: an older version wrote it")
+    files = json.loads(text["kept"])
+    manifest = {name: Blob(digest, file["bytes"]) for digest, file in files.items() for name in file["names"]}
+    return _Header(json.loads(text["values"]), manifest, text["content"])
 
 
-def _digest(text: dict[str, str], shapes: _Shapes) -> str:
+def _digest(text: dict[str, str], shapes: Mapping[str, tuple[int, ...]]) -> str:
     return hashlib.sha256(json.dumps([text, sorted(shapes.items())], sort_keys=True).encode()).hexdigest()
+
+
+def _write_blobs(folder: Path, constants: Mapping[str, Tensor], manifest: Manifest) -> Manifest:
+    """Return the manifest of all constants; those that the last checkpoint's manifest lacks go into one new file.
+
+    The folder is made when there is something to write.
+    """
+    found = {name: manifest[name] for name in constants if name in manifest and manifest[name].exists_in(folder)}
+    new = _on_cpu({name: tensor for name, tensor in constants.items() if name not in found})
+    if not new:
+        return found
+    digest = digest_of(new)
+    path = Blob(digest, 0).path_in(folder)
+    try:
+        with safe_open(path, framework="np"):  # it exists, and is as long as its header says
+            pass
+    except (OSError, SafetensorError):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(path, new, {"format": "pt"})
+    return {**found, **dict.fromkeys(new, Blob(digest, path.stat().st_size))}
+
+
+def _read_blobs(folder: Path | None, manifest: Manifest) -> dict[str, Tensor]:
+    """Return constants by name, mapped from their files.
+
+    Raises:
+        ValueError: If there are constants, but no folder was given.
+    """
+    if folder is None:
+        if manifest:
+            raise ValueError("its constants lie in a folder that was not named")
+        return {}
+    constants: dict[str, Tensor] = {}
+    for blob in sorted(set(manifest.values())):
+        with safe_open(blob.path_in(folder), framework="pt") as file:
+            constants |= {name: file.get_tensor(name) for name, place in manifest.items() if place == blob}
+    return constants
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors as safetensors writes them: on the CPU, contiguous, and no two in the same memory."""
+    found: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        there = tensor.detach().cpu().contiguous()
+        memory = there.untyped_storage().data_ptr()
+        found[name] = there.clone() if memory in seen else there
+        seen.add(memory)
+    return found
