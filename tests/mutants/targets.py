@@ -81,7 +81,7 @@ ROOMS = (
     ),
     Room(
         SCIENCE,
-        ("trainables/composition/*.py", "trainables/composition/networks/*.py"),
+        ("trainables/composition/*.py",),
         (
             "tests/trainables/composition",
             "tests/trainables/test_composition.py",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from trainables.composition.composing import composed
 from trainables.composition.files import VECTOR_FILE, copy_vector, read_vector, vector_folders, write_vector
-from trainables.composition.merging import RULES, MergingRule, merged
-from trainables.composition.networks import network_for
-from trainables.composition.networks.displaced import ComposedNetwork
+from trainables.composition.merging import RULES, MergingRule, composed, merged
+from trainables.composition.networks import ComposedNetwork, network_for
 from trainables.composition.pool import VectorPool
 from trainables.composition.running_sum import Composition
 from trainables.composition.saved import Origin, SavedVector, saved_vector

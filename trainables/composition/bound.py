@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.composition.networks.displaced import ComposedNetwork
+from trainables.composition.networks import ComposedNetwork
 from trainables.composition.pool import VectorPool
 from trainables.data import ImageSet
 from trainables.heads import Head

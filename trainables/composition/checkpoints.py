@@ -14,8 +14,8 @@ from timm.models import save_for_hf
 from torch import Tensor, nn
 
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
-from trainables.composition.composing import composed
-from trainables.composition.networks.displaced import ComposedNetwork
+from trainables.composition.merging import composed
+from trainables.composition.networks import ComposedNetwork
 from trainables.composition.pool import VectorPool
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise, Transform

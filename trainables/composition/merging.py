@@ -1,13 +1,14 @@
-"""Merging rules of `peft.utils.merge_utils`: theta_0 + rule(tau_1, ..., tau_n).
+"""Merged models: theta_0 + sum_t w_t tau_t, and theta_0 + rule(tau_1, ..., tau_n) by a rule of peft.
 
-Sources: TIES, Yadav et al. 2023, https://arxiv.org/abs/2306.01708; DARE, Yu et al. 2023, https://arxiv.org/abs/2311.03099;
-peft prunes each weight separately, not the whole task vector.
+Sources: the paper, eq. (composition_base); weights of a subset specialise, negative ones unlearn. The rules are those
+of `peft.utils.merge_utils`: TIES, Yadav et al. 2023, https://arxiv.org/abs/2306.01708; DARE, Yu et al. 2023,
+https://arxiv.org/abs/2311.03099. peft prunes each weight separately, not the whole task vector.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,6 +23,48 @@ RULES: tuple[RuleName, ...] = get_args(RuleName)
 _PEFT = {"ties": "ties", "magnitude": "magnitude_prune", "dare": "dare_linear", "dare-ties": "dare_ties"}
 _MEANS = ("ties", "dare-ties")  # peft divides their sum by the number of entries with the elected sign
 _CPU = torch.device("cpu")
+
+
+@torch.no_grad()
+def composed(theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
+    """Return the tuned weights of a composed model by name, `(out, in)` each, on the device of theta_0.
+
+    Weights are summed relative to the largest weight, so equal weights give the result of `Composition` bit for bit.
+    Weights may be negative or 0. One task vector is in memory at a time.
+
+    Raises:
+        ValueError: If there are more or fewer vectors than weights.
+    """
+    sums = weighted_sum(theta_0, vectors, weights)
+    # In the memory of the sums, so that no third set of weights is ever in memory.
+    return {name: sums[name].add_(weight) for name, weight in theta_0.items()}
+
+
+@torch.no_grad()
+def weighted_sum(
+    theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights: Sequence[float]
+) -> dict[str, Tensor]:
+    """Return sum_t w_t tau_t by tuned weight name; see `composed`, which adds theta_0."""
+    largest = max(weights, key=abs, default=0.0)
+    sums = {name: torch.zeros_like(weight) for name, weight in theta_0.items()}
+    remaining = iter(vectors)
+    count = 0
+    for count, weight in enumerate(weights, start=1):
+        # A local name would keep the vector in memory while the next one is read.
+        if not _add(sums, theta_0, next(remaining, None), weight / largest if largest else 0.0):
+            raise ValueError(f"{len(weights)} weights for {count - 1} task vectors")
+    if next(remaining, None) is not None:
+        raise ValueError(f"{count} weights for more task vectors than that")
+    return {name: total.mul_(largest) for name, total in sums.items()}
+
+
+def _add(sums: dict[str, Tensor], theta_0: dict[str, Tensor], vector: SavedVector | None, weight: float) -> bool:
+    """Add a vector to the sums if there is one; returns whether there is."""
+    if vector is not None and weight:
+        for name, total in sums.items():
+            tau = vector.dense(name, theta_0[name])
+            total += tau if weight == 1 else weight * tau
+    return vector is not None
 
 
 @dataclass(frozen=True)
@@ -43,12 +86,8 @@ class MergingRule:
         """Return the merged tau of several task vectors on one weight, `(out, in)`.
 
         A negative weight negates its tau before signs are elected. With weights of one sign and density 1, every rule
-        is the weighted sum.
-
-        Args:
-            weight_name: Name of the weight; random draws depend on the name and the seed alone.
-            taus: The dense tau of each vector, `(out, in)`, on the CPU.
-            weights: The weight of each vector.
+        is the weighted sum. `taus` are dense, `(out, in)`, and on the CPU. Random draws depend on the name of the
+        weight and the seed alone.
         """
         signed = [-tau if weight < 0 else tau for tau, weight in zip(taus, weights, strict=True)]
         # Cancels peft's division by the number of terms: the weights average already.
@@ -57,13 +96,9 @@ class MergingRule:
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings():  # peft draws from the global generator
             torch.set_rng_state(make_generator(self.seed, "merge", weight_name).get_state())
             warnings.simplefilter("ignore")  # density 1 prunes nothing
-            return self._function(signed, sizes, self.density)
+            from peft.utils import merge_utils  # takes more than a second to import
 
-    @property
-    def _function(self) -> Callable[[list[Tensor], Tensor, float], Tensor]:
-        from peft.utils import merge_utils  # takes more than a second to import
-
-        return getattr(merge_utils, _PEFT[self.name])
+            return getattr(merge_utils, _PEFT[self.name])(signed, sizes, self.density)
 
 
 @torch.no_grad()

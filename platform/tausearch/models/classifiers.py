@@ -13,7 +13,7 @@ from trainables.backbones import Backbone, tuned_layers
 from trainables.backbones.linearised import LinearisedViT, Vector
 from trainables.composition import ComposedNetwork
 from trainables.composition.adapter import read_adapter
-from trainables.composition.networks.tangents import TangentNetwork
+from trainables.composition.networks import TangentNetwork
 from trainables.config import Precision
 from trainables.errors import InputError
 from trainables.heads import Head

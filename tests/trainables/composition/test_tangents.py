@@ -10,7 +10,7 @@ from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
 from trainables.backbones.linearised import CLASSIFIER
 from trainables.composition import MergingRule, VectorPool, network_for, vector_folders
-from trainables.composition.networks.tangents import TangentNetwork
+from trainables.composition.networks import TangentNetwork
 from trainables.errors import InputError
 from trainables.methods.tmc import TMC
 from trainables.sequence import IncrementalSequence

@@ -1,0 +1,152 @@
+"""The networks that evaluate compositions: one of composed weights, and one linearised network for tangents (TMC)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainables.backbones import AttentionKind, Backbone, tuned_layers
+from trainables.backbones.linearised import CLASSIFIER, LinearisedViT
+from trainables.composition.merging import MergingRule, composed, merged, weighted_sum
+from trainables.composition.saved import SavedVector
+from trainables.config import Precision
+from trainables.errors import InputError
+from trainables.heads import Head
+from trainables.precision import features
+from trainables.task_vectors import Parametrisation
+
+
+class ComposedNetwork:
+    """theta_0, and one composition at a time: two sets of weights, however many task vectors are composed.
+
+    The precision is that of forward passes. Attention "plain" has derivatives of any order; see `Backbone.load`.
+
+    Attributes:
+        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
+        weights: Tuned weight name to its composed value `(out, in)`.
+        width: Number of features, d.
+        displaces_weights: Whether a composition is a set of weights, so that other libraries can run it.
+    """
+
+    displaces_weights = True
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        device: torch.device,
+        precision: Precision = "fp32",
+        attention: AttentionKind = "fused",
+    ) -> None:
+        self.device = device
+        self.precision = precision
+        self.model = backbone.load(device, attention=attention).requires_grad_(False)
+        self.theta_0 = {f"{name}.weight": layer.weight.detach() for name, layer in tuned_layers(self.model).items()}
+        self.weights = self.theta_0
+        self.width: int = self.model.num_features
+        self._head: Head | None = None
+
+    def compose(
+        self,
+        vectors: Iterable[SavedVector],
+        weights: Sequence[float],
+        head: Head,
+        rule: MergingRule | None = None,
+    ) -> None:
+        """Set the weights to a composition, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
+
+        Weights may be negative or 0. The vectors are read one by one, unless a merging rule replaces the weighted sum.
+        """
+        self.weights = self.theta_0  # frees the last composition before the next is made
+        self._head = (head[0].to(self.device), head[1].to(self.device))
+        if rule is None:
+            self.weights = composed(self.theta_0, vectors, weights)
+        else:
+            self.weights = merged(self.theta_0, list(vectors), weights, rule)
+
+    @torch.inference_mode()
+    def predict(self, images: Tensor) -> Tensor:
+        """Return logits of all classes, `(b, c, h, w)` to `(b, C)`."""
+        assert self._head is not None, "compose before predict"
+        read = features(lambda x: self.features_at(self.weights, x), images, self.precision, self.device)
+        return F.linear(read, *self._head)
+
+    def features_at(self, weights: dict[str, Tensor], images: Tensor) -> Tensor:
+        """Return features for the given tuned weights, `(b, c, h, w)` to `(b, d)`; differentiable in the weights."""
+        return torch.func.functional_call(self.model, weights, (images,))
+
+
+class TangentNetwork(ComposedNetwork):
+    """f_lin(x; sum_t w_t tau_t): one network, linearised at theta_0, and one sum of task vectors.
+
+    The classifier is a part of tau: a composition has W + sum_t w_t tau_{t,W}, with W the random classifier that all
+    tasks of a run share. So leaving a task out also undoes the training of its classifier rows. `weights` has the sum
+    of the tau of each weight, the classifier's among them. The kind of attention is ignored, because forward-mode
+    derivatives need "plain".
+    """
+
+    displaces_weights = False
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        device: torch.device,
+        precision: Precision = "fp32",
+        attention: AttentionKind = "plain",
+    ) -> None:
+        vit = backbone.load(device, attention="plain")
+        none = torch.empty(0, vit.num_features, device=device), torch.empty(0, device=device)
+        self.device = device
+        self.linearised = LinearisedViT(vit, none, precision, device)
+        self.theta_0 = {name: weight.detach() for name, weight in self.linearised.theta_0.items()}
+        self.weights = {}
+        self.width = vit.num_features
+
+    def compose(
+        self,
+        vectors: Iterable[SavedVector],
+        weights: Sequence[float],
+        head: Head,
+        rule: MergingRule | None = None,
+    ) -> None:
+        """Set tau to a weighted sum; the vectors are read twice.
+
+        The head is ignored: the classifier is a part of the task vectors.
+
+        Raises:
+            InputError: If there is a rule: a model that is linear in tau has weighted sums alone.
+        """
+        if rule is not None:
+            raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
+        rows = zip(*(vector.anchor for vector in vectors), strict=True)
+        weight, bias = (torch.cat(part).to(self.device) for part in rows)
+        self.linearised.head = (weight, bias)
+        whole = {**self.theta_0, **dict(zip(CLASSIFIER, (weight, bias), strict=True))}
+        self.weights = {}  # frees the last composition before the next is made
+        self.weights = weighted_sum(whole, vectors, weights)
+
+    def predict(self, images: Tensor) -> Tensor:
+        """Return f_lin of all classes, `(b, c, h, w)` to `(b, C)`."""
+        return self.linearised.logits(images, self.weights)
+
+
+NETWORKS: dict[Parametrisation, type[ComposedNetwork]] = {
+    **dict.fromkeys(("full", "lora", "ia3"), ComposedNetwork),  # all displace weights
+    "tangent": TangentNetwork,
+}
+
+
+def network_for(
+    vectors: Iterable[SavedVector], backbone: Backbone, device: torch.device, precision: Precision = "fp32"
+) -> ComposedNetwork:
+    """Return a new network that evaluates compositions of the given task vectors.
+
+    Raises:
+        InputError: If the vectors need different networks.
+    """
+    kinds = {vector.parametrisation: NETWORKS[vector.parametrisation] for vector in vectors}
+    if len(set(kinds.values())) > 1:
+        raise InputError(f"task vectors of the kinds {', '.join(kinds)} cannot be composed with each other")
+    return next(iter(kinds.values()))(backbone, device, precision)
