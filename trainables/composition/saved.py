@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from trainables.data import TransformSpec
 from trainables.heads import Head
-from trainables.task_vectors import Parametrisation, TaskVectors
-from trainables.task_vectors.ia3 import ia3_tau
+from trainables.task_vectors import IA3TaskVectors, Parametrisation, TaskVectors
 from trainables.task_vectors.lora import lora_tau
 
 PARTS: dict[Parametrisation, tuple[str, ...]] = {
@@ -20,12 +17,6 @@ PARTS: dict[Parametrisation, tuple[str, ...]] = {
     "lora": ("A", "B"),
     "ia3": ("l",),
     "tangent": ("tau",),
-}
-_DENSE: dict[Parametrisation, Callable[[dict[str, Tensor], Tensor], Tensor]] = {
-    "full": lambda parts, _: parts["tau"],
-    "lora": lambda parts, _: lora_tau(parts["A"], parts["B"]),
-    "ia3": lambda parts, theta_0: ia3_tau(parts["l"], theta_0),
-    "tangent": lambda parts, _: parts["tau"],
 }
 
 
@@ -73,7 +64,12 @@ class SavedVector:
         """
         # Copies have aligned memory. Products of tensors mapped from a file may round in another order.
         parts = {part: value.to(theta_0.device, copy=True) for part, value in self.parameters[name].items()}
-        tau = _DENSE[self.parametrisation](parts, theta_0)
+        if self.parametrisation == "lora":
+            tau = lora_tau(parts["A"], parts["B"])
+        elif self.parametrisation == "ia3":
+            tau = IA3TaskVectors.tau_of(parts["l"], theta_0)
+        else:
+            tau = parts["tau"]
         return tau if self.scale == 1 else self.scale * tau
 
     def shape(self, name: str, theta_0: Tensor) -> torch.Size:
@@ -86,21 +82,17 @@ class SavedVector:
 
 def saved_vector(vectors: TaskVectors, head: Head, anchor: Head, origin: Origin) -> SavedVector:
     """Return the task vector that a network has just learned, copied to the CPU."""
+
+    def own(value: Tensor) -> Tensor:
+        return value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
     parameters = {
-        name: {part: _own(value) for part, value in vectors.parameters_of(name).items()} for name in vectors.theta_0
+        name: {part: own(value) for part, value in vectors.parameters_of(name).items()} for name in vectors.theta_0
     }
     return SavedVector(
         parametrisation=vectors.parametrisation,
         parameters=parameters,
-        head=_rows(head),
-        anchor=_rows(anchor),
+        head=(own(head[0]), own(head[1])),
+        anchor=(own(anchor[0]), own(anchor[1])),
         origin=origin,
     )
-
-
-def _rows(rows: Head) -> Head:
-    return _own(rows[0]), _own(rows[1])
-
-
-def _own(value: Any) -> Tensor:
-    return value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trainables.task_vectors.base import Parametrisation, TaskVectors
-from trainables.task_vectors.full import FullTaskVectors
-from trainables.task_vectors.ia3 import IA3TaskVectors
+from trainables.task_vectors.dense import FullTaskVectors, IA3TaskVectors
 from trainables.task_vectors.lora import LoRATaskVectors
 
 __all__ = ["FullTaskVectors", "IA3TaskVectors", "LoRATaskVectors", "Parametrisation", "TaskVectors"]
