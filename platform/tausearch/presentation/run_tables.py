@@ -78,7 +78,7 @@ def reevaluation_table(reevaluation: Reevaluation) -> Table:
     rows = []
     for candidate in reevaluation.race.candidates:
         values = list(reevaluation.race.values.get(candidate, ()))
-        missing = [None] * (reevaluation.spec.rounds - len(values))
+        missing = [None] * (reevaluation.race.rounds - len(values))
         mean = statistics.fmean(values) if values else None
         rows.append((candidate, *values, *missing, mean, reevaluation.state_of(candidate)))
     return Table("fresh runs", columns, rows, emphasise(n for n, row in enumerate(rows) if row[-1] == "chosen"))

@@ -202,7 +202,7 @@ def _reevaluated(reevaluation: Reevaluation) -> str:
     if verdict is None:
         return "not yet" if not reevaluation.race.over else "no candidate is left"
     error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
-    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {reevaluation.spec.rounds} fresh runs"
+    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {reevaluation.race.rounds} fresh runs"
 
 
 def _nothing_chosen(status: RunStatus) -> dict[str, str]:

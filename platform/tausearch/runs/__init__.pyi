@@ -29,12 +29,11 @@ from .insight import (
     rank_correlations,
 )
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
-from .racing import FIRST_LOOK, LEVEL, Known, Race, Verdict, race, verdict
+from .racing import LEVEL, Race, Verdict, race, verdict
 from .record import Record, row_metrics
 from .reevaluations import (
     Reevaluation,
     ReevaluationSpec,
-    known_of,
     read_reevaluation,
     reevaluation_of,
     reevaluations_of,
@@ -94,9 +93,7 @@ __all__ = [
     "DrivenDirectory",
     "ENOUGH",
     "ExperimentProtocol",
-    "FIRST_LOOK",
     "Importance",
-    "Known",
     "KnownPoint",
     "LEVEL",
     "MetricSummary",
@@ -139,7 +136,6 @@ __all__ = [
     "final_value",
     "importances",
     "is_driven",
-    "known_of",
     "metrics_of",
     "nearest_folder",
     "new_run",

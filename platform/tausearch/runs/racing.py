@@ -14,12 +14,13 @@ rounds before it can reject at 5 %, one-sided; our races have two to five.
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LEVEL = 0.05  # upper bound on how often a whole race eliminates its best candidate
-FIRST_LOOK = 2  # rounds before the first test: one round has no spread
+FIRST_LOOK = 2  # rounds before the first test, as one has no spread; so the usual two rounds eliminate no candidate
 
 Known = Mapping[tuple[int, int], float | None]
 """(candidate, round), rounds from 0, to the accuracy of the run, percent; None for a run that ended without a value."""
@@ -31,7 +32,6 @@ class Race:
 
     Attributes:
         candidates: In the order in which ties are broken.
-        rounds: Number of rounds.
         alive: Candidates that can still win.
         eliminated: Candidate to the number of rounds after which it was eliminated.
         out: Candidates with a run that ended without a value: a configuration that may diverge is not chosen.
@@ -82,14 +82,8 @@ def race(candidates: Sequence[int], rounds: int, known: Known, resolution: float
     """Return the state of a race, whatever the order in which its runs ended.
 
     The race is repeated from its first round. A run that the race would not have started therefore changes nothing,
-    unless the run ended without a value.
-
-    Args:
-        candidates: In the order in which ties are broken.
-        rounds: Number of rounds, at least 1.
-        known: Accuracies of the runs that have ended.
-        resolution: The smallest step of a value, percent: one image of the validation split. It is a lower bound on
-            the spread of differences.
+    unless the run ended without a value. The smallest step of a value, `resolution` (percent: one image of the
+    validation split), is a lower bound on the spread of differences. Ties are broken in the order of `candidates`.
     """
     out = tuple(each for each in candidates if any(known.get((each, k), 0.0) is None for k in range(rounds)))
     alive = tuple(each for each in candidates if each not in out)
@@ -112,19 +106,19 @@ def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
     """Return the winner of a race; None while runs are wanted, or if no candidate is left."""
     if not race.over or not race.alive:
         return None
-    means = {each: race.mean(each) for each in race.alive}
-    chosen = max(race.alive, key=lambda each: (means[each], -race.candidates.index(each)))
+    chosen = max(race.alive, key=race.mean)  # the first of equals
     own = race.values[chosen]
     error = math.sqrt(_at_least(statistics.variance(own), resolution) / len(own)) if len(own) > 1 else None
     won = Verdict(chosen, statistics.fmean(own), error)
-    ahead = {each: _mean_difference(own, values) for each, values in race.values.items() if each != chosen}
+    # `map` stops with the shorter of two: at the rounds that both candidates have run.
+    ahead = {k: statistics.fmean(map(operator.sub, own, other)) for k, other in race.values.items() if k != chosen}
     if not ahead:
         return won
     second = min(ahead, key=lambda each: (ahead[each], race.candidates.index(each)))
     shared = len(race.values[second])
     block = [values[:shared] for values in race.values.values() if len(values) >= shared]
     spread = None if shared < 2 else math.sqrt(2 * _at_least(residual_variance(block), resolution) / shared)
-    return Verdict(chosen, won.mean, error, second, ahead[second], spread)
+    return replace(won, second=second, ahead=ahead[second], ahead_error=spread)
 
 
 def residual_variance(block: Sequence[Sequence[float]]) -> float:
@@ -168,7 +162,7 @@ def _at_least(variance: float, resolution: float) -> float:
 
 
 def _first(known: Known, candidate: int, rounds: int) -> tuple[float, ...]:
-    """Return the values of a candidate in its first rounds, up to the first that is not known."""
+    """Return the values of a candidate in its first rounds, up to the first unknown value."""
     found = []
     for k in range(rounds):
         value = known.get((candidate, k))
@@ -176,8 +170,3 @@ def _first(known: Known, candidate: int, rounds: int) -> tuple[float, ...]:
             break
         found.append(value)
     return tuple(found)
-
-
-def _mean_difference(own: Sequence[float], other: Sequence[float]) -> float:
-    """Return the mean difference, over the rounds that both candidates have run."""
-    return statistics.fmean(a - b for a, b in zip(own, other, strict=False))

@@ -1,22 +1,22 @@
 """The re-evaluations of a search: its best trials run again on fresh seeds and validation splits, to choose among them.
 
-They lie in a folder of their own in the run directory, with a record like that of trials, so that nobody who reads the
-trials of a search meets a re-evaluation. What is to be run follows from the two records alone (`tausearch.runs`).
+They have a folder and a record of their own in the run directory, so readers of the trials never meet them. The two
+records alone decide which re-evaluations run next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from checked_input.bounds import ROUNDS, SEED
 from search_spaces.schema import Dimension
-from tausearch.runs.constraints import Constraint, eligible
+from tausearch.runs.constraints import eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, trial_name
-from tausearch.runs.racing import Known, Race, Verdict, race, verdict
+from tausearch.runs.racing import Race, Verdict, race, verdict
 from tausearch.runs.record import Record
-from tausearch.runs.spec import Role, RunSpec, SearchSpec
+from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
@@ -24,55 +24,40 @@ _MOST = int(ROUNDS.high)  # a re-evaluation's number is that of its trial times 
 
 
 class ReevaluationSpec(RunSpec):
-    """The re-evaluations of a search as a run to be driven; made of the search's specification, never written.
+    """The re-evaluations of a search as a run; made from the search's specification, never written.
 
-    Its trials are re-evaluations, numbered so that more trials, candidates or rounds change no number. Round k has the
-    seed of the search plus k + 1, for the trial and for its validation split.
-
-    Attributes:
-        seed: The seed of the search.
-        space: The hyperparameters of the search, each with its dimension.
-        constraints: Bounds that a configuration must keep to be a candidate.
-        best: The number of candidates.
-        rounds: How often each candidate runs.
+    They are numbered so that more trials, candidates or rounds change no number. Round k has the seed of the search
+    plus k + 1, for the trial and for its validation split.
     """
 
+    role: ClassVar[Role] = "reevaluation"
     purpose: Literal["search"] = "search"
-    seed: int
-    space: dict[str, Dimension]
-    constraints: tuple[Constraint, ...]
-    best: int
-    rounds: int
+    search: SearchSpec
+    reevaluate: Reevaluate
 
     @classmethod
     def of(cls, search: SearchSpec) -> ReevaluationSpec:
         """Return the re-evaluations of a search that asks for them."""
-        assert search.reevaluate is not None, "whoever asks has looked"
-        shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "seed", "space", "constraints")}
-        own = {"name": f"{search.name}.reevaluation", "trials": reevaluations_of(search)}
-        return cls(**{**shared, **own, "best": search.reevaluate.best, "rounds": search.reevaluate.runs})
+        shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "reevaluate")}
+        own = {"name": f"{search.name}.reevaluation", "trials": reevaluations_of(search), "search": search}
+        return cls(**{**shared, **own})
 
     @property
     def dimensions(self) -> Mapping[str, Dimension]:
-        """The hyperparameters in which its trials differ, each with its dimension."""
-        return self.space
-
-    @property
-    def role(self) -> Role:
-        """What each of its trials is to it."""
-        return "reevaluation"
+        """The hyperparameters in which the trials differ."""
+        return self.search.space
 
     @property
     def run_name(self) -> str:
         """The name of the search."""
-        return self.name.removesuffix(".reevaluation")
+        return self.search.name
 
     def number(self, candidate: int, round_: int) -> int:
         """Return the number of a re-evaluation."""
         return candidate * _MOST + round_
 
     def candidate(self, number: int) -> int:
-        """Return the number of the trial that a re-evaluation re-evaluates."""
+        """Return the number of the trial that runs again."""
         return number // _MOST
 
     def round(self, number: int) -> int:
@@ -80,20 +65,20 @@ class ReevaluationSpec(RunSpec):
         return number % _MOST
 
     def about(self, number: int) -> dict[str, Any]:
-        """Return which trial a re-evaluation re-evaluates, and how."""
+        """Return further columns of a re-evaluation in the record and in MLflow."""
         return {"role": self.role, "reevaluates": self.candidate(number), "split_seed": self.split_of(number)}
 
     def label(self, number: int) -> str:
-        """Return what a person calls a re-evaluation."""
+        """Return the name of a re-evaluation for people."""
         return f"re-evaluation of trial {self.candidate(number)}, seed {self.seed_of(number)}"
 
     def file_name(self, number: int) -> str:
-        """Return what a re-evaluation is called where a name has no spaces."""
+        """Return the name of a re-evaluation without spaces."""
         return f"trial-{self.candidate(number)}-seed-{self.seed_of(number)}"
 
     def seed_of(self, number: int) -> int:
-        """Return the seed of a re-evaluation; none of them is that of the search."""
-        return int((self.seed + 1 + self.round(number)) % (SEED.high + 1))
+        """Return the seed of a re-evaluation, which never equals that of the search."""
+        return int((self.search.seed + 1 + self.round(number)) % (SEED.high + 1))
 
     def split_of(self, number: int) -> int:
         """Return the seed of the validation split of a re-evaluation."""
@@ -101,7 +86,7 @@ class ReevaluationSpec(RunSpec):
 
 
 def reevaluations_of(search: RunSpec) -> int:
-    """Return how many re-evaluations a run has if none is eliminated."""
+    """Return the number of re-evaluations of a run if no candidate is eliminated."""
     if not isinstance(search, SearchSpec) or search.reevaluate is None:
         return 0
     return min(search.reevaluate.best, search.trials) * search.reevaluate.runs
@@ -109,13 +94,13 @@ def reevaluations_of(search: RunSpec) -> int:
 
 @dataclass(frozen=True)
 class Reevaluation:
-    """How far the re-evaluation of a search is, and what it says.
+    """The state of a search's re-evaluation.
 
     Attributes:
-        spec: What is to be run.
-        race: Where it stands.
-        verdict: Who is chosen; None before that is known, or if no candidate is left.
-        runs: All re-evaluations that have started, of former candidates too.
+        spec: The re-evaluations as a run.
+        race: The race of the candidates.
+        verdict: The winner; None before the race is over, or if no candidate is left.
+        runs: All re-evaluations that have started, those of former candidates included.
     """
 
     spec: ReevaluationSpec
@@ -125,20 +110,21 @@ class Reevaluation:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Seeds of its rounds, for trials and validation splits."""
-        return tuple(self.spec.seed_of(k) for k in range(self.spec.rounds))
+        """Seeds of the rounds, for trials and validation splits."""
+        return tuple(self.spec.seed_of(k) for k in range(self.race.rounds))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch status NAME --json` prints."""
+        values = {each: list(self.race.values.get(each, ())) for each in self.race.candidates}
         return {
             "over": self.race.over,
             "seeds": list(self.seeds),
             "verdict": None if self.verdict is None else asdict(self.verdict),
-            "candidates": [self._plain(candidate) for candidate in self.race.candidates],
+            "candidates": [{"trial": k, "state": self.state_of(k), "values": own} for k, own in values.items()],
         }
 
     def state_of(self, candidate: int) -> str:
-        """Say in a word or two what has become of a candidate."""
+        """Return the state of a candidate in a word or two."""
         if candidate in self.race.out:
             return "out"
         if candidate in self.race.eliminated:
@@ -149,53 +135,31 @@ class Reevaluation:
             return "chosen"
         return "equal" if self.race.mean(candidate) == self.race.mean(self.verdict.chosen) else "behind"
 
-    def _plain(self, candidate: int) -> dict[str, Any]:
-        values = list(self.race.values.get(candidate, ()))
-        return {"trial": candidate, "state": self.state_of(candidate), "values": values}
-
 
 def reevaluation_of(
     spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Sequence[TrialSummary]
 ) -> Reevaluation:
-    """Work out where the re-evaluation of a search stands.
+    """Return the state of a re-evaluation from the trials of its search and the re-evaluations that have started.
 
-    Args:
-        spec: The re-evaluations that are asked for.
-        trials: The trials of the search.
-        runs: The re-evaluations that have started.
-
-    Returns:
-        Where it stands; its candidates are the best complete trials so far that keep all constraints.
+    The candidates are the best complete trials so far that keep all constraints.
     """
-    candidates = [trial.number for trial in eligible(trials, spec.constraints)[: spec.best]]
-    standing = race(candidates, spec.rounds, known_of(spec, runs), spec.resolution)
-    return Reevaluation(spec, standing, verdict(standing, spec.resolution), tuple(runs))
-
-
-def known_of(spec: ReevaluationSpec, runs: Iterable[TrialSummary]) -> Known:
-    """Return what re-evaluations that have ended have reached; one that diverged or failed has no value."""
-    ended = [run for run in runs if run.status not in ("running", "pending")]
-    return {
+    candidates = [trial.number for trial in eligible(trials, spec.search.constraints)[: spec.reevaluate.best]]
+    known = {
         (spec.candidate(run.number), spec.round(run.number)): run.value if run.status == "complete" else None
-        for run in ended
+        for run in runs
+        if run.status not in ("running", "pending")
     }
+    state = race(candidates, spec.reevaluate.runs, known, spec.resolution)
+    return Reevaluation(spec, state, verdict(state, spec.resolution), tuple(runs))
 
 
 def read_reevaluation(
     search: SearchSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
 ) -> Reevaluation | None:
-    """Read how far the re-evaluation of a search is.
-
-    Args:
-        search: The search.
-        directory: The folder of its re-evaluations.
-        trials: The trials of the search.
-
-    Returns:
-        Where it stands; None if the search asks for none.
+    """Return the state of a search's re-evaluation; None if the search asks for none.
 
     Raises:
-        InputError: If a file of the record is damaged, or is not of this search.
+        InputError: If a file of the record is damaged, or belongs to another search.
     """
     if search.reevaluate is None:
         return None
@@ -208,11 +172,7 @@ def read_reevaluation(
 
 
 def set_aside_orphans(directory: RunDirectory) -> list[str]:
-    """Rename the re-evaluations of trials that the record has no more: run again, they may be others.
-
-    Returns:
-        A line for each.
-    """
+    """Rename re-evaluations whose trial the record lost, as its rerun may differ; returns a line for each."""
     known, lines = {trial.number for trial in Record(directory.record).trials()}, []
     for run in Record(directory.reevaluation.record).trials():
         if run.number // _MOST not in known:
@@ -223,7 +183,7 @@ def set_aside_orphans(directory: RunDirectory) -> list[str]:
 
 
 def _foreign(spec: ReevaluationSpec, run: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
-    """Say what a re-evaluation has that none of the search can have; None if there is nothing."""
+    """Return why a re-evaluation cannot belong to the search; None if it can."""
     reevaluated = trials.get(spec.candidate(run.number))
     if reevaluated is None:
         mend = f"`tausearch resume {spec.run_name} --without-damaged` puts it aside"

@@ -1,11 +1,11 @@
-"""What was asked for: the specification of a search or a final run, as its `run.yaml` keeps it."""
+"""The specification of a search or a final run, and its `run.yaml`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -31,7 +31,7 @@ Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
 class Resources(Strict):
-    """What one trial gets, and how many run at a time; None: see `tausearch.cluster.concurrent_trials`."""
+    """The share of a machine that each trial gets; without a maximum, `cluster.concurrent_trials` limits them."""
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
@@ -39,26 +39,15 @@ class Resources(Strict):
 
 
 class KnownPoint(Strict):
-    """A point that a search tries because it is known from elsewhere (`--warm-start`).
+    """A point that a search tries because another search or the paper chose it (`--warm-start`)."""
 
-    Attributes:
-        origin: Where it was chosen, in words.
-        point: A value for every searched hyperparameter.
-        misfits: What of the configuration it was made of did not fit into the space, in words.
-    """
-
-    origin: str
-    point: dict[str, Scalar]
-    misfits: tuple[str, ...] = ()
+    origin: str  # the search, file or table that it is from, in words
+    point: dict[str, Scalar]  # a value for every searched hyperparameter
+    misfits: tuple[str, ...] = ()  # values of the original configuration that did not fit the space, in words
 
 
 class Reevaluate(Strict):
-    """How a search re-evaluates what it has found before it chooses (`--reevaluate`, `--reevaluate-runs`).
-
-    Attributes:
-        best: How many of the best complete trials run again.
-        runs: How often each of them, every time with a fresh seed and validation split.
-    """
+    """Re-evaluation before a search chooses: the `best` trials run `runs` times more, on fresh seeds and splits."""
 
     best: Annotated[int, AfterValidator(bounds.REEVALUATED.checked)]
     runs: Annotated[int, AfterValidator(bounds.ROUNDS.checked)]
@@ -68,27 +57,23 @@ Role = Literal["trial", "seed", "reevaluation"]
 
 
 class RunSpec(Strict):
-    """A run as it was asked for: what all kinds of runs have.
+    """The fields that the specifications of all kinds of runs share.
 
     Attributes:
-        name: The name of the run and of its run directory.
-        id: Tells it from every other run; names are unique in one storage root only, and a tracking server serves many.
+        role: The kind of its trials.
+        id: Unique over all storage roots, which names are not; a tracking server serves many roots.
         purpose: The split that its trials are judged on: "search" (validation) or "final" (test).
-        benchmark: What the benchmark is called, as `trainables.data.BenchmarkRef` reads it.
-        method: Name of the method.
-        protocol: What its numbers depend on besides hyperparameters and seed.
-        resources: What one trial gets, and how many were asked to run at a time.
-        trials: The number of trials.
+        benchmark: Name and options, as `trainables.data.BenchmarkRef` reads them.
         steps: Number of tasks per trial: T, or 1 for a joint method.
-        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 does without it.
+        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 turns the cache off.
         fixed: The hyperparameters that all trials have; all of them in a final run.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
-        data_root: Folder of the published datasets, where the benchmark is one.
-        data: What images it sees.
+        data_root: Folder of the published datasets.
         left_out: A line for each image that cannot be read and is left out (`--skip-broken`).
         version: The version of tausearch that made the run.
     """
 
+    role: ClassVar[Role]
     name: str
     id: str = ""
     purpose: Purpose
@@ -112,13 +97,8 @@ class RunSpec(Strict):
         return names_of(self.purpose)
 
     @property
-    def role(self) -> Role:
-        """What each of its trials is to it."""
-        raise NotImplementedError
-
-    @property
     def run_name(self) -> str:
-        """The name of the run directory that it is part of; only re-evaluations have a name of their own."""
+        """The name of the run directory; re-evaluations are in that of their search."""
         return self.name
 
     @property
@@ -127,24 +107,24 @@ class RunSpec(Strict):
         return 0.0 if self.data is None else 100.0 / self.data.evaluation
 
     def about(self, number: int) -> dict[str, Any]:
-        """Return what tells one of its trials from the others, beside its number."""
+        """Return further columns of a trial in the record and in MLflow."""
         return {}
 
     def label(self, number: int) -> str:
-        """Return what a person calls one of its trials."""
+        """Return the name of a trial for people."""
         return f"{self.role} {number}"
 
     def file_name(self, number: int) -> str:
-        """Return what one of its trials is called where a name has no spaces."""
+        """Return the name of a trial without spaces."""
         return f"trial-{number}"
 
     def class_order(self, number: int) -> int | None:
-        """Return the seed of the class order of one of its trials; None for the benchmark's own order."""
+        """Return the seed of the class order of a trial; None for the benchmark's own order."""
         return None
 
     @property
     def learns(self) -> bool:
-        """Whether the results of trials decide what is tried next."""
+        """Whether the results of trials decide the next trials."""
         return False
 
     @property
@@ -157,7 +137,7 @@ class RunSpec(Strict):
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
 
     def seed_of(self, number: int) -> int:
-        """Return the seed of one of its trials."""
+        """Return the seed of a trial."""
         raise NotImplementedError
 
     def split_of(self, number: int) -> int:
@@ -172,26 +152,26 @@ class RunSpec(Strict):
         cache: Path | None,
         directory: RunDirectory | None = None,
     ) -> TrialConfig:
-        """Return the config of one of its trials.
+        """Return the config of a trial.
 
         Args:
             number: The number of the trial.
-            hyperparameters: The hyperparameters that the trial was given; the fixed ones are added.
+            hyperparameters: The searched ones; the fixed ones are added.
             cache: The pre-consolidation cache; not used if its size is 0.
-            directory: The run directory, in which trials keep their state, and those of a final run leave task vectors;
-                None for a trial that leaves nothing.
+            directory: The run directory, for the trial's state and a final run's task vectors; None to save neither.
         """
-        from trainables.data import code_folder  # torch takes seconds to import; to read what was asked for must not
+        from trainables.data import BenchmarkRef, code_folder  # torch takes seconds to import
 
-        seed = self.seed_of(number)
-        order = self.class_order(number)
-        # Vectors of another class order are of other tasks: nothing that composes could tell them apart.
-        leaves = directory is not None and self.purpose == "final" and order is None
-        artifacts = directory.artifacts / f"seed_{seed}" if directory is not None and leaves else None
+        seed, order, benchmark, artifacts = self.seed_of(number), self.class_order(number), self.benchmark, None
+        if order is not None:
+            benchmark = str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
+        elif directory is not None and self.purpose == "final":
+            # Vectors of another class order are of other tasks: compositions could not tell them apart.
+            artifacts = str(directory.artifacts / f"seed_{seed}")
         return TrialConfig(
             run=self.name,
             trial=number,
-            benchmark=self.benchmark if order is None else _reordered(self.benchmark, order),
+            benchmark=benchmark,
             purpose=self.purpose,
             split_seed=self.split_of(number),
             method=self.method,
@@ -206,25 +186,24 @@ class RunSpec(Strict):
             cpus_per_trial=self.resources.cpus_per_trial,
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),
-            artifacts=None if artifacts is None else str(artifacts),
+            artifacts=artifacts,
             blobs=None if directory is None else str(directory.blobs(number)),
         )
 
 
 class SearchSpec(RunSpec):
-    """A search as it was asked for; see `RunSpec` for the rest.
+    """The specification of a search; see `RunSpec` for the other fields.
 
     Attributes:
-        algorithm: The search algorithm.
-        scheduler: The rule by which it stops trials early.
+        scheduler: The rule that stops trials early.
         seed: The seed of the algorithm and of each trial.
-        space: The hyperparameters that it searches, each with its dimension.
-        start: The hyperparameters that it tries first.
-        warm_start: The points that it tries next, before the algorithm is asked.
+        start: The point to try first.
+        warm_start: The points to try next, before the algorithm proposes any.
         constraints: Bounds that a configuration must keep to be chosen.
-        reevaluate: How it re-evaluates its best trials; None if it does not.
+        reevaluate: None if the search does not re-evaluate.
     """
 
+    role: ClassVar[Role] = "trial"
     purpose: Literal["search"] = "search"
     algorithm: Algorithm = "tpe"
     scheduler: Scheduler = "none"
@@ -242,13 +221,8 @@ class SearchSpec(RunSpec):
         return self
 
     @property
-    def role(self) -> Role:
-        """What each of its trials is to it."""
-        return "trial"
-
-    @property
     def learns(self) -> bool:
-        """Whether the results of trials decide what is tried next."""
+        """Whether the results of trials decide the next trials."""
         return self.algorithm in ("tpe", "gp")
 
     @property
@@ -257,20 +231,21 @@ class SearchSpec(RunSpec):
         return self.space
 
     def seed_of(self, number: int) -> int:
-        """Return the seed of one of its trials: all have the search's."""
+        """Return the seed of the search, which all trials have."""
         return self.seed
 
 
 class FinalSpec(RunSpec):
-    """A final run as it was asked for; see `RunSpec` for the rest.
+    """The specification of a final run; see `RunSpec` for the other fields.
 
     Attributes:
-        seeds: The seeds of its trials, each of them once for each class order.
+        seeds: The seeds of its trials, each once per class order.
         source: The search whose best configuration it trains, if any.
         tuned_on: The benchmark of that search.
-        overrides: What it has in the place of the chosen values (`--set`).
+        overrides: Values that replace the chosen ones (`--set`).
     """
 
+    role: ClassVar[Role] = "seed"
     purpose: Literal["final"] = "final"
     seeds: tuple[Seed, ...]
     source: str | None = None
@@ -284,42 +259,28 @@ class FinalSpec(RunSpec):
             raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
         return self
 
-    @property
-    def role(self) -> Role:
-        """What each of its trials is to it."""
-        return "seed"
-
     def label(self, number: int) -> str:
-        """Return what a person calls one of its trials."""
+        """Return the name of a trial for people."""
         return f"seed {self.seed_of(number)}"
 
     def class_order(self, number: int) -> int | None:
-        """Return the seed of the class order of one of its trials; all seeds of the first order come first."""
+        """Return the seed of the class order of a trial; all seeds of the first order come first."""
         orders = self.protocol.class_orders
         return None if orders is None else orders[number // len(self.seeds)]
 
     def seed_of(self, number: int) -> int:
-        """Return the seed of one of its trials."""
+        """Return the seed of a trial."""
         return self.seeds[number % len(self.seeds)]
 
 
-AnySpec = SearchSpec | FinalSpec  # what a `run.yaml` holds
-
-
-def _reordered(benchmark: str, order: int) -> str:
-    from trainables.data import BenchmarkRef  # torch takes seconds to import; to read what was asked for must not
-
-    return str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
+AnySpec = SearchSpec | FinalSpec  # the kinds of `run.yaml`
 
 
 def read_spec(directory: RunDirectory) -> AnySpec:
-    """Read the `run.yaml` of a run directory.
-
-    Returns:
-        The specification that the file holds.
+    """Return the specification in the `run.yaml` of a run directory.
 
     Raises:
-        InputError: If the run directory has no `run.yaml`, or it is not one of this version's, or of another run.
+        InputError: If the file is missing, is not valid, or belongs to another run.
     """
     try:
         content = read_yaml(directory.spec_file)
@@ -332,21 +293,18 @@ def read_spec(directory: RunDirectory) -> AnySpec:
         raise InputError(f"{directory.spec_file}: {error}") from error
     except ValidationError as error:
         raise InputError(f"{directory.spec_file}: {first_fault(error)}") from error
-    if spec.name != directory.name:  # what else lies there is of another run, and nobody can say of which
+    if spec.name != directory.name:  # the other files may belong to either run
         raise InputError(
             f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
         )
     return spec
 
 
-_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data"}  # how and where, not what
+_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data"}  # the results do not change
 
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:
-    """Return in what two specifications ask for different things, such as `trials was 12, is now 24`.
-
-    What a run is given to run with, and where its data and its tracking server lie, makes it no other run.
-    """
+    """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
     old, new = (_flat(spec.model_dump(mode="json", exclude=_HOW)) for spec in (then, now))
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
@@ -356,7 +314,7 @@ def differences(then: RunSpec, now: RunSpec) -> list[str]:
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one, the way to a value joined by dots."""
+    """Return nested mappings as one mapping, with the keys joined by dots."""
     flat: dict[str, Any] = {}
     for key, each in value.items():
         flat |= _flat(each, f"{prefix}{key}.") if isinstance(each, Mapping) else {f"{prefix}{key}": each}

@@ -29,7 +29,7 @@ def show_reevaluation(out: Console, reevaluation: Reevaluation, indent: int) -> 
 def standing_words(reevaluation: Reevaluation) -> str:
     """Say where a re-evaluation stands: how far it is, or by how much the chosen trial is ahead."""
     verdict, race = reevaluation.verdict, reevaluation.race
-    asked = f"the best {len(race.candidates)} on {reevaluation.spec.rounds} fresh seeds and validation splits"
+    asked = f"the best {len(race.candidates)} on {race.rounds} fresh seeds and validation splits"
     if not race.over or not race.candidates:
         ended = sum(run.status not in ("running", "pending") for run in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
