@@ -15,7 +15,7 @@ from tausearch.runs.trials import TrialSummary, ranked
 from trainables.errors import InputError
 from trainables.metrics import VALIDATION
 
-SECONDS = "seconds"  # the time of all stages of all tasks, summed over the rows
+SECONDS = "seconds"  # the time of a trial without pre-consolidation, summed over the tasks
 _LONGEST = 200  # characters
 _FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
 
@@ -30,17 +30,11 @@ def _range(metric: str) -> tuple[float, float]:
 
 
 class Constraint(Strict):
-    """A bound on a metric, written `val/forgetting <= 5`.
+    """A bound on a metric, written `val/forgetting <= 5`."""
 
-    Attributes:
-        metric: The metric's name in the rows of a trial, or "seconds" for the time of the whole trial.
-        relation: The side of the bound that is allowed; the bound itself is allowed, too.
-        bound: In the metric's unit.
-    """
-
-    metric: str
+    metric: str  # a name in the rows of a trial, or "seconds" for the time of the whole trial
     relation: Literal["<=", ">="]
-    bound: FiniteFloat
+    bound: FiniteFloat  # in the metric's unit
 
     @classmethod
     def parse(cls, text: str, metrics: Collection[str]) -> Constraint:
@@ -61,12 +55,13 @@ class Constraint(Strict):
         metric = names.get(found[1].removeprefix(f"{VALIDATION.prefix}/"))
         if metric is None:
             raise InputError(f"--constraint {text}: unknown metric {found[1]!r}; allowed: {', '.join(names)}")
-        if abs(float(found[3])) == float("inf"):
+        bound = float(found[3])
+        if abs(bound) == inf:
             raise InputError(f"--constraint {text}: the number is too large")
         low, high = _range(metric)
-        if (found[2] == "<=" and float(found[3]) < low) or (found[2] == ">=" and float(found[3]) > high):
+        if (found[2] == "<=" and bound < low) or (found[2] == ">=" and bound > high):
             raise InputError(f"--constraint {text}: no trial can keep it; {metric} goes from {low:g} to {high:g}")
-        return cls.model_validate({"metric": metric, "relation": found[2], "bound": float(found[3])})
+        return cls.model_validate({"metric": metric, "relation": found[2], "bound": bound})
 
     @model_validator(mode="before")
     @classmethod
@@ -85,10 +80,7 @@ class Constraint(Strict):
         return f"{self.metric} {self.relation} {self.bound:.12g}"
 
     def worst(self, trial: TrialSummary) -> float | None:
-        """Return the least favourable value of the metric over the rows of a trial.
-
-        None if no row has the metric: some metrics are measured after the last task only.
-        """
+        """Return the worst value of the metric over the tasks; None without one, as before the last task."""
         if self.metric == SECONDS:
             return trial.own_seconds
         values = [row[self.metric] for row in trial.rows if self.metric in row]
@@ -101,15 +93,15 @@ class Constraint(Strict):
             return None
         return worst - self.bound if self.relation == "<=" else self.bound - worst
 
-
-def keeps(trial: TrialSummary, constraints: Iterable[Constraint]) -> bool:
-    """Whether a trial has the metrics of all constraints and keeps the bounds."""
-    return all((excess := each.excess(trial)) is not None and excess <= 0 for each in constraints)
+    def keeps(self, trial: TrialSummary) -> bool:
+        """Whether a trial has the metric and keeps the bound; NaN keeps none."""
+        excess = self.excess(trial)
+        return excess is not None and excess <= 0
 
 
 def eligible(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> list[TrialSummary]:
     """Return the trials that finished the last task and keep all constraints, the best first."""
-    return [trial for trial in ranked(trials) if keeps(trial, constraints)]
+    return [trial for trial in ranked(trials) if all(each.keeps(trial) for each in constraints)]
 
 
 def best_trial(trials: Iterable[TrialSummary], constraints: Sequence[Constraint] = ()) -> TrialSummary | None:
@@ -130,19 +122,18 @@ def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Con
     finished = ranked(trials)
     if not finished:
         return "has no finished trial yet"
-    nearest = min(finished, key=lambda trial: _distance(trial, constraints))
-    broken = [each for each in constraints if not keeps(nearest, [each])]
-    got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in broken)
+
+    def distance(trial: TrialSummary) -> tuple[int, float]:
+        broken = [each for each in constraints if not each.keeps(trial)]
+        return len(broken), sum((each.excess(trial) or 0.0) / max(1.0, abs(each.bound)) for each in broken)
+
+    nearest = min(finished, key=distance)
+    got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in constraints if not each.keeps(nearest))
     asked = ", ".join(map(str, constraints))
     return (
         f"none of {len(finished)} finished trials keeps {asked};"
         f" the nearest is trial {nearest.number} ({nearest.value:.2f} %) with {got}"
     )
-
-
-def _distance(trial: TrialSummary, constraints: Iterable[Constraint]) -> tuple[int, float]:
-    broken = [each for each in constraints if not keeps(trial, [each])]
-    return len(broken), sum((each.excess(trial) or 0.0) / max(1.0, abs(each.bound)) for each in broken)
 
 
 def _value(value: float | None) -> str:

@@ -82,18 +82,11 @@ def create(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDi
 
 @dataclass(frozen=True)
 class Plan(Generic[S]):
-    """A run that is to be made, or continued.
-
-    Attributes:
-        spec: The specification of the run.
-        storage: The storage root.
-        named: Whether the user chose the name.
-        resume_if_exists: Whether to continue an existing run of this name.
-    """
+    """A run to make or to continue."""
 
     spec: S
     storage: Storage
-    named: bool
+    named: bool  # by the user
     resume_if_exists: bool = False
 
     @property
@@ -107,10 +100,10 @@ class Plan(Generic[S]):
         return self.resume_if_exists and self.directory.spec_file.is_file()
 
     def continued(self) -> S:
-        """Return the specification of the existing run with the new resources, data root, cache size and tracking URI.
+        """Return the specification of the existing run with the new settings that do not change its results.
 
         Raises:
-            InputError: If the two specifications differ otherwise.
+            InputError: If the two specifications differ in anything else.
         """
         then = read_spec(self.directory)
         if found := differences(then, self.spec):

@@ -23,11 +23,7 @@ LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record an
 
 
 def shortage(path: Path) -> str | None:
-    """Return how much disk space a run lacks, in words; None if there is enough.
-
-    Raises:
-        OSError: If the folder no longer exists.
-    """
+    """Return how much disk space a run lacks, in words; raises an `OSError` if the folder no longer exists."""
     free = shutil.disk_usage(path).free
     return f"has {free / 1e6:.0f} MB free, needs {LEAST_FREE / 1e6:.0f}" if free < LEAST_FREE else None
 
@@ -39,15 +35,10 @@ def require_space(path: Path) -> None:
 
 
 def require_output(storage: Storage, target: Path | None, option: str) -> None:
-    """Refuse an output path among the files of a run or the shared files of a storage root.
-
-    Args:
-        storage: The storage root of the command. In other storage roots, run directories alone are recognised.
-        target: File or folder to write; None passes.
-        option: The option that named the target, for the error.
+    """Refuse an output path among the files of any run, or among the shared files of the command's storage root.
 
     Raises:
-        InputError: If the command could overwrite a file of tausearch.
+        InputError: If the command could overwrite a file of tausearch; names the option.
     """
     if target is None:
         return
@@ -61,22 +52,14 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_picture(storage: Storage, target: Path | None, option: str) -> None:
-    """Refuse a file that `require_output` refuses, or whose ending is no picture format.
-
-    Raises:
-        InputError: If the file is refused.
-    """
+    """Raise an `InputError` for a file that `require_output` refuses, or whose ending is no picture format."""
     if target is not None and target.suffix not in PICTURES:
         raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
     require_output(storage, target, option)
 
 
 def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
-    """Refuse a folder that `require_output` refuses, or that has content.
-
-    Raises:
-        InputError: If the folder is refused.
-    """
+    """Raise an `InputError` for a folder that `require_output` refuses, or that has content."""
     require_output(storage, folder, option)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{option} {folder}: is not a folder")
@@ -86,13 +69,9 @@ def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
 
 @contextmanager
 def nothing_left(*targets: Path | None) -> Iterator[None]:
-    """Remove the targets, and the folders made for them, if the block raises.
+    """Remove the files and folders that the block has made, and the folders above them, if the block raises.
 
-    Args:
-        targets: Files and folders that the block may make. Targets that exist before stay; an empty folder is emptied.
-
-    Yields:
-        Nothing.
+    Targets that exist before stay as they are, except that an empty folder is emptied.
     """
     made = [path.absolute() for path in targets if path is not None and (not path.exists() or _is_empty(path))]
     before = {path: nearest_folder(path) for path in made}
@@ -100,20 +79,15 @@ def nothing_left(*targets: Path | None) -> Iterator[None]:
         yield
     except BaseException:
         for path in made:
-            _remove(path, before[path])
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+            if path == before[path]:  # was an empty folder
+                path.mkdir(exist_ok=True)
+            else:
+                remove_empty(path.parent, before[path])
         raise
-
-
-def _remove(path: Path, before: Path) -> None:
-    """Remove a file or folder, and the empty folders between it and `before`."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-    if path == before:
-        path.mkdir(exist_ok=True)
-        return
-    remove_empty(path.parent, before)
 
 
 def remove_empty(path: Path, before: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,16 +24,10 @@ _RESAMPLES = 100  # bootstrap samples for the interval of an importance
 
 @dataclass(frozen=True)
 class Importance:
-    """The importance of a hyperparameter: its share in the difference between the best trials and all trials.
+    """The importance of a hyperparameter: its share in the difference between the best trials and all trials."""
 
-    Attributes:
-        share: From 0 to 1; the shares of all hyperparameters sum to 1.
-        low: Lower end of the share's 90 % interval over resampled trials.
-        high: Upper end of the interval.
-    """
-
-    share: float
-    low: float
+    share: float  # from 0 to 1; the shares of all hyperparameters sum to 1
+    low: float  # lower end of the share's 90 % interval over resampled trials
     high: float
 
     def text(self) -> str:
@@ -41,14 +36,11 @@ class Importance:
 
 
 def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> dict[int, float]:
-    """Return Spearman's rank correlation between average accuracy after task k and final accuracy, for k < T.
+    """Return k to Spearman's rank correlation between average accuracy after task k and final accuracy, for k < T.
 
     Only trials that finished the last task have a final accuracy. A search with early stopping therefore measures the
-    correlation on the trials that were not stopped.
-
-    Returns:
-        k to the correlation, from -1 to 1. Empty with fewer than 4 different final accuracies; a k where all
-        accuracies are equal is left out.
+    correlation on the trials that were not stopped. The result is empty with fewer than 4 different final accuracies.
+    It leaves out a k where all accuracies are equal.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.tasks_done == steps]
     final = [trial.rows[-1][names.average_accuracy] for trial in finished]
@@ -65,14 +57,7 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricN
 
 
 def correlation_interval(correlation: float, trials: int) -> tuple[float, float]:
-    """Return the 95 % interval of a rank correlation, by Fisher's z with the variance 1.06 / (n - 3).
-
-    Args:
-        correlation: Spearman's, from -1 to 1.
-        trials: Number of trials, n; at least 4.
-
-    Returns:
-        The ends of the interval, from -1 to 1; the correlation lies within.
+    """Return the 95 % interval of a Spearman correlation over n >= 4 trials, by Fisher's z of variance 1.06 / (n - 3).
 
     Source: Fieller, Hartley and Pearson 1957, https://doi.org/10.1093/biomet/44.3-4.470.
     """
@@ -83,32 +68,20 @@ def correlation_interval(correlation: float, trials: int) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class ProtocolChoice:
-    """The choice of a search that sees the first tasks only.
+    """The choice of a search that sees the first tasks only."""
 
-    Attributes:
-        tasks: Number of tasks that the search sees.
-        trial: Number of the chosen trial.
-        accuracy: Average accuracy of the trial after those tasks, percent.
-        value: Final accuracy of the trial, percent.
-        rank: Rank by final accuracy among the finished trials, from 1; equal trials share the better rank.
-        finished: Number of finished trials.
-    """
-
-    tasks: int
+    tasks: int  # that the search sees
     trial: int
-    accuracy: float
-    value: float
-    rank: int
+    accuracy: float  # average accuracy of the trial after those tasks, percent
+    value: float  # final accuracy of the trial, percent
+    rank: int  # by final accuracy among the finished trials, from 1; equal trials share the better rank
     finished: int
 
 
 def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> list[ProtocolChoice]:
-    """Return the choices by average accuracy after 1, 3 and all tasks.
+    """Return the choices by average accuracy after 1, 3 and all tasks; empty with fewer than 4 finished trials.
 
     Only trials that finished the last task compete: the final accuracy of the others is unknown.
-
-    Returns:
-        A choice for each different number of tasks; empty with fewer than 4 finished trials.
 
     Source: the question of Lee et al. 2024, https://arxiv.org/abs/2404.06466: on which tasks to tune.
     """
@@ -137,12 +110,11 @@ def pareto_front(trials: Sequence[TrialSummary], names: MetricNames) -> list[Tri
     """
     finished = ranked(trials)
     costs = {trial.number: (-(trial.value or 0.0), trial.forgetting, trial.own_seconds) for trial in finished}
-    unbeaten = [each for each in finished[1:] if not any(_beats(one, costs[each.number]) for one in costs.values())]
-    return finished[:1] + unbeaten
 
+    def beaten(own: tuple[float, ...]) -> bool:
+        return any(other != own and all(map(operator.le, other, own)) for other in costs.values())
 
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+    return finished[:1] + [each for each in finished[1:] if not beaten(costs[each.number])]
 
 
 def importances(study: optuna.Study) -> dict[str, Importance]:
@@ -156,8 +128,7 @@ def importances(study: optuna.Study) -> dict[str, Importance]:
     The interval is a bootstrap: the 5th and 95th percentile of the share over 100 sets of as many trials, drawn with
     replacement. It is widened where the share lies outside, as a share near 0 or 1 can.
 
-    Returns:
-        Name to importance, the largest share first; empty with fewer than 4 finished trials or equal values.
+    The largest share comes first. The result is empty with fewer than 4 finished trials, or if all values are equal.
 
     Source: Watanabe et al. 2023, https://arxiv.org/abs/2304.10255, as in Optuna; the bootstrap, Efron 1979.
     """
@@ -171,14 +142,11 @@ def importances(study: optuna.Study) -> dict[str, Importance]:
     generator = np.random.default_rng(0)
     picked = (generator.integers(len(finished), size=len(finished)) for _ in range(_RESAMPLES))
     resampled = [found for picks in picked if (found := _shares([finished[i] for i in picks], study.direction))]
-    return {name: _importance(share, [found[name] for found in resampled]) for name, share in shares.items()}
-
-
-def _importance(share: float, resampled: Sequence[float]) -> Importance:
-    import numpy as np
-
-    low, high = np.percentile(resampled, (5, 95)) if resampled else (0.0, 1.0)
-    return Importance(share, min(share, float(low)), max(share, float(high)))
+    result = {}
+    for name, share in shares.items():
+        low, high = np.percentile([each[name] for each in resampled], (5, 95)) if resampled else (0.0, 1.0)
+        result[name] = Importance(share, min(share, float(low)), max(share, float(high)))
+    return result
 
 
 def _shares(

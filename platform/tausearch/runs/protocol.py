@@ -17,45 +17,26 @@ if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for m
 
 
 class ExperimentProtocol(Strict):
-    """The settings besides hyperparameters and seed on which the numbers of an experiment depend.
+    """The settings besides hyperparameters and seed on which the numbers of an experiment depend."""
 
-    Attributes:
-        tasks: Number of tasks, T.
-        epochs: Epochs of fine-tuning, per task.
-        batch_size: Examples per optimiser step.
-        split_seed: Seed of the validation split.
-        backbone: Name of the backbone.
-        weights: Path of a local weights file; None for the weights that timm offers.
-        weights_digest: sha256 digest of the pre-trained weights, theta_0.
-        precision: Precision of fine-tuning and evaluation.
-        class_orders: Seeds of the class orders of a final run; None for the benchmark's own order.
-    """
-
-    tasks: Annotated[int, AfterValidator(bounds.TASKS.checked)]
-    epochs: Annotated[int, AfterValidator(bounds.EPOCHS.checked)]
+    tasks: Annotated[int, AfterValidator(bounds.TASKS.checked)]  # T
+    epochs: Annotated[int, AfterValidator(bounds.EPOCHS.checked)]  # of fine-tuning, per task
     batch_size: Annotated[int, AfterValidator(bounds.BATCH.checked)]
-    split_seed: Annotated[int, AfterValidator(bounds.SEED.checked)]
+    split_seed: Annotated[int, AfterValidator(bounds.SEED.checked)]  # of the validation split
     backbone: str
-    weights: str | None = None
-    weights_digest: str
+    weights: str | None = None  # path of a local file; None for the weights that timm offers
+    weights_digest: str  # sha256 of the pre-trained weights, theta_0
     precision: Precision = "fp32"
-    class_orders: tuple[int, ...] | None = None
+    class_orders: tuple[int, ...] | None = None  # seeds, in a final run; None for the benchmark's own order
 
 
 class DataFacts(Strict):
-    """The images of a run, for people who filter runs by their data; not part of the protocol.
+    """The images of a run, for people who filter runs by their data; not part of the protocol."""
 
-    Attributes:
-        digest: Digest of images, labels, split, transforms and task sizes.
-        train: Number of training images.
-        per_task: Number of training images of each task; empty in the recorded tables of benchmarks.
-        evaluation: Number of validation images in a search, of test images in a final run.
-    """
-
-    digest: str
-    train: int
-    per_task: tuple[int, ...] = ()
-    evaluation: int
+    digest: str  # of images, labels, split, transforms and task sizes
+    train: int  # training images
+    per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
+    evaluation: int  # validation images in a search, test images in a final run
 
 
 def shown_benchmark(text: str) -> str:

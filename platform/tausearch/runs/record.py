@@ -37,8 +37,7 @@ class Record:
     Args:
         folder: `<run>/record`.
         constants: Columns that are the same in every row, such as benchmark and method.
-        tasks: Number of tasks of a trial. Every file has the columns of all tasks, for readers that take their schema
-            from the first file.
+        tasks: Number of tasks of a trial: all files have the columns of all tasks, as readers use the first's schema.
         names: Names of the accuracies.
         extra: Metrics that the method declares.
         texts: Hyperparameters whose column is text, because some of their values are no numbers.
@@ -89,20 +88,12 @@ class Record:
         os.replace(unfinished, target)
 
     def table(self) -> pa.Table:
-        """Return all rows of all trials, ordered by trial and task; missing columns are null.
-
-        Raises:
-            InputError: If a file is damaged.
-        """
+        """Return the rows of all trials by trial and task, missing columns as null; a damaged file is an InputError."""
         tables = [_read(path) for path in self._files()]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
     def trials(self) -> list[TrialSummary]:
-        """Return all trials, ordered by number.
-
-        Raises:
-            InputError: If a file is damaged, or holds another trial.
-        """
+        """Return all trials by number; raises an `InputError` if a file is damaged or holds another trial."""
         return [_trial(path) for path in self._files()]
 
     def set_aside_damaged(self) -> list[str]:

@@ -41,8 +41,8 @@ Summary = dict[str, MetricSummary]
 class Score:
     """A test metric over the seeds of a final run, percent; `std` is the sample deviation, None for one seed."""
 
-    mean: float
-    std: float | None
+    mean: FiniteFloat
+    std: FiniteFloat | None
     seeds: int
 
     @classmethod
@@ -124,8 +124,7 @@ def summarise(trials: Sequence[TrialSummary]) -> Summary:
     finished = [trial.final for trial in trials if trial.status == "complete"]
     summary: Summary = {}
     for metric in _METRICS:
-        values = [row[metric] for row in finished if metric in row]  # a seed from before there was one lacks it
-        if values:
+        if values := [row[metric] for row in finished if metric in row]:
             score = Score.of(values)
             summary[metric] = {"mean": score.mean, "std": score.std, "seeds": score.seeds}
     return summary
@@ -154,7 +153,7 @@ def write_results(spec: FinalSpec, directory: RunDirectory, trials: Sequence[Tri
         "seeds": [_plain(spec, trial) for trial in trials],
     }
     if orders := summarise_orders(spec, trials):
-        content["class_orders"] = {str(order): part for order, part in orders.items()}
+        content["class_orders"] = orders
     replace_text(directory.results_file, json.dumps(content, indent=2) + "\n")
     return summary
 
@@ -165,17 +164,11 @@ def _plain(spec: RunSpec, trial: TrialSummary) -> dict[str, Any]:
     return {**about, **{metric: trial.final.get(metric) for metric in _METRICS}}
 
 
-class _Score(BaseModel):
-    mean: FiniteFloat
-    std: FiniteFloat | None = None
-    seeds: int
-
-
 class _Results(BaseModel):
     """The fields of results.json that `read_scores` needs."""
 
     name: str
-    summary: dict[str, _Score]
+    summary: dict[str, Score]
 
 
 def read_scores(directory: RunDirectory) -> dict[str, Score]:
@@ -184,21 +177,13 @@ def read_scores(directory: RunDirectory) -> dict[str, Score]:
     Raises:
         InputError: If the file cannot be read, or belongs to another run.
     """
+    file, mend = directory.results_file, f"`tausearch sync {directory.name}` writes it again from the record"
     try:
-        results = _Results.model_validate(read_json(directory.results_file))
+        results = _Results.model_validate(read_json(file))
     except FileNotFoundError:
         return {}
     except ValueError as error:  # from pydantic or `read_json`
-        raise InputError(
-            f"results file {directory.results_file}: cannot be read ({one_line(error)});"
-            f" `tausearch sync {directory.name}` writes it again from the record"
-        ) from error
+        raise InputError(f"results file {file}: cannot be read ({one_line(error)}); {mend}") from error
     if results.name != directory.name:
-        raise InputError(
-            f"results file {directory.results_file}: belongs to run {results.name!r};"
-            f" `tausearch sync {directory.name}` writes it again from the record"
-        )
-    return {
-        name: Score(part.mean, part.std if part.seeds > 1 else None, part.seeds)
-        for name, part in results.summary.items()
-    }
+        raise InputError(f"results file {file}: belongs to run {results.name!r}; {mend}")
+    return results.summary

@@ -26,14 +26,12 @@ class RunStatus:
     """The status of a run.
 
     Attributes:
-        spec: The specification of the run.
         state: "running" while a process drives the run, "finished" when every trial has ended, else "stopped".
         counts: Number of trials by status; "pending" trials have not ended and do not run.
         trials: All trials that have started.
         best: The chosen trial; see `chosen_trial`.
         rank_correlations: See `insight.rank_correlations`; empty for a final run.
-        note: The user's note.
-        reevaluation: The state of a search's re-evaluation; None without one.
+        reevaluation: None for a search without one.
     """
 
     spec: AnySpec
@@ -104,16 +102,16 @@ def read_status(directory: RunDirectory) -> RunStatus:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     counts["pending"] += spec.trials - sum(counts.values())
-    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
+    reevaluation, correlations, chosen = None, {}, best_trial(trials)
+    if spec.purpose == "search":
+        reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
+        correlations = rank_correlations(trials, spec.steps, spec.metrics)
+        chosen = chosen_trial(spec, trials, reevaluation)
     if reevaluation is not None and not driven:
         reevaluation = replace(reevaluation, runs=tuple(at_rest(reevaluation.runs)))
     ended = counts["pending"] == 0 and counts["running"] == 0 and (reevaluation is None or reevaluation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
-    order = ("complete", "pruned", "diverged", "failed", "running", "pending")
-    correlations = rank_correlations(trials, spec.steps, spec.metrics) if spec.purpose == "search" else {}
-    ordered = {name: counts[name] for name in order}
-    chosen = chosen_trial(spec, trials, reevaluation) if spec.purpose == "search" else best_trial(trials)
-    return RunStatus(spec, state, ordered, trials, chosen, correlations, directory.note, reevaluation)
+    return RunStatus(spec, state, counts, trials, chosen, correlations, directory.note, reevaluation)
 
 
 def chosen_trial(
@@ -142,8 +140,7 @@ def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
     """Return why a trial cannot belong to the run; None if it can."""
     if trial.number >= spec.trials:
         return f"run.yaml asks for {spec.trials} trials"
-    seed = spec.seed_of(trial.number)
-    if trial.seed != seed:
+    if trial.seed != (seed := spec.seed_of(trial.number)):
         return f"its seed is {trial.seed}, must be {seed}"
     if missing := sorted(set(spec.dimensions) - set(trial.hyperparameters)):
         return f"it has no {missing[0]!r}"

@@ -61,11 +61,7 @@ class Storage:
         return self.root / "campaigns"
 
     def campaign(self, name: str) -> CampaignDirectory:
-        """Return the folder of a campaign, which need not exist.
-
-        Raises:
-            InputError: If the name is not allowed.
-        """
+        """Return the folder of a campaign, which need not exist; raises an `InputError` for a name not allowed."""
         return CampaignDirectory(self.campaigns_folder / _checked(name))
 
     def campaigns(self) -> list[CampaignDirectory]:
@@ -79,11 +75,7 @@ class Storage:
         return self.root / "compare.png"
 
     def run(self, name: str) -> RunDirectory:
-        """Return a run directory, which need not exist.
-
-        Raises:
-            InputError: If the name is not allowed, or is reserved for shared files.
-        """
+        """Return a run directory, which need not exist; raises an `InputError` for wrong and reserved names."""
         if _checked(name) in _RESERVED:
             raise InputError(f"name {name!r}: is reserved for files that all runs share; choose another")
         return RunDirectory(self.root / name)
@@ -93,11 +85,7 @@ class Storage:
         return bool(_NAME.fullmatch(name)) and (self.root / name / "run.yaml").is_file()
 
     def runs(self) -> list[RunDirectory]:
-        """Return all run directories, oldest first.
-
-        Raises:
-            InputError: If the root cannot be read.
-        """
+        """Return all run directories, oldest first; raises an `InputError` if the root cannot be read."""
         if not self.root.is_dir():
             return []
         try:
@@ -111,15 +99,7 @@ class Storage:
     def read_each(
         self, read: Callable[[RunDirectory], T], newest: int | None = None
     ) -> tuple[list[T], list[InputError]]:
-        """Read every run, or the newest few; a run that cannot be read does not stop the others.
-
-        Args:
-            read: Function that reads one run; it may raise any error.
-            newest: Number of runs to read, the newest ones; None for all.
-
-        Returns:
-            The results, oldest run first, and an error for each run that could not be read.
-        """
+        """Return the results of `read`, oldest run first, and the errors of unreadable runs, which stop no other."""
         found, faults = [], []
         for directory in self.runs()[0 if newest is None else -newest :]:
             try:

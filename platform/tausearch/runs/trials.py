@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from search_spaces import Scalar
 from trainables.metrics import TEST, VALIDATION, is_metric, is_seconds, seconds
 
-Status = Literal["running", "complete", "pruned", "diverged", "failed", "pending"]
+Status = Literal["complete", "pruned", "diverged", "failed", "running", "pending"]  # in the order of tables
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 
@@ -19,12 +19,10 @@ class TrialSummary:
 
     Attributes:
         number: Number in the run, from 0.
-        seed: Seed of the trial.
-        status: One of `STATUSES`.
         hyperparameters: Searched and fixed ones.
         rows: The metrics row of each finished task, in order.
         value: Final accuracy in percent; None unless the last task was finished.
-        error: Why the trial diverged or failed; None otherwise.
+        error: Why the trial diverged or failed.
     """
 
     number: int
@@ -81,10 +79,8 @@ class TrialSummary:
 class TrialTable:
     """The driver's table of all trials that have started.
 
-    A summary is replaced and never changed in place, so another thread may read the table at any time.
-
-    Args:
-        history: Trials of earlier drivers, when a run is continued.
+    A summary is replaced and never changed in place, so another thread may read the table at any time. The history
+    holds the trials of earlier drivers.
     """
 
     def __init__(self, history: Iterable[TrialSummary] = ()) -> None:

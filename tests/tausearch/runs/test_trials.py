@@ -12,11 +12,11 @@ from tests.support.runs.trials import make_trial
 STATUSES = get_args(Status)
 
 
-def test_whoever_does_not_run_has_ended() -> None:
+def test_a_trial_that_does_not_run_has_ended() -> None:
     table = TrialTable([make_trial(n, status=status) for n, status in enumerate(STATUSES)])
     assert table.ended == len(STATUSES) - 1
-    table.put(make_trial(0, value=70.0))
-    assert STATUSES[0] == "running" and table.ended == len(STATUSES)
+    table.put(make_trial(STATUSES.index("running"), value=70.0))
+    assert table.ended == len(STATUSES)
 
 
 def test_at_rest_a_trial_that_ran_waits_and_the_others_are_as_they_were() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from pathlib import Path
 
@@ -28,7 +29,6 @@ from tausearch.runs import (
     reevaluation_of,
     why_nothing_chosen,
 )
-from tausearch.runs.constraints import keeps
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
 from tausearch.studies.best_file import choose
@@ -49,6 +49,10 @@ def forgets(number: int, value: float, forgetting: float, **more: object) -> Tri
     trial = make_trial(number, value=value, **more)
     trial.rows[-1][FORGETTING] = forgetting
     return trial
+
+
+def keeps(trial: TrialSummary, *texts: str) -> bool:
+    return all(each.keeps(trial) for each in of(*texts))
 
 
 def bound(spec: SearchSpec, *texts: str, **more: object) -> SearchSpec:
@@ -119,8 +123,9 @@ class TestReading:
 class TestKeeping:
     def test_the_bound_itself_is_allowed(self) -> None:
         trial = forgets(0, 90, forgetting=5)
-        assert keeps(trial, of("forgetting <= 5", "forgetting >= 5"))
-        assert not keeps(trial, of("forgetting <= 4.99")) and not keeps(trial, of("forgetting >= 5.01"))
+        assert keeps(trial, "forgetting <= 5", "forgetting >= 5")
+        assert not keeps(trial, "forgetting <= 4.99") and not keeps(trial, "forgetting >= 5.01")
+        assert not keeps(forgets(0, 90, forgetting=math.nan), "forgetting <= 5")
 
     def test_every_row_must_keep_it(self) -> None:
         trial = make_trial(0, value=70)  # average accuracies 90, 80, 70
@@ -131,11 +136,11 @@ class TestKeeping:
 
     def test_seconds_are_those_of_all_tasks(self) -> None:
         trial = make_trial(0, value=70)  # 1.5 s for each of three tasks
-        assert keeps(trial, of("seconds <= 4.5", "seconds/training <= 1.5")) and not keeps(trial, of("seconds <= 4.4"))
+        assert keeps(trial, "seconds <= 4.5", "seconds/training <= 1.5") and not keeps(trial, "seconds <= 4.4")
 
     def test_what_is_not_measured_is_not_kept(self) -> None:
         trial = make_trial(0, tasks=2, status="pruned")
-        assert not keeps(trial, of("forgetting <= 5")) and excesses(trial, of("forgetting <= 5")) == {
+        assert not keeps(trial, "forgetting <= 5") and excesses(trial, of("forgetting <= 5")) == {
             "val/forgetting <= 5": 0
         }
 
