@@ -67,6 +67,18 @@ class ExtraMetric:
         return self.warning.format(trial=trial, worst=max(values.values()), task=reached[0], limit=self.limit)
 
 
+EULER_FACTOR = "train/euler_factor"  # metric: largest step size times curvature of a penalty during a task
+EULER_LIMIT = 2.0  # explicit Euler: theta <- theta - step * curvature * theta diverges above it
+
+
+def euler_factor(formula: str, steps: str) -> ExtraMetric:
+    """Declare the metric of a quadratic penalty; `formula` names the product and `steps` its steps in the warning."""
+    warning = (
+        f"trial {{trial}}: {formula} reaches {{worst:.3g}} (from task {{task}}); {steps} are stable below {{limit:g}}"
+    )
+    return ExtraMetric(EULER_FACTOR, unit="1", limit=EULER_LIMIT, warning=warning)
+
+
 @dataclass(frozen=True)
 class Scenario:
     """What is known of a trial before any image or weight is read: enough to refuse a trial that cannot run.

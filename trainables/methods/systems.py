@@ -7,18 +7,16 @@ from functools import partial
 from typing import Any
 
 from trainables.methods import tmc
-from trainables.methods.composable.builders import full, ia3, lora
 from trainables.methods.composable.config import own_data_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
-from trainables.methods.contract import Capabilities, Context, Method
+from trainables.methods.composable.learner import full, ia3, lora
+from trainables.methods.contract import Capabilities, Context, Method, euler_factor
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
 from trainables.methods.registry import MethodEntry, register
-from trainables.methods.seed import config as seed_config
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
-from trainables.methods.stability import euler_factor
 
 _COMPOSABLE = Capabilities(composable=True, needs_preconsolidation=True, writes_artifacts=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
@@ -57,6 +55,6 @@ register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=a
 
 _SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
 _VECTORS = Capabilities(composable=True, writes_artifacts=True)
-register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.require_room))
-register(MethodEntry("seed", seed_config.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed_config.require_memory))
+register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
+register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate))
 register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))

@@ -27,7 +27,6 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import ConfigDict
 from torch import Tensor, nn
 
 from trainables.backbones.linearised import CLASSIFIER, LinearisedViT
@@ -36,7 +35,7 @@ from trainables.data import Batch, Task
 from trainables.heads import uniform_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Positive
-from trainables.methods.training import chance_cross_entropy, chance_square_loss, fit, require_finite
+from trainables.methods.training import chance_cross_entropy, chance_square_loss, fit
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -47,21 +46,12 @@ NORM_FLOOR = 1e-6  # under the root of the penalty: its gradient at tau = 0 is 0
 
 @dataclass(frozen=True, kw_only=True)
 class TMCConfig:
-    """Hyperparameters of TMC.
+    """Hyperparameters of TMC."""
 
-    Attributes:
-        lr: Learning rate of AdamW at the start; the schedule scales it.
-        kappa: Target output of the true class; the target of the others is 0.
-        penalty: Strength of the norm of tau.
-        loss: "square" over all classes, or the local "cross-entropy".
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    kappa: Positive = 15.0
-    penalty: NonNegative = 1e-5
-    loss: Literal["square", "cross-entropy"] = "square"
+    lr: Positive  # of AdamW at the start
+    kappa: Positive = 15.0  # target output of the true class; the target of the others is 0
+    penalty: NonNegative = 1e-5  # strength of the norm of tau
+    loss: Literal["square", "cross-entropy"] = "square"  # over all classes, or over the task's
 
 
 class TMC:
@@ -96,9 +86,7 @@ class TMC:
             optimizer.step()
             return loss
 
-        mean = fit(task, self.context, step, chance_loss=self._chance_loss(task))
-        require_finite(parameters, self.context, task)
-        return {TRAIN_LOSS: mean}
+        return {TRAIN_LOSS: fit(task, self.context, step, parameters, chance_loss=self._chance_loss(task))}
 
     def _loss(self, y: Tensor, classes: range) -> Callable[[Tensor], Tensor]:
         """Return the loss as a function of f_lin over all classes, `(b, C)`."""
@@ -132,17 +120,15 @@ class TMC:
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
         """Write tau_t; its head and anchor are the task's rows of the classifier with and without tau_t."""
-        own = {name: part.detach().to("cpu", copy=True) for name, part in self.tau.items()}
+        tau = {name: part.detach().to("cpu", copy=True) for name, part in self.tau.items()}
         rows = slice(origin.classes.start, origin.classes.stop)
         weight, bias = (part[rows].to("cpu", copy=True) for part in self.model.head)
-        head = (weight + own[CLASSIFIER[0]][rows], bias + own[CLASSIFIER[1]][rows])
-        parameters = {name: {"tau": part} for name, part in own.items()}
-        write_vector(
-            folder,
-            SavedVector(
-                parametrisation="tangent", parameters=parameters, head=head, anchor=(weight, bias), origin=origin
-            ),
+        head = (weight + tau[CLASSIFIER[0]][rows], bias + tau[CLASSIFIER[1]][rows])
+        parameters = {name: {"tau": part} for name, part in tau.items()}
+        vector = SavedVector(
+            parametrisation="tangent", parameters=parameters, head=head, anchor=(weight, bias), origin=origin
         )
+        write_vector(folder, vector)
 
     def state(self) -> State:
         """Return the sum of task vectors and their number; all else is theta_0 or drawn from the seed."""

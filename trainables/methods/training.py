@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import torch
@@ -71,6 +71,7 @@ def fit(
     task: Task,
     context: Context,
     step: Step,
+    parameters: Sequence[Tensor] = (),
     *,
     batches: Batches | None = None,
     schedule: Schedule = "cosine",
@@ -84,6 +85,8 @@ def fit(
         context: Gives epochs, batch size, seed and device.
         step: Function of a batch and the schedule's factor c_e. It does one optimiser step and returns the detached
             loss.
+        parameters: The trained weights. They are checked at the end, because the last step can break weights without a
+            trace in any loss.
         batches: Function of an epoch that returns at least one batch; `shuffled_batches` by default.
         schedule: The factor of every epoch; see `SCHEDULES`.
         chance_loss: Loss of an untrained model, the scale of divergence; by default the chance cross-entropy over the
@@ -94,8 +97,8 @@ def fit(
         Mean loss per example of the last epoch, without the regulariser.
 
     Raises:
-        DivergedError: If a loss was not finite, or the regularised loss after an epoch is above `BLOWN_UP` times the
-            chance loss. Losses are checked once per epoch, so that the loop never waits for a GPU.
+        DivergedError: If a loss or, at the end, a weight is not finite, or the regularised loss after an epoch is above
+            `BLOWN_UP` times the chance loss. Losses are checked once per epoch, so that the loop never waits for a GPU.
     """
     batches = batches or shuffled_batches(task, context)
     scale = chance_cross_entropy(len(task.classes)) if chance_loss is None else chance_loss
@@ -112,37 +115,48 @@ def fit(
         steps_done += len(sizes)
         weights = torch.tensor(sizes, dtype=torch.float64)
         mean = float((values * weights).sum() / weights.sum())
-        _require_bounded(mean + (penalty() if penalty else 0.0), scale, task, steps_done)
+        regularised = mean + (penalty() if penalty else 0.0)
+        if not regularised <= BLOWN_UP * scale:  # true for NaN, too
+            what = f"regularised loss of {regularised:.3g} (chance loss {scale:.2g})"
+            raise DivergedError(task.index, steps_done, what)
         context.on_epoch(Epoch(task.index, epoch + 1, context.epochs))
+    if not all(bool(parameter.isfinite().all()) for parameter in parameters):
+        raise DivergedError(task.index, steps_done)
     return mean
 
 
 def gradient_steps(
-    optimizer: torch.optim.Optimizer, loss: Callable[[Batch], Tensor], adjust: Callable[[float], None] | None = None
+    optimizer: torch.optim.Optimizer,
+    loss: Callable[[Batch], Tensor | tuple[Tensor, Tensor]],
+    *,
+    clip_norm: float | None = None,
+    adjust: Callable[[float], None] | None = None,
 ) -> Step:
     """Return a step for `fit`: one backward pass, then the optimiser at its learning rate times c_e.
 
-    Between the two, `adjust` gets c_e and may change gradients and weights.
+    Args:
+        optimizer: Has one group of parameters, at the learning rate of the first epoch.
+        loss: Function of a batch that returns its loss, or the loss and a term that is only added for the gradient.
+        clip_norm: Limit of the norm of all gradients together; None for no clipping.
+        adjust: Function of c_e that may change gradients and weights before the optimiser's step.
     """
-    lr = optimizer.param_groups[0]["lr"]
+    (group,) = optimizer.param_groups
+    lr = group["lr"]
 
     def step(batch: Batch, factor: float) -> Tensor:
-        value = loss(batch)
+        found = loss(batch)
+        value, objective = (found[0], found[0] + found[1]) if isinstance(found, tuple) else (found, found)
         optimizer.zero_grad(set_to_none=True)
-        value.backward()
+        objective.backward()
+        if clip_norm is not None:
+            nn.utils.clip_grad_norm_(group["params"], clip_norm)
         if adjust is not None:
             adjust(factor)
-        optimizer.param_groups[0]["lr"] = lr * factor
+        group["lr"] = lr * factor
         optimizer.step()
         return value.detach()
 
     return step
-
-
-def _require_bounded(loss: float, chance_loss: float, task: Task, step: int) -> None:
-    """Raise if the regularised loss is far above its value before training, which is about the chance loss."""
-    if not loss <= BLOWN_UP * chance_loss:  # true for NaN, too
-        raise DivergedError(task.index, step, f"regularised loss of {loss:.3g} (chance loss {chance_loss:.2g})")
 
 
 def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: Tensor) -> Tensor:
@@ -151,13 +165,3 @@ def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: T
     `model` maps images x `(b, c, h, w)` to features `(b, d)`; labels y `(b,)` are relative to the task.
     """
     return F.cross_entropy(heads.local_logits(context.features(model, x)), y)
-
-
-def require_finite(parameters: list[torch.nn.Parameter], context: Context, task: Task) -> None:
-    """Raise if a weight is NaN or infinite after training; the last step can break weights without a trace in any loss.
-
-    Raises:
-        DivergedError: If a weight is not finite; its step is the task's last, counted over `shuffled_batches`.
-    """
-    if not all(bool(parameter.isfinite().all()) for parameter in parameters):
-        raise DivergedError(task.index, context.epochs * math.ceil(len(task.train) / context.batch_size))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from pydantic import ConfigDict
 from torch import Tensor
 
 from trainables.composition import Origin
@@ -14,7 +13,7 @@ from trainables.data import Batch, Task
 from trainables.heads import Heads, new_head
 from trainables.methods import Capabilities, Context, MethodEntry
 from trainables.methods.hyperparameters import Positive
-from trainables.methods.training import fit, local_loss, require_finite
+from trainables.methods.training import fit, local_loss
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -23,7 +22,6 @@ from trainables.state import State
 
 @dataclass(frozen=True, kw_only=True)
 class LinearProbeConfig:
-    __pydantic_config__ = ConfigDict(extra="forbid")
     lr: Positive
 
 
@@ -44,9 +42,7 @@ class LinearProbe:
                 part.data -= self.config.lr * factor * gradient
             return loss.detach()
 
-        loss = fit(task, self.context, step)
-        require_finite(self.heads.current, self.context, task)
-        return {TRAIN_LOSS: loss}
+        return {TRAIN_LOSS: fit(task, self.context, step, self.heads.current)}
 
     def end_task(self, task: Task) -> None:
         self.heads.end()

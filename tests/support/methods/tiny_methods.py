@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,11 +23,10 @@ from trainables.heads import WideHead, new_head
 from trainables.methods import Capabilities, Context, ExtraMetric, MethodEntry
 from trainables.methods.training import (
     CHANCE_BINARY_CROSS_ENTROPY,
-    Step,
     chance_square_loss,
     fit,
+    gradient_steps,
     local_loss,
-    require_finite,
     shuffled_batches,
 )
 from trainables.metrics import TRAIN_LOSS
@@ -47,26 +47,12 @@ class Extendable(LinearProbe):
     def loss(self, task: Task, batch: Batch) -> Tensor:
         return local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
 
-    def step(self, task: Task) -> Step:
-        optimizer = torch.optim.SGD(self.trained(), lr=self.config.lr)
-
-        def step(batch: Batch, factor: float) -> Tensor:
-            loss = self.loss(task, batch)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.param_groups[0]["lr"] = self.config.lr * factor
-            optimizer.step()
-            return loss.detach()
-
-        return step
-
-    def fit(self, task: Task) -> float:
-        return fit(task, self.context, self.step(task))
+    def fit(self, task: Task, **options: Any) -> float:
+        step = gradient_steps(torch.optim.SGD(self.trained(), lr=self.config.lr), partial(self.loss, task))
+        return fit(task, self.context, step, self.trained(), **options)
 
     def train_task(self, task: Task) -> dict[str, float]:
-        loss = self.fit(task)
-        require_finite(self.trained(), self.context, task)
-        return {TRAIN_LOSS: loss}
+        return {TRAIN_LOSS: self.fit(task)}
 
 
 class Inside(Extendable):
@@ -264,8 +250,8 @@ class Grown(Wide):
         generator = make_generator(self.context.seed, "head", task.index)
         self.head.grow(new_head(len(task.classes), self.model.num_features, generator))
 
-    def fit(self, task: Task) -> float:
-        return fit(task, self.context, self.step(task), chance_loss=CHANCE_BINARY_CROSS_ENTROPY)
+    def fit(self, task: Task, **options: Any) -> float:
+        return super().fit(task, chance_loss=CHANCE_BINARY_CROSS_ENTROPY)
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
         logits = self.head.local_logits(self.context.features(self.model, batch.x), task.classes)
@@ -288,7 +274,7 @@ class Rehearsal(Wide):
         super().__init__(context, config)
         self.kept: list[Kept] = []
 
-    def fit(self, task: Task) -> float:
+    def fit(self, task: Task, **options: Any) -> float:
         def batches(epoch: int) -> Iterator[Batch]:
             for batch in usual(epoch):
                 parts = [batch]
@@ -299,7 +285,7 @@ class Rehearsal(Wide):
 
         usual = shuffled_batches(task, self.context)
         generator = make_generator(self.context.seed, "kept", task.index)
-        return fit(task, self.context, self.step(task), batches=batches)
+        return super().fit(task, batches=batches)
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
         logits = self.head.local_logits(self.context.features(self.model, batch.x), range(self.seen))
@@ -331,9 +317,8 @@ class Rehearsal(Wide):
 class Square(Wide):
     """A loss of its own scale: squares of the distance to 15 at the true class and to 0 at all others."""
 
-    def fit(self, task: Task) -> float:
-        scale = chance_square_loss(self.context.num_classes, TARGET)
-        return fit(task, self.context, self.step(task), chance_loss=scale)
+    def fit(self, task: Task, **options: Any) -> float:
+        return super().fit(task, chance_loss=chance_square_loss(self.context.num_classes, TARGET))
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
         logits = self.head.logits(self.context.features(self.model, batch.x))

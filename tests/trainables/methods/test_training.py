@@ -15,7 +15,7 @@ from trainables.data import Batch
 from trainables.errors import DivergedError
 from trainables.methods import Context
 from trainables.methods.composable.penalty import HeadPenalty, coupled_step, decoupled_step
-from trainables.methods.training import SCHEDULES, Schedule, cosine, fit, late_cosine, require_finite
+from trainables.methods.training import SCHEDULES, Schedule, cosine, fit, late_cosine
 from trainables.preconsolidation.probing import alignment_gradient
 from trainables.randomness import derive_seed, make_generator
 
@@ -150,6 +150,10 @@ def test_the_step_of_a_loss_that_is_not_finite_is_named(step: int) -> None:
 
 def test_a_weight_that_is_not_finite_after_the_last_step_is_divergence() -> None:
     weights = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.tensor([1.0, math.nan]))]
-    require_finite(weights[:1], CONTEXT, TASK)
+
+    def run(parameters: list[nn.Parameter]) -> None:
+        fit(TASK, CONTEXT, lambda *_: torch.tensor(1.0), parameters)
+
+    run(weights[:1])
     with pytest.raises(DivergedError, match="at task 2, step 9$"):
-        require_finite(weights, CONTEXT, TASK)
+        run(weights)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import ConfigDict
-
 from trainables.data.sources import epochs_of
 from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Count, Positive, PositiveCount
@@ -19,28 +17,15 @@ _LR_PRE, _WIDTH = 0.01, 768  # of the paper's ViT
 
 @dataclass(frozen=True, kw_only=True)
 class ComposableConfig:
-    """Hyperparameters that ITA and IEL share.
+    """Hyperparameters that ITA and IEL share."""
 
-    Attributes:
-        lr: Learning rate of AdamW, for tau and head.
-        lr_pre: Learning rate of linear probing.
-        epochs_pre: Epochs of linear probing.
-        fisher_passes: Backward passes per batch of the Fisher, or "all" for the exact one.
-        formulation: "paper" is the equations; "official" the authors' code where it departs from them.
-        regularise: "all"; "head" leaves tau unregularised; "none" also leaves the head unregularised (the ablations).
-        heads: "concatenated" composes the rows h_t as trained; "averaged" h0_t + (h_t - h0_t) / T, a strict reading of
-            theta_P.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    lr_pre: Positive = 0.01
-    epochs_pre: Count = 3
-    fisher_passes: PositiveCount | Literal["all"] = 8
-    formulation: Formulation = "paper"
-    regularise: Literal["all", "head", "none"] = "all"
-    heads: Literal["concatenated", "averaged"] = "concatenated"
+    lr: Positive  # of AdamW, for tau and head
+    lr_pre: Positive = 0.01  # of linear probing
+    epochs_pre: Count = 3  # of linear probing
+    fisher_passes: PositiveCount | Literal["all"] = 8  # backward passes per batch of the Fisher; "all" is exact
+    formulation: Formulation = "paper"  # the equations, or the authors' code where it departs from them
+    regularise: Literal["all", "head", "none"] = "all"  # "head" and "none" are ablations
+    heads: Literal["concatenated", "averaged"] = "concatenated"  # h_t as trained, or as in `averaged_heads`
 
     @property
     def preconsolidation(self) -> PreconsolidationConfig:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trainables.data import Task
 from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.penalty import Coefficients
-from trainables.methods.composable.rule import FISHER_FLOOR, head_strengths, mean_fisher
+from trainables.methods.composable.rule import FISHER_FLOOR, Rule, mean_fisher
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import Fisher
@@ -22,17 +22,11 @@ from trainables.preconsolidation.fisher import Fisher
 
 @dataclass(frozen=True, kw_only=True)
 class IELConfig(ComposableConfig):
-    """Hyperparameters of IEL; see also `ComposableConfig`.
+    """Hyperparameters of IEL; see also `ComposableConfig`."""
 
-    Attributes:
-        beta: Strength of the regulariser on tau; the paper uses 2 to 5e3, depending on the parametrisation.
-        beta_cls: Strength of the Fisher term on the head.
-        beta_cls_prior: Strength of the identity term on the head.
-    """
-
-    beta: NonNegative
-    beta_cls: NonNegative
-    beta_cls_prior: NonNegative
+    beta: NonNegative  # strength of the regulariser on tau; in the paper 2 to 5e3, by parametrisation
+    beta_cls: NonNegative  # strength of the Fisher term on the head
+    beta_cls_prior: NonNegative  # strength of the identity term on the head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,29 +36,24 @@ class IELLoRAConfig(IELConfig):
     rank: PositiveCount = 16
 
 
-class IELRule:
+class IELRule(Rule):
     """The rule of IEL; see `Rule`."""
 
     trains_composed_model = True
 
     def __init__(self, config: IELConfig) -> None:
-        self.config = config
-        self.official = config.formulation == "official"
-        self.alpha_cls, self.alpha_cls_prior = head_strengths(
-            config.formulation, config.beta_cls, config.beta_cls_prior
-        )
+        super().__init__(config, config.beta_cls, config.beta_cls_prior)
+        self.beta = config.beta
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
         """Return the Fisher F and the two strengths of the tuned layers' penalty."""
-        t, beta = consolidation.task, self.config.beta
-        fisher = mean_fisher(consolidation)
+        t, beta, fisher = consolidation.task, self.beta, mean_fisher(consolidation)
         if not self.official:
             return fisher, Coefficients(current_strength=beta / t * (1 - 1 / t), past_strength=beta / t / t)
         share = 1 / 2 if t == 1 else 1 / t
-        return {name: value + FISHER_FLOOR for name, value in fisher.items()}, Coefficients(
-            current_strength=beta * (1 - share), past_strength=beta * share
-        )
+        floored = {name: value + FISHER_FLOOR for name, value in fisher.items()}
+        return floored, Coefficients(current_strength=beta * (1 - share), past_strength=beta * share)
 
-    def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
+    def head_fisher_classes(self, task: Task) -> int:
         """Return the number of classes seen: the Fisher of the head covers all of them."""
         return task.classes.stop

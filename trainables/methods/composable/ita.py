@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+
 from trainables.data import Task
 from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.penalty import Coefficients
-from trainables.methods.composable.rule import FISHER_FLOOR, head_strengths, mean_fisher
+from trainables.methods.composable.rule import FISHER_FLOOR, Rule, mean_fisher
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import Fisher
@@ -24,17 +26,11 @@ from trainables.preconsolidation.fisher import Fisher
 
 @dataclass(frozen=True, kw_only=True)
 class ITAConfig(ComposableConfig):
-    """Hyperparameters of ITA; see also `ComposableConfig`.
+    """Hyperparameters of ITA; see also `ComposableConfig`."""
 
-    Attributes:
-        alpha: Strength of the regulariser on tau; the paper uses 0.02 to 1e4, depending on the parametrisation.
-        alpha_cls: Strength of the Fisher term on the head.
-        alpha_cls_prior: Strength of the identity term on the head.
-    """
-
-    alpha: NonNegative
-    alpha_cls: NonNegative
-    alpha_cls_prior: NonNegative
+    alpha: NonNegative  # strength of the regulariser on tau; in the paper 0.02 to 1e4, by parametrisation
+    alpha_cls: NonNegative  # strength of the Fisher term on the head
+    alpha_cls_prior: NonNegative  # strength of the identity term on the head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,30 +40,26 @@ class ITALoRAConfig(ITAConfig):
     rank: PositiveCount = 16
 
 
-class ITARule:
+class ITARule(Rule):
     """The rule of ITA; see `Rule`."""
 
     trains_composed_model = False
 
     def __init__(self, config: ITAConfig) -> None:
-        self.config = config
-        self.official = config.formulation == "official"
-        self.alpha_cls, self.alpha_cls_prior = head_strengths(
-            config.formulation, config.alpha_cls, config.alpha_cls_prior
-        )
+        super().__init__(config, config.alpha_cls, config.alpha_cls_prior)
+        self.coefficients = Coefficients(current_strength=config.alpha)
 
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
         """Return the Fisher F and the strength alpha of the tuned layers' penalty."""
-        coefficients = Coefficients(current_strength=self.config.alpha)
-        if not self.official:
-            return mean_fisher(consolidation), coefficients
         past = consolidation.previous
-        if past is None:
-            return {name: value.new_full(value.shape, FISHER_FLOOR) for name, value in consolidation.fisher.items()}, (
-                coefficients
-            )
-        return {name: (value + FISHER_FLOOR) / past.examples for name, value in past.fisher.items()}, coefficients
+        if not self.official:
+            fisher = mean_fisher(consolidation)
+        elif past is None:
+            fisher = {name: torch.full_like(value, FISHER_FLOOR) for name, value in consolidation.fisher.items()}
+        else:
+            fisher = {name: (value + FISHER_FLOOR) / past.examples for name, value in past.fisher.items()}
+        return fisher, self.coefficients
 
-    def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
+    def head_fisher_classes(self, task: Task) -> int:
         """Return the number of classes seen, or of past classes in the official formulation."""
         return task.classes.start if self.official else task.classes.stop

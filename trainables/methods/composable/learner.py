@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,20 @@ from trainables.composition import Composition, Origin, saved_vector, write_vect
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
+from trainables.methods.composable.config import ComposableConfig
+from trainables.methods.composable.iel import IELLoRAConfig
+from trainables.methods.composable.ita import ITALoRAConfig
 from trainables.methods.composable.penalty import HeadPenalty, LayerPenalty, coupled_step, decoupled_step
 from trainables.methods.composable.rule import FISHER_FLOOR, Rule
-from trainables.methods.contract import Context
-from trainables.methods.stability import EULER_FACTOR, EULER_LIMIT
-from trainables.methods.training import fit, gradient_steps, local_loss, require_finite
+from trainables.methods.contract import EULER_FACTOR, EULER_LIMIT, Context
+from trainables.methods.training import fit, gradient_steps, local_loss
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import head_fisher
 from trainables.preconsolidation.probing import sample_features
 from trainables.randomness import make_generator
 from trainables.state import State
-from trainables.task_vectors import TaskVectors
+from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +68,7 @@ class ComposableLearner:
         assert consolidation is not None
         t = task.index
         anchor = (consolidation.head[0][task.rows], consolidation.head[1][task.rows])
-        if self.rule.config.formulation == "official":  # departure: the head starts at random, not at h0_t
+        if self.rule.official:  # departure: the head starts at random, not at h0_t
             self.heads.begin(new_head(len(task.classes), self.width, make_generator(self.context.seed, "head", t)))
         else:
             self.heads.begin(anchor)
@@ -86,11 +89,11 @@ class ComposableLearner:
             on_device = {name: value.to(device) for name, value in fisher.items()}
             self._layer_penalty = LayerPenalty(on_device, coefficients, self.composition.sums, self.vectors.stacks)
         if regularise != "none" and (self.rule.alpha_cls or self.rule.alpha_cls_prior):
-            mixtures = list(consolidation.mixtures[: self.rule.head_fisher_classes(consolidation, task)])
+            mixtures = list(consolidation.mixtures[: self.rule.head_fisher_classes(task)])
             generator = make_generator(self.context.seed, "head-fisher", task.index)
             draws = self.rule.config.preconsolidation.draws
             features = sample_features(mixtures, draws, generator)[0] if mixtures else torch.empty(0, self.width)
-            floor = FISHER_FLOOR if self.rule.config.formulation == "official" else 0.0  # departure
+            floor = FISHER_FLOOR if self.rule.official else 0.0  # departure
             weight, bias = (part + floor for part in head_fisher(features, consolidation.head, task.rows))
             self._head_penalty = HeadPenalty(
                 (anchor[0].to(device), anchor[1].to(device)),
@@ -108,9 +111,8 @@ class ComposableLearner:
             return local_loss(self.context, self.vectors.model, self.heads, batch.x, batch.y - task.classes.start)
 
         metrics = self._check_stability(task)
-        step = gradient_steps(optimizer, loss, self._regularise)
-        metrics[TRAIN_LOSS] = fit(task, self.context, step, penalty=self._penalty)
-        require_finite(parameters, self.context, task)
+        step = gradient_steps(optimizer, loss, adjust=self._regularise)
+        metrics[TRAIN_LOSS] = fit(task, self.context, step, parameters, penalty=self._penalty)
         return metrics
 
     def _check_stability(self, task: Task) -> dict[str, float]:
@@ -172,3 +174,22 @@ class ComposableLearner:
         self.composition.load_state(state.part("composition"))
         self.heads.load_state(state.part("heads"))
         self._compose()
+
+
+def full(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> ComposableLearner:
+    """Return a learner whose tau is dense: full fine-tuning."""
+    # The paper couples the regulariser with the optimiser for full fine-tuning alone; the authors' code never does.
+    return ComposableLearner(context, rule(config), FullTaskVectors, coupled=config.formulation == "paper")
+
+
+def ia3(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> ComposableLearner:
+    """Return a learner whose tau scales the rows of theta_0."""
+    return ComposableLearner(context, rule(config), IA3TaskVectors, coupled=False)
+
+
+def lora(context: Context, config: ITALoRAConfig | IELLoRAConfig, rule: Callable[[Any], Rule]) -> ComposableLearner:
+    """Return a learner whose tau is a product of low rank."""
+    vectors = partial(
+        LoRATaskVectors, rank=config.rank, init="gaussian" if config.formulation == "paper" else "uniform"
+    )
+    return ComposableLearner(context, rule(config), vectors, coupled=False)

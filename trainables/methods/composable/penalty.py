@@ -23,37 +23,27 @@ CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Strengths of a task's regulariser.
+    """Strengths of a task's regulariser."""
 
-    Attributes:
-        current_strength: Factor of F * tau_t.
-        past_strength: Factor of F * the sum of past task vectors, subtracted.
-    """
-
-    current_strength: float
-    past_strength: float = 0.0
+    current_strength: float  # of F * tau_t
+    past_strength: float = 0.0  # of F * the sum of past task vectors, which is subtracted
 
 
 class LayerPenalty:
     """The regulariser of the tuned weights during one task.
 
-    Args:
-        fisher: The Fisher F: tuned weight name to `(out, in)`.
-        coefficients: The strengths.
-        past: The sum of past task vectors, by weight name; read once, not kept.
-        stacks: The names of the tuned weights, grouped like the task vectors.
+    `fisher` has F `(out, in)` by the name of the tuned weight, `past` the sum of past task vectors, which is not kept.
+    `stacks` groups the names like the task vectors.
     """
 
     def __init__(
         self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor], stacks: list[tuple[str, ...]]
     ) -> None:
-        current, past_strength = coefficients.current_strength, coefficients.past_strength
+        current, before = coefficients.current_strength, coefficients.past_strength
         self.curvature = [torch.stack([current * fisher[name] for name in names]) for names in stacks]
-        self.pull = (
-            [torch.stack([past_strength * fisher[name] * past[name] for name in names]) for names in stacks]
-            if past_strength
-            else []
-        )
+        self.pull: list[Tensor] = []
+        if before:
+            self.pull = [torch.stack([before * fisher[name] * past[name] for name in names]) for names in stacks]
 
     def largest(self) -> float:
         """Return the largest curvature, current_strength * max F.
@@ -73,9 +63,8 @@ class LayerPenalty:
     @torch.no_grad()
     def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradient of every trainable parameter of tau_t, in closed form."""
-        gradients = list(
-            torch._foreach_mul([vectors.dense_stack(k) for k in range(len(self.curvature))], self.curvature)
-        )
+        taus = [vectors.dense_stack(k) for k in range(len(self.curvature))]
+        gradients = list(torch._foreach_mul(taus, self.curvature))
         if self.pull:
             torch._foreach_sub_(gradients, self.pull)
         return [pair for k, gradient in enumerate(gradients) for pair in vectors.vjp(k, gradient)]
@@ -84,11 +73,7 @@ class LayerPenalty:
 class HeadPenalty:
     """The regulariser of the current head: (alpha_cls F + alpha_cls_prior) * (h_t - h0_t), weight and bias.
 
-    Args:
-        anchor: h0_t, the rows of the pre-training head at task t.
-        fisher: The mean Fisher of these rows.
-        alpha_cls: Strength of the Fisher term.
-        alpha_cls_prior: Strength of the identity term.
+    `anchor` is h0_t, the rows of the pre-training head at task t, and `fisher` the mean Fisher of these rows.
     """
 
     def __init__(self, anchor: Head, fisher: Head, alpha_cls: float, alpha_cls_prior: float) -> None:

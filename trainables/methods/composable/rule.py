@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from trainables.data import Task
-from trainables.methods.composable.config import ComposableConfig, Formulation
+from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.penalty import Coefficients
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.fisher import Fisher
@@ -13,41 +13,36 @@ from trainables.preconsolidation.fisher import Fisher
 FISHER_FLOOR = 1e-5  # epsilon of the official formulation
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """The model of the loss, and the strengths of the regulariser.
+
+    Args:
+        config: The hyperparameters that ITA and IEL share.
+        fisher: Strength of the head's Fisher term, in the loss.
+        prior: Strength of the head's identity term, in the loss.
 
     Attributes:
         trains_composed_model: Whether the loss is the composed model's (IEL) or the t-th learner's alone (ITA).
-        alpha_cls: Strength of the head's Fisher term.
-        alpha_cls_prior: Strength of the head's identity term.
+        alpha_cls: Strength of the head's Fisher term in its gradient.
+        alpha_cls_prior: Strength of the head's identity term in its gradient.
     """
 
     trains_composed_model: bool
-    alpha_cls: float
-    alpha_cls_prior: float
 
-    @property
-    def config(self) -> ComposableConfig:
-        """The hyperparameters that ITA and IEL share."""
-        ...
+    def __init__(self, config: ComposableConfig, fisher: float, prior: float) -> None:
+        self.config = config
+        self.official = config.formulation == "official"
+        self.alpha_cls, self.alpha_cls_prior = fisher, prior
+        if self.official:  # departures: the loss has no 1/2, and without a Fisher term there is no prior term
+            self.alpha_cls, self.alpha_cls_prior = 2 * fisher, 2 * prior if fisher else 0.0
 
+    @abstractmethod
     def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the running mean Fisher and the strengths at the task of `consolidation`."""
-        ...
+        """Return the Fisher F and the strengths of the tuned layers' penalty at the task of `consolidation`."""
 
-    def head_fisher_classes(self, consolidation: Consolidation, task: Task) -> int:
+    @abstractmethod
+    def head_fisher_classes(self, task: Task) -> int:
         """Return the number of classes, from the first, in the Fisher of the head."""
-        ...
-
-
-def head_strengths(formulation: Formulation, fisher: float, prior: float) -> tuple[float, float]:
-    """Return the strengths of the head's Fisher and identity terms in their gradients.
-
-    Departures of "official": both count twice (its loss has no 1/2), and without a Fisher term there is no prior term.
-    """
-    if formulation == "paper":
-        return fisher, prior
-    return 2 * fisher, 2 * prior if fisher else 0.0
 
 
 def mean_fisher(consolidation: Consolidation) -> Fisher:

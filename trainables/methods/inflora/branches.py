@@ -10,28 +10,20 @@ from torch import Tensor, nn
 class KeyValueBranch(nn.Module):
     """The projection to queries, keys and values of one block, with a branch of rank r on keys and values.
 
-    Finished branches are added to the weight, so they cost nothing in evaluation.
-
-    Args:
-        layer: The projection `attn.qkv`, `(d,)` to `(3 d,)`: queries, keys, values. Its weight is copied.
-
-    Attributes:
-        weight: The frozen weight, `(3 d, d)`.
-        bias: The frozen bias, `(3 d,)`, or None.
-        a: A of the current task, `(r, d)`, fixed; None between tasks.
-        b: B of keys and, below it, of values, `(2 d, r)`; trained.
+    Finished branches are added to the weight, so they cost nothing in evaluation. `layer` is `attn.qkv`, `(d,)` to
+    `(3 d,)`; its weight is copied.
     """
 
-    weight: Tensor
-    bias: Tensor | None
+    weight: Tensor  # (3 d, d), frozen
+    bias: Tensor | None  # (3 d,), frozen
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.width = layer.in_features
         self.register_buffer("weight", layer.weight.detach().clone())
         self.register_buffer("bias", None if layer.bias is None else layer.bias.detach())
-        self.a: Tensor | None = None
-        self.b: nn.Parameter | None = None
+        self.a: Tensor | None = None  # (r, d), of the current task; None between tasks
+        self.b: nn.Parameter | None = None  # (2 d, r), of keys and, below it, of values; trained
 
     def begin(self, a: Tensor) -> None:
         """Begin a branch with the given A, `(r, d)`, and B = 0."""

@@ -34,14 +34,9 @@ SCALE = 1 / math.sqrt(3)  # of A, in the authors' code; their learning rates go 
 
 @dataclass(frozen=True)
 class ProtectedSpace:
-    """The protected directions of one layer, stored as the smaller of their space and its complement.
+    """The protected directions of one layer, stored as the smaller of their space and its complement."""
 
-    Attributes:
-        basis: Orthonormal columns: M `(d, k)` if the regime is "remove", Q `(d, d - k)` if it is "retain".
-        regime: The kind of `basis`.
-    """
-
-    basis: Tensor
+    basis: Tensor  # orthonormal columns: M (d, k) if the regime is "remove", Q (d, d - k) if it is "retain"
     regime: Regime
 
     def free(self) -> Tensor:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from trainables.backbones.recording import recorded
@@ -34,7 +34,7 @@ from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.inflora.branches import branch_keys_and_values
 from trainables.methods.inflora.dualgpm import ProtectedSpace, Regime, design_a, protect, threshold
-from trainables.methods.training import Schedule, fit, gradient_steps, local_loss, require_finite
+from trainables.methods.training import Schedule, fit, gradient_steps, local_loss
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -43,24 +43,15 @@ from trainables.state import JSON, State
 
 @dataclass(frozen=True, kw_only=True)
 class InfLoRAConfig:
-    """Hyperparameters of InfLoRA.
+    """Hyperparameters of InfLoRA."""
 
-    Attributes:
-        lr: Learning rate of Adam at the start; the schedule scales it.
-        epsilon: Share of the inputs' energy protected after the first task; it grows linearly towards 1.
-        r: Rank of a task's branch.
-        schedule: "cosine" as for the other methods, "late" as in the authors' code, or "constant".
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    epsilon: Annotated[float, Field(gt=0, lt=1)] = 0.98
-    r: PositiveCount = 10
-    schedule: Schedule = "cosine"
+    lr: Positive  # of Adam at the start
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = 0.98  # share of the energy protected after the first task
+    r: PositiveCount = 10  # rank of a task's branch
+    schedule: Schedule = "cosine"  # the authors' code has "late"
 
 
-def require_room(config: InfLoRAConfig, scenario: Scenario) -> None:
+def validate(config: InfLoRAConfig, scenario: Scenario) -> None:
     """Refuse a rank beyond the backbone's width, and a backbone without plain keys and values.
 
     Raises:
@@ -101,9 +92,8 @@ class InfLoRA:
         def loss(batch: Batch) -> Tensor:
             return local_loss(self.context, self.model, self.heads, batch.x, batch.y - task.classes.start)
 
-        mean = fit(task, self.context, gradient_steps(optimizer, loss), schedule=self.config.schedule)
-        require_finite(parameters, self.context, task)
-        return {TRAIN_LOSS: mean}
+        step = gradient_steps(optimizer, loss)
+        return {TRAIN_LOSS: fit(task, self.context, step, parameters, schedule=self.config.schedule)}
 
     def end_task(self, task: Task) -> None:
         """Freeze branch and head, and protect the task's directions."""

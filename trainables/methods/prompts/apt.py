@@ -20,11 +20,10 @@ docs/methods/apt.md says what was chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import ConfigDict
 from torch import Tensor, nn
 
 from trainables.data import Batch, Task
@@ -32,34 +31,22 @@ from trainables.heads import Heads
 from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Count, Positive
 from trainables.methods.prompts.frozen import embedded_class_token, load_frozen, require_open
-from trainables.methods.prompts.learner import PromptLearner, Recipe
+from trainables.methods.prompts.learner import PromptLearner
 from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
-
-if TYPE_CHECKING:
-    from trainables.backbones.token_vit import Prefix
 
 START_STD = 0.02  # timm's for tokens
 
 
 @dataclass(frozen=True, kw_only=True)
 class APTConfig:
-    """Hyperparameters of APT.
+    """Hyperparameters of APT."""
 
-    Attributes:
-        lr: Learning rate at the start of a task.
-        memory_tokens: Memory tokens of a prompt in every layer.
-        schedule: "cosine" as for the other methods, or "constant".
-        start: Start of a prompt: the ViT's "class_token" with a little noise, or "normal" draws alone.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    memory_tokens: Count = 5
+    lr: Positive  # at the start of a task
+    memory_tokens: Count = 5  # of a prompt in every layer
     schedule: Schedule = "cosine"
-    start: Literal["class_token", "normal"] = "class_token"
+    start: Literal["class_token", "normal"] = "class_token"  # of a prompt: the ViT's class token with noise, or noise
 
 
 def validate(config: APTConfig, scenario: Scenario) -> None:
@@ -69,7 +56,7 @@ def validate(config: APTConfig, scenario: Scenario) -> None:
 
 def build(context: Context, config: APTConfig) -> PromptLearner:
     """Return the learner."""
-    return PromptLearner(context, SeparatePrompts(context, config), Recipe(lr=config.lr, schedule=config.schedule))
+    return PromptLearner(context, SeparatePrompts(context, config), lr=config.lr, schedule=config.schedule)
 
 
 class SeparatePrompts:
@@ -113,33 +100,21 @@ class SeparatePrompts:
     def _pass(self, images: Tensor, prompts: Tensor, memory: Tensor) -> Tensor:
         with torch.no_grad():
             image = self.vit.embed(images)
-        own = prompts.expand(len(images), *prompts.shape)
+        tokens = prompts.expand(len(images), *prompts.shape)  # [b, t, d]
         mask = _mask(len(prompts), image.shape[1], memory.shape[2], image.device)
         for k in range(self.vit.depth):
             with torch.no_grad():
                 projected = self.vit.project(k, image)
                 if k + 1 < self.vit.depth:  # the last layer needs only keys and values
                     image = self.vit.complete(k, image, *projected)
-            own = self._layer(k, own, memory[:, k].flatten(0, 1), projected[1:], mask)
-        return self.vit.finish(own)
-
-    def _layer(self, k: int, own: Tensor, memory: Tensor, image: Prefix, mask: Tensor) -> Tensor:
-        """Return prompts, `(b, t, d)`, after layer k.
-
-        Args:
-            k: The number of the layer.
-            own: The prompts before it.
-            memory: Their memory tokens in it, `(t * m, d)`.
-            image: Keys and values of the image tokens, `(b, n, d)` each.
-            mask: The attention mask of `_mask`.
-        """
-        queries, *mine = self.vit.project(k, own)
-        kept = self.vit.keys_values(k, memory[None])
-        keys, values = (
-            torch.cat([theirs, each, rows.expand(len(own), -1, -1)], 1)
-            for theirs, each, rows in zip(image, mine, kept, strict=True)
-        )
-        return self.vit.complete(k, own, queries, keys, values, mask)
+            queries, *of_prompts = self.vit.project(k, tokens)
+            of_memory = self.vit.keys_values(k, memory[:, k].flatten(0, 1)[None])  # [1, t * m, d] each
+            keys, values = (
+                torch.cat([of_image, of_prompt, rows.expand(len(tokens), -1, -1)], 1)
+                for of_image, of_prompt, rows in zip(projected[1:], of_prompts, of_memory, strict=True)
+            )
+            tokens = self.vit.complete(k, tokens, queries, keys, values, mask)
+        return self.vit.finish(tokens)
 
     def end(self) -> None:
         """Freeze the current prompt and its memory."""

@@ -12,7 +12,7 @@ Adam with the cosine schedule trains the task's components and its rows of the h
 The penalty is the mean square of the entries of R R^T - 1, for R of all rows of p (flattened), K and A, summed over
 them and over the layers; the authors' final code gives it the weight 0.
 
-A task's components start by Gram-Schmidt (`orthogonal.py`) on normal draws. As in the authors' code, the draws are
+A task's components start by Gram-Schmidt on normal draws. As in the authors' code, the draws are
 projected onto the trained earlier rows, which are no longer orthogonal to each other. So new rows are not exactly
 orthogonal to them. `ortho_start: span` removes the whole span of the earlier rows instead, as the paper describes; it
 needs a width of at least pool_size. The authors' head starts as torch's `nn.Linear` (`head_start: linear`), ours like
@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from pydantic import ConfigDict
 from torch import Tensor, nn
 
 from trainables.data import Batch, Task
@@ -35,8 +34,7 @@ from trainables.heads import Heads, new_head
 from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import CLASS_TOKEN, Queries, load_frozen, require_open
-from trainables.methods.prompts.learner import PromptLearner, Recipe, linear_head
-from trainables.methods.prompts.orthogonal import orthogonal_rows
+from trainables.methods.prompts.learner import PromptLearner, linear_head
 from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -46,33 +44,21 @@ if TYPE_CHECKING:
 
 PARTS = ("prompts", "keys", "attentions")
 AUTHORS_LAYERS = 5
+NOTHING_LEFT = 1e-3  # share of a draw's norm; a smaller remainder is rounding
 
 
 @dataclass(frozen=True, kw_only=True)
 class CODAConfig:
-    """Hyperparameters of CODA-Prompt.
+    """Hyperparameters of CODA-Prompt."""
 
-    Attributes:
-        lr: Learning rate at the start of a task.
-        pool_size: Components of a layer; every task gets an equal part, rounded down.
-        prompt_length: L_p, rows of a component: half of them for keys, half for values.
-        layers: Number of prompted layers, from the first; "authors" for five, or all where there are fewer.
-        ortho_mu: Weight of the orthogonality penalty.
-        schedule: "cosine" as for the other methods, "late" as in the authors' code, or "constant".
-        head_start: Start of a task's head: "normal" as for the other methods, or "linear" as torch's `nn.Linear`.
-        ortho_start: A new row starts orthogonal to earlier "rows" one by one, or to their whole "span".
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    pool_size: PositiveCount = 100
-    prompt_length: PositiveCount = 8
-    layers: PositiveCount | Literal["authors"] = "authors"
-    ortho_mu: NonNegative = 0.0
-    schedule: Schedule = "cosine"
-    ortho_start: Literal["rows", "span"] = "rows"
-    head_start: Literal["normal", "linear"] = "normal"
+    lr: Positive  # at the start of a task
+    pool_size: PositiveCount = 100  # components of a layer; every task gets an equal part, rounded down
+    prompt_length: PositiveCount = 8  # L_p, rows of a component: half of them for keys, half for values
+    layers: PositiveCount | Literal["authors"] = "authors"  # prompted, from the first; the authors' are at most five
+    ortho_mu: NonNegative = 0.0  # weight of the orthogonality penalty
+    schedule: Schedule = "cosine"  # the authors' code has "late"
+    ortho_start: Literal["rows", "span"] = "rows"  # new rows start orthogonal to each earlier row, or to their span
+    head_start: Literal["normal", "linear"] = "normal"  # "linear" as torch's `nn.Linear`
 
 
 def validate(config: CODAConfig, scenario: Scenario) -> None:
@@ -100,8 +86,8 @@ def validate(config: CODAConfig, scenario: Scenario) -> None:
 def build(context: Context, config: CODAConfig) -> PromptLearner:
     """Return the learner."""
     start = linear_head if config.head_start == "linear" else new_head
-    recipe = Recipe(lr=config.lr, schedule=config.schedule, new_head=start)
-    return PromptLearner(context, Components(context, config), recipe)
+    components = Components(context, config)
+    return PromptLearner(context, components, lr=config.lr, schedule=config.schedule, new_head=start)
 
 
 class Components:
@@ -160,13 +146,8 @@ class Components:
         """Return the distance of all rows from orthonormal: of each part and layer the mean square, summed."""
         if self.config.ortho_mu == 0:
             return self.past["keys"].new_zeros(())
-        return sum(
-            (
-                distance_from_orthonormal(torch.cat([self.past[name], self.current[name]], 1).flatten(2))
-                for name in PARTS
-            ),
-            start=self.past["keys"].new_zeros(()),
-        )
+        rows = (torch.cat([self.past[name], self.current[name]], 1).flatten(2) for name in PARTS)
+        return sum(map(distance_from_orthonormal, rows), start=self.past["keys"].new_zeros(()))
 
     def end(self) -> None:
         """Freeze the components of the current task."""
@@ -206,3 +187,30 @@ def distance_from_orthonormal(rows: Tensor) -> Tensor:
     """Return the mean square of the entries of R R^T - 1, summed over layers: `(l, n, d)` to a number."""
     products = rows @ rows.mT
     return (products - torch.eye(rows.shape[1], device=rows.device, dtype=rows.dtype)).square().mean((1, 2)).sum()
+
+
+def orthogonal_rows(past: Tensor, draws: Tensor) -> Tensor:
+    """Return unit rows `(l, n, d)` from random draws, in turn: u = v - sum_j (v.u_j / |u_j|^2) u_j, then u / |u|.
+
+    The sum is over all earlier rows as they are. If those are orthogonal to each other, this is Gram-Schmidt. Trained
+    rows are not; then a new row is not exactly orthogonal to them either. Once the rows of `past` leave nothing of a
+    draw, they are left out of the sum, so that there is room for the rest.
+
+    Args:
+        past: Earlier rows of each layer, `(l, s, d)`; s may be 0.
+        draws: Random rows, `(l, n, d)` with n <= d.
+    """
+    new = past[:, :0]
+    for draw in draws.unbind(1):
+        left = _without(draw, torch.cat([past, new], 1))
+        full = left.norm(dim=1) < NOTHING_LEFT * draw.norm(dim=1)
+        past = past.masked_fill(full[:, None, None], 0)
+        row = _without(draw, torch.cat([past, new], 1))
+        new = torch.cat([new, (row / row.norm(dim=1, keepdim=True))[:, None]], 1)
+    return new
+
+
+def _without(draw: Tensor, rows: Tensor) -> Tensor:
+    """Subtract from a draw, `(l, d)`, its projection on each of the rows, `(l, s, d)`; rows of zeros take nothing."""
+    parts = torch.einsum("ld,lsd->ls", draw, rows) / rows.square().sum(2).clamp_min(torch.finfo(rows.dtype).tiny)
+    return draw - torch.einsum("ls,lsd->ld", parts, rows)

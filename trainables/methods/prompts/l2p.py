@@ -24,7 +24,6 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import ConfigDict
 from torch import Tensor, nn
 
 from trainables.data import Batch, Task
@@ -33,42 +32,28 @@ from trainables.heads import Heads
 from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import Queries, class_position, load_frozen, require_open
-from trainables.methods.prompts.learner import PromptLearner, Recipe
+from trainables.methods.prompts.learner import PromptLearner
 from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
 
 PORTED_BATCH = 256  # examples per step for the public codes' learning rate
-_STARTS = {"port": (-1.0, 1.0), "jax": (0.0, 0.01)}
+_STARTS = {"port": (-1.0, 1.0), "jax": (0.0, 0.01)}  # bounds of uniform draws
 
 
 @dataclass(frozen=True, kw_only=True)
 class L2PConfig:
-    """Hyperparameters of L2P.
-
-    Attributes:
-        lr: Learning rate, for 256 examples per step if `scale_lr`.
-        pool_size: M, number of prompts.
-        prompt_length: L_p, tokens of a prompt.
-        top_k: N, prompts per image.
-        pull_constraint: lambda, weight of the term that draws chosen keys to the queries.
-        clip_norm: Limit of the norm of all gradients together.
-        scale_lr: Whether `lr` is multiplied by batch size / 256, as in all public codes.
-        schedule: "constant", or "cosine" as for the other methods.
-        start: Start of prompts and keys: "port" uniform in (-1, 1), "jax" uniform in (0, 0.01).
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    """Hyperparameters of L2P."""
 
     lr: Positive
-    pool_size: PositiveCount = 10
-    prompt_length: PositiveCount = 5
-    top_k: PositiveCount = 5
-    pull_constraint: NonNegative = 0.1
-    clip_norm: Positive = 1.0
-    scale_lr: bool = True
+    pool_size: PositiveCount = 10  # M, prompts
+    prompt_length: PositiveCount = 5  # L_p, tokens of a prompt
+    top_k: PositiveCount = 5  # N, prompts per image
+    pull_constraint: NonNegative = 0.1  # lambda, weight of the term that draws chosen keys to the queries
+    clip_norm: Positive = 1.0  # limit of the norm of all gradients together
+    scale_lr: bool = True  # multiply `lr` by batch size / 256, as all public codes do
     schedule: Schedule = "constant"
-    start: Literal["port", "jax"] = "port"
+    start: Literal["port", "jax"] = "port"  # of prompts and keys; the bounds are in `_STARTS`
 
 
 def validate(config: L2PConfig, scenario: Scenario) -> None:
@@ -82,9 +67,9 @@ def validate(config: L2PConfig, scenario: Scenario) -> None:
 
 def build(context: Context, config: L2PConfig) -> PromptLearner:
     """Return the learner."""
-    scale = context.batch_size / PORTED_BATCH if config.scale_lr else 1.0
-    recipe = Recipe(lr=config.lr * scale, schedule=config.schedule, clip_norm=config.clip_norm)
-    return PromptLearner(context, PromptPool(context, config), recipe)
+    lr = config.lr * (context.batch_size / PORTED_BATCH if config.scale_lr else 1.0)
+    pool = PromptPool(context, config)
+    return PromptLearner(context, pool, lr=lr, schedule=config.schedule, clip_norm=config.clip_norm)
 
 
 class PromptPool:

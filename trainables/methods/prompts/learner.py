@@ -10,7 +10,6 @@ task leaves them as they are. So heads of one task each, with past heads fixed, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -22,28 +21,11 @@ from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.contract import Context
-from trainables.methods.training import Schedule, fit, require_finite
+from trainables.methods.training import Schedule, fit, gradient_steps
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Hyperparameters of training: Adam without weight decay, made anew for every task.
-
-    Attributes:
-        lr: Learning rate at the start of a task.
-        schedule: The factor of `lr` in every epoch; see `SCHEDULES`.
-        clip_norm: Limit of the norm of all gradients together; None for no clipping.
-        new_head: Function of classes, width and a generator that returns the start of a task's head.
-    """
-
-    lr: float
-    schedule: Schedule = "cosine"
-    clip_norm: float | None = None
-    new_head: Callable[[int, int, torch.Generator], Head] = new_head
 
 
 def linear_head(classes: int, width: int, generator: torch.Generator) -> Head:
@@ -92,39 +74,52 @@ class Prompts(Protocol):
 
 
 class PromptLearner:
-    """An incremental learner that trains prompts and heads around a frozen ViT."""
+    """An incremental learner that trains prompts and heads around a frozen ViT.
 
-    def __init__(self, context: Context, prompts: Prompts, recipe: Recipe) -> None:
+    It takes Adam without weight decay, made anew for every task.
+
+    Args:
+        context: The method's context.
+        prompts: The trained tensors beside the head.
+        lr: Learning rate at the start of a task.
+        schedule: The factor of `lr` in every epoch; see `SCHEDULES`.
+        clip_norm: Limit of the norm of all gradients together; None for no clipping.
+        new_head: Function of classes, width and a generator that returns the start of a task's head.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        prompts: Prompts,
+        *,
+        lr: float,
+        schedule: Schedule,
+        clip_norm: float | None = None,
+        new_head: Callable[[int, int, torch.Generator], Head] = new_head,
+    ) -> None:
         self.context = context
         self.prompts = prompts
-        self.recipe = recipe
+        self.lr, self.schedule, self.clip_norm = lr, schedule, clip_norm
+        self.new_head = new_head
         self.heads = Heads(prompts.width, context.device)
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Begin the task's head at fresh rows, and its prompts."""
         generator = make_generator(self.context.seed, "head", task.index)
-        self.heads.begin(self.recipe.new_head(len(task.classes), self.prompts.width, generator))
+        self.heads.begin(self.new_head(len(task.classes), self.prompts.width, generator))
         self.prompts.begin(task)
 
     def train_task(self, task: Task) -> dict[str, float]:
         """Train the task's head and prompts."""
         parameters = [*self.heads.current, *self.prompts.trained()]
-        optimizer = torch.optim.Adam(parameters, lr=self.recipe.lr, fused=True)
+        optimizer = torch.optim.Adam(parameters, lr=self.lr, fused=True)
 
-        def step(batch: Batch, factor: float) -> Tensor:
+        def loss(batch: Batch) -> tuple[Tensor, Tensor]:
             features, penalty = self.prompts.read(batch)
-            loss = F.cross_entropy(self.heads.local_logits(features), batch.y - task.classes.start)
-            optimizer.zero_grad(set_to_none=True)
-            (loss + penalty).backward()
-            if self.recipe.clip_norm is not None:
-                nn.utils.clip_grad_norm_(parameters, self.recipe.clip_norm)
-            optimizer.param_groups[0]["lr"] = self.recipe.lr * factor
-            optimizer.step()
-            return loss.detach()
+            return F.cross_entropy(self.heads.local_logits(features), batch.y - task.classes.start), penalty
 
-        mean = fit(task, self.context, step, schedule=self.recipe.schedule)
-        require_finite(parameters, self.context, task)
-        return {TRAIN_LOSS: mean}
+        step = gradient_steps(optimizer, loss, clip_norm=self.clip_norm)
+        return {TRAIN_LOSS: fit(task, self.context, step, parameters, schedule=self.schedule)}
 
     def end_task(self, task: Task) -> None:
         """Freeze the task's head and, if they are the task's own, its prompts."""

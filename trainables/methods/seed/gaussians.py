@@ -23,15 +23,10 @@ SMALLEST = 1e-8  # first e
 
 @dataclass(frozen=True)
 class Gaussians:
-    """Gaussians of c classes.
+    """Gaussians of c classes."""
 
-    Attributes:
-        means: mu, `(c, S)`.
-        factors: L of each precision, lower triangular, `(c, S, S)`.
-    """
-
-    means: Tensor
-    factors: Tensor
+    means: Tensor  # (c, S)
+    factors: Tensor  # L of each precision, lower triangular, (c, S, S)
 
     def __len__(self) -> int:
         return len(self.means)

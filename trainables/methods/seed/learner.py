@@ -20,27 +20,64 @@ from __future__ import annotations
 
 import copy
 import math
+import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor
 
 from trainables.composition import Origin
 from trainables.data import Batch, Task
-from trainables.errors import DivergedError
+from trainables.errors import DivergedError, InputError
 from trainables.heads import Heads, new_head
-from trainables.methods.contract import Context
-from trainables.methods.seed.config import SEEDConfig
+from trainables.methods.contract import Context, Scenario
+from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.seed.expert import Expert, class_features
 from trainables.methods.seed.gaussians import Gaussians, fit_gaussians, joined, unpacked
-from trainables.methods.training import fit, gradient_steps, require_finite
+from trainables.methods.training import fit, gradient_steps
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import JSON, State
 
 MOMENTUM = 0.9  # of SGD, in the authors' code
+COPIES_IN_TRAINING = 4  # gradients, two moments, and the frozen copy for the feature distance
+
+
+@dataclass(frozen=True, kw_only=True)
+class SEEDConfig:
+    """Hyperparameters of SEED."""
+
+    lr: Positive  # at the start
+    experts: PositiveCount = 5  # K, at most
+    features: PositiveCount = 64  # S, the width of the bottleneck
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.99  # weight of the distance, against the cross-entropy
+    tau: Positive = 3.0  # temperature of the softmax over log densities
+    flip: bool = True  # Gaussians count every image a second time, mirrored left to right
+    clip: Positive = 1.0  # limit of the gradient's norm
+    optimizer: Literal["adamw", "sgd"] = "adamw"  # SGD has momentum 0.9; neither has weight decay
+
+
+def validate(config: SEEDConfig, scenario: Scenario) -> None:
+    """Refuse a bottleneck wider than the backbone, and more experts than fit this machine's memory.
+
+    Raises:
+        InputError: If the bottleneck or the experts do not fit.
+    """
+    shape = scenario.backbone.shape
+    if config.features > shape.width:
+        raise InputError(f"seed: features must be at most the backbone's width, {shape.width}, got {config.features}")
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    allowed = there // (4 * shape.parameters) - COPIES_IN_TRAINING
+    if min(config.experts, scenario.num_tasks) > allowed:
+        raise InputError(
+            f"seed: experts must be at most {max(allowed, 0)}, which fill this machine's {there / 2**30:.1f} GiB of"
+            f" memory, got {config.experts}"
+        )
 
 
 class SEED:
@@ -92,12 +129,8 @@ class SEED:
         def loss(batch: Batch) -> Tensor:
             return self._loss(batch.x, batch.y - task.classes.start)
 
-        def clip(factor: float) -> None:
-            torch.nn.utils.clip_grad_norm_(parameters, self.config.clip)
-
-        mean = fit(task, self.context, gradient_steps(optimizer, loss, clip))
-        require_finite(parameters, self.context, task)
-        return {TRAIN_LOSS: mean}
+        step = gradient_steps(optimizer, loss, clip_norm=self.config.clip)
+        return {TRAIN_LOSS: fit(task, self.context, step, parameters)}
 
     def _optimizer(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         if self.config.optimizer == "adamw":

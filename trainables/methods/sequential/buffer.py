@@ -18,39 +18,23 @@ from torch import Tensor
 from trainables.data import Images, stacked
 from trainables.state import State
 
-EMPTY = -1
+EMPTY = -1  # no slot, or no example in a slot
 
 
 class Rehearsed(NamedTuple):
-    """Some examples of the buffer.
+    """Some examples of the buffer."""
 
-    Attributes:
-        images: Raw images as stored, uint8 on the CPU.
-        labels: Labels, int64 `(b,)`.
-        logits: Logits of the step in which each example was seen, `(b, C)`.
-    """
-
-    images: Images
-    labels: Tensor
-    logits: Tensor
+    images: Images  # as stored, uint8 on the CPU
+    labels: Tensor  # int64 (b,)
+    logits: Tensor  # (b, C), of the step in which each example was seen
 
 
 class ReservoirBuffer:
-    """A buffer of M examples of a stream.
-
-    Args:
-        size: M, the number of slots.
-        classes: C, the number of logits.
-        device: The device of labels and logits; images stay on the CPU.
-
-    Attributes:
-        offered: Number of examples that the stream has had.
-        numbers: Place in the stream of the example in each slot, int64 `(M,)` on the CPU; -1 for an empty slot.
-    """
+    """A buffer of M slots for examples of a stream; labels and C logits are on a device, images on the CPU."""
 
     def __init__(self, size: int, classes: int, device: torch.device) -> None:
-        self.offered = 0
-        self.numbers = torch.full((size,), EMPTY)
+        self.offered = 0  # examples that the stream has had
+        self.numbers = torch.full((size,), EMPTY)  # (M,), place in the stream of each slot's example
         self.images: dict[int, Tensor] = {}  # by slot
         self.labels = torch.zeros(size, dtype=torch.int64, device=device)
         self.logits = torch.zeros(size, classes, device=device)
@@ -61,13 +45,10 @@ class ReservoirBuffer:
     def offer(
         self, read: Callable[[Tensor], Images], labels: Tensor, logits: Tensor, generator: torch.Generator
     ) -> None:
-        """Offer the next examples of the stream; some of them stay.
+        """Offer the next b examples of the stream; some of them stay.
 
-        Args:
-            read: Function that reads raw images, given their places `(k,)` among these examples.
-            labels: Labels, `(b,)`.
-            logits: Logits, `(b, C)`; without gradient.
-            generator: Source of the choice.
+        `read` gets places `(k,)` among these examples and returns their raw images. Labels are `(b,)`, logits `(b, C)`
+        without gradient.
         """
         numbers = torch.arange(self.offered, self.offered + len(labels))
         self.offered += len(labels)
@@ -82,7 +63,7 @@ class ReservoirBuffer:
         self.labels[slots], self.logits[slots] = labels[places], logits[places]
 
     def _slots(self, numbers: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the slot that each example of the stream takes, -1 for none: `(b,)`."""
+        """Return the slot that each example of the stream takes: `(b,)`."""
         size = len(self.numbers)
         slots = torch.where(numbers < size, numbers, uniform_up_to(numbers, generator))
         return torch.where(slots < size, slots, EMPTY)
@@ -102,8 +83,8 @@ class ReservoirBuffer:
 
     def load_state(self, state: State) -> None:
         """Continue from the `state` of a buffer of the same size."""
-        for own, name in ((self.numbers, "numbers"), (self.labels, "labels"), (self.logits, "logits")):
-            own.copy_(state.tensors[name])
+        for tensor, name in ((self.numbers, "numbers"), (self.labels, "labels"), (self.logits, "logits")):
+            tensor.copy_(state.tensors[name])
         kept = ((slot, number) for slot, number in enumerate(self.numbers.tolist()) if number != EMPTY)
         self.images = {slot: state.constant[f"images/{number}"] for slot, number in kept}
         self.offered = int(str(state.values["offered"]))

@@ -28,7 +28,7 @@ from trainables.data import Batch, Task
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.methods.sequential.buffer import Rehearsed, ReservoirBuffer
-from trainables.methods.sequential.cross_entropy import CrossEntropyConfig, CrossEntropyLearner
+from trainables.methods.sequential.finetune import CrossEntropyConfig, Finetune
 from trainables.methods.training import chance_cross_entropy
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -37,25 +37,16 @@ from trainables.state import State
 
 @dataclass(frozen=True, kw_only=True)
 class DERppConfig(CrossEntropyConfig):
-    """Hyperparameters of DER++.
+    """Hyperparameters of DER++."""
 
-    Attributes:
-        alpha: Weight of the square distance to the stored logits.
-        beta: Weight of the cross-entropy of the stored labels; 0 is DER.
-        buffer_size: Number of examples in the buffer, M.
-        minibatch_size: Number of examples in each of the two draws; "batch" for the batch size.
-        rehearsal_classes: Classes in the softmax of the stored labels: "all" of the sequence, as in the authors' code,
-            or those "seen" so far.
-    """
-
-    alpha: NonNegative
-    beta: NonNegative
-    buffer_size: PositiveCount = 1000
-    minibatch_size: PositiveCount | Literal["batch"] = "batch"
-    rehearsal_classes: Literal["all", "seen"] = "all"
+    alpha: NonNegative  # weight of the square distance to the stored logits
+    beta: NonNegative  # weight of the cross-entropy of the stored labels; 0 is DER
+    buffer_size: PositiveCount = 1000  # M
+    minibatch_size: PositiveCount | Literal["batch"] = "batch"  # examples in each of the two draws
+    rehearsal_classes: Literal["all", "seen"] = "all"  # in the softmax of the stored labels; the authors' code has all
 
 
-class DERpp(CrossEntropyLearner):
+class DERpp(Finetune):
     """DER++; see the module."""
 
     config: DERppConfig
@@ -78,8 +69,10 @@ class DERpp(CrossEntropyLearner):
         features = self.context.features(self.model, x).split([len(batch.x), *(len(images) for images, _ in drawn)])
         loss = self.cross_entropy(task, features[0], batch.y)
         if drawn:
-            (_, of_logits), (_, of_labels) = drawn
-            loss = loss + self._rehearsal(features[1], of_logits.logits, features[2], of_labels.labels)
+            (_, by_logits), (_, by_labels) = drawn
+            distance = F.mse_loss(self.head.logits(features[1]), by_logits.logits)
+            entropy = F.cross_entropy(self.head.local_logits(features[2], range(self._rehearsed())), by_labels.labels)
+            loss = loss + (self.config.alpha * distance + self.config.beta * entropy)
         logits = self.head.logits(features[0]).detach()
         self.buffer.offer(lambda places: task.train.pixels(batch.rows[places]), batch.y, logits, self.choice)
         return loss
@@ -89,12 +82,6 @@ class DERpp(CrossEntropyLearner):
         size = self.config.minibatch_size
         found = self.buffer.draw(self.context.batch_size if size == "batch" else size, self.draws)
         return task.train.prepare(found.images, self.draws, self.context.device), found
-
-    def _rehearsal(self, features: Tensor, logits: Tensor, more_features: Tensor, labels: Tensor) -> Tensor:
-        """Return alpha times the square distance of one draw plus beta times the cross-entropy of the other."""
-        distance = F.mse_loss(self.head.logits(features), logits)
-        entropy = F.cross_entropy(self.head.local_logits(more_features, range(self._rehearsed())), labels)
-        return self.config.alpha * distance + self.config.beta * entropy
 
     def _rehearsed(self) -> int:
         """Return the number of classes in the softmax of the stored labels."""

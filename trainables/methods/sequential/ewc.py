@@ -16,7 +16,7 @@ sum_c p_c (d log p_c)^2. Departures: `docs/methods/ewc.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -24,19 +24,22 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 
 from trainables.backbones.attention import written_out
 from trainables.data import Task
-from trainables.methods.contract import Context
+from trainables.methods.contract import EULER_FACTOR, Context
 from trainables.methods.hyperparameters import NonNegative, Share
-from trainables.methods.sequential.cross_entropy import CrossEntropyConfig, CrossEntropyLearner
+from trainables.methods.sequential.finetune import CrossEntropyConfig, Finetune
 from trainables.methods.sequential.learner import add_to_gradients
-from trainables.methods.sequential.squared_gradients import Weights, add_squared_gradients
-from trainables.methods.stability import EULER_FACTOR
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
+
+Weights = Mapping[str, Tensor]
+Value = Callable[[Weights, Tensor, Tensor], Tensor]  # weights, image (c, h, w), label () to scalar
+
+GRADIENT_BYTES = {"cpu": 2**29, "cuda": 2**32}  # of per-example gradients at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +47,6 @@ class EWCConfig(CrossEntropyConfig):
     """Hyperparameters of online EWC.
 
     Attributes:
-        epsilon: Strength of the penalty.
-        gamma: Share of the old Fisher kept at the end of a task; 1 sums.
         fisher: "weighted" squares the gradient of the ground truth's log-probability and weights it with that
             probability, as the authors' code does; "empirical" does not weight it. "true" sums the weighted squares of
             all classes, the Fisher of Kirkpatrick et al., in as many backward passes.
@@ -53,26 +54,21 @@ class EWCConfig(CrossEntropyConfig):
             so far, or the "task"'s own, the softmax of the local cross-entropy.
     """
 
-    epsilon: NonNegative
-    gamma: Share = 1.0
+    epsilon: NonNegative  # strength of the penalty
+    gamma: Share = 1.0  # share of the old Fisher kept at the end of a task; 1 sums
     fisher: Literal["weighted", "empirical", "true"] = "weighted"
     fisher_classes: Literal["all", "seen", "task"] = "all"
 
 
-class EWC(CrossEntropyLearner):
-    """Online EWC; see the module.
-
-    Attributes:
-        fisher: Fbar, by the names of `weights`; empty before the first task has ended.
-        anchor: theta*, by the same names; empty between tasks and in the first task.
-    """
+class EWC(Finetune):
+    """Online EWC; see the module."""
 
     config: EWCConfig
 
     def __init__(self, context: Context, config: EWCConfig) -> None:
         super().__init__(context, config)
-        self.fisher: dict[str, Tensor] = {}
-        self.anchor: dict[str, Tensor] = {}
+        self.fisher: dict[str, Tensor] = {}  # Fbar, by the names of `weights`; empty in the first task
+        self.anchor: dict[str, Tensor] = {}  # theta*, by the same names; empty between tasks and in the first task
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Set the anchor to the weights after the last task."""
@@ -127,9 +123,8 @@ class EWC(CrossEntropyLearner):
 
     def _classes(self, task: Task) -> range:
         """Return the classes in the Fisher's softmax."""
-        whole = {"all": self.context.num_classes, "seen": self.seen}
-        wanted = self.config.fisher_classes
-        return task.classes if wanted == "task" else range(whole[wanted])
+        scopes = {"all": range(self.context.num_classes), "seen": range(self.seen), "task": task.classes}
+        return scopes[self.config.fisher_classes]
 
     def _labels(self, labels: Tensor, classes: range) -> Iterator[Tensor]:
         """Yield the labels whose squared gradients are summed: the ground truth, or every class for the true Fisher."""
@@ -153,3 +148,22 @@ class EWC(CrossEntropyLearner):
         kept = state.part("fisher").tensors
         device = self.context.device
         self.fisher = {name: kept[name].to(device, copy=True) for name in self.weights} if kept else {}
+
+
+def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Tensor, y: Tensor) -> None:
+    """Add sum_n (d value(theta, x_n, y_n) / d theta)^2 to a running total, in place.
+
+    `value` is a deterministic function of the weights and one example; x is `(b, c, h, w)`, y `(b,)`. Gradients are
+    squared example by example, so the result does not depend on the batches.
+    """
+    per_example = vmap(grad(value), in_dims=(None, 0, 0))
+    for images, labels in zip(*(part.split(examples_at_once(weights)) for part in (x, y)), strict=True):
+        for name, gradients in per_example(dict(weights), images, labels).items():
+            total[name].add_(gradients.square().sum(0))  # not squared in place: some gradients are views of others
+
+
+def examples_at_once(weights: Weights) -> int:
+    """Return the number of examples whose gradients of all weights fit in `GRADIENT_BYTES`; at least one."""
+    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
+    (device,) = {weight.device.type for weight in weights.values()}
+    return max(1, GRADIENT_BYTES[device] // size)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import ConfigDict
 from torch import Tensor, nn
 
 from trainables.composition import Origin
@@ -24,7 +24,7 @@ from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
-from trainables.methods.training import chance_cross_entropy, fit, gradient_steps, require_finite
+from trainables.methods.training import chance_cross_entropy, fit, gradient_steps
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
@@ -33,26 +33,14 @@ from trainables.state import State
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialConfig:
-    """Hyperparameters of all sequential methods.
+    """Hyperparameters of all sequential methods."""
 
-    Attributes:
-        lr: Learning rate at the start; the schedule scales it.
-        optimizer: Plain "sgd" without momentum, or "adamw"; no weight decay in either.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    lr: Positive
-    optimizer: Literal["adamw", "sgd"] = "sgd"
+    lr: Positive  # at the start
+    optimizer: Literal["adamw", "sgd"] = "sgd"  # SGD without momentum; neither has weight decay
 
 
 class SequentialLearner:
-    """A ViT and a classifier that are trained on one task after the other.
-
-    Attributes:
-        weights: Every weight, by its name in the state; all of them are trained.
-        seen: Number of classes seen so far, those of the present task included.
-    """
+    """A ViT and a classifier that are trained on one task after the other."""
 
     def __init__(self, context: Context, config: SequentialConfig) -> None:
         self.context = context
@@ -63,8 +51,9 @@ class SequentialLearner:
         for index, classes in enumerate(context.task_classes, start=1):
             self.head.grow(new_head(len(classes), width, make_generator(context.seed, "head", index)))
         model = {f"model/{name}": parameter for name, parameter in self.model.named_parameters()}
+        # Every weight, by its name in the state; all of them are trained.
         self.weights = model | {"heads/weight": self.head.weight, "heads/bias": self.head.bias}
-        self.seen = 0
+        self.seen = 0  # classes seen so far, those of the present task included
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Count the task's classes among those seen."""
@@ -75,12 +64,9 @@ class SequentialLearner:
         parameters = list(self.weights.values())
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
-
-        step = gradient_steps(
-            optimizer, lambda batch: self.loss(task, batch), lambda factor: self.add_penalty_gradients()
-        )
-        loss = fit(task, self.context, step, chance_loss=self.chance_loss(task), penalty=self.penalty)
-        require_finite(parameters, self.context, task)
+        step = gradient_steps(optimizer, partial(self.loss, task), adjust=lambda factor: self.add_penalty_gradients())
+        chance_loss = self.chance_loss(task)
+        loss = fit(task, self.context, step, parameters, chance_loss=chance_loss, penalty=self.penalty)
         return {TRAIN_LOSS: loss}
 
     def loss(self, task: Task, batch: Batch) -> Tensor:
@@ -118,8 +104,8 @@ class SequentialLearner:
         """Continue from a `state`."""
         self.model.load_state_dict(state.part("model").tensors)
         heads = state.part("heads")
-        for own, name in zip(self.head.parameters(), ("weight", "bias"), strict=True):
-            own.data.copy_(heads.tensors[name])
+        for parameter, name in zip(self.head.parameters(), ("weight", "bias"), strict=True):
+            parameter.data.copy_(heads.tensors[name])
         self.seen = int(str(heads.values["seen"]))
 
 

@@ -35,15 +35,11 @@ from trainables.preconsolidation import Consolidation
 
 @dataclass(frozen=True, kw_only=True)
 class LwFMCConfig(SequentialConfig):
-    """Hyperparameters of LwF-MC.
+    """Hyperparameters of LwF-MC."""
 
-    Attributes:
-        wd: Strength of the L2 term on all weights; 0 leaves it out.
-        reduction: "mean" over the classes seen so far, as in the authors' code, or their "sum", as in iCaRL. Under the
-            mean a step of SGD moves each output less with every task.
-    """
-
-    wd: NonNegative = 0.0
+    wd: NonNegative = 0.0  # strength of the L2 term on all weights
+    # Over the classes seen so far: the authors' code has the mean, iCaRL the sum. Under the mean a step moves each
+    # output less with every task.
     reduction: Literal["mean", "sum"] = "mean"
 
 
@@ -73,12 +69,12 @@ class LwFMC(SequentialLearner):
     @torch.no_grad()
     def targets(self, task: Task, batch: Batch) -> Tensor:
         """Return the targets of all outputs, `(b, C_t)`: the old network's probabilities, then the one-hot labels."""
-        own = F.one_hot(batch.y - task.classes.start, len(task.classes)).to(self.head.weight)
+        one_hot = F.one_hot(batch.y - task.classes.start, len(task.classes)).to(self.head.weight)
         if self.old is None:
-            return own
+            return one_hot
         model, (weight, bias) = self.old
         past = F.linear(self.context.features(model, batch.x), weight, bias).sigmoid()
-        return torch.cat([past, own], dim=1)
+        return torch.cat([past, one_hot], dim=1)
 
     def chance_loss(self, task: Task) -> float:
         """Return the loss of zero logits."""

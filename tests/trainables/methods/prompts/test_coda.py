@@ -1,4 +1,4 @@
-"""CODA-Prompt against brute force, a plain implementation of its first steps, and its authors' module."""
+"""CODA-Prompt against a plain implementation of its first steps and its authors' module; Gram-Schmidt against a QR."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from tests.support.methods.tiny_trials import TinyBackbone, tiny_context, tiny_t
 from tests.trainables.methods.prompts import plain
 from trainables.errors import InputError
 from trainables.methods import get_method
-from trainables.methods.prompts.coda import PARTS, CODAConfig, Components, build
+from trainables.methods.prompts.coda import PARTS, CODAConfig, Components, build, orthogonal_rows
 from trainables.methods.prompts.learner import PromptLearner
+from trainables.randomness import make_generator
 
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
 SMALL = {"pool_size": 5, "prompt_length": 4}
@@ -221,3 +222,52 @@ def test_what_cannot_run_is_refused(changes: dict[str, Any], message: str) -> No
     entry.validate(entry.parse({"lr": 1.0, "pool_size": 16, "layers": 2}), tiny_context())
     with pytest.raises(InputError, match=f"^coda: hyperparameter {message}"):
         entry.validate(entry.parse({"lr": 1.0, "pool_size": 16, **changes}), tiny_context())
+
+
+def random(*shape: int, label: str = "rows") -> Tensor:
+    return torch.randn(*shape, generator=make_generator(0, label), dtype=torch.float64)
+
+
+def by_qr(rows: Tensor) -> Tensor:
+    """Orthonormal rows `(n, d)` with the signs of Gram-Schmidt."""
+    q, r = torch.linalg.qr(rows.T)
+    return (q * r.diagonal().sign()).T
+
+
+def test_it_is_a_qr_where_nothing_was_there() -> None:
+    draws = random(3, 4, 7)
+    got = orthogonal_rows(torch.empty(3, 0, 7, dtype=torch.float64), draws)
+    torch.testing.assert_close(got, torch.stack([by_qr(layer) for layer in draws]), **EXACT)
+
+
+def test_it_is_a_qr_after_rows_that_are_orthogonal_of_any_length() -> None:
+    past, draws = torch.stack([by_qr(random(2, 7))] * 3), random(3, 4, 7, label="draws")
+    got = orthogonal_rows(past * torch.tensor([[0.5], [3.0]]), draws)
+    wanted = torch.stack([by_qr(torch.cat(pair))[2:] for pair in zip(past, draws, strict=True)])
+    torch.testing.assert_close(got, wanted, **EXACT)
+
+
+def test_trained_rows_are_taken_out_as_they_are() -> None:
+    past, draws = random(2, 3, 7), random(2, 2, 7, label="draws")
+    for layer, got in enumerate(orthogonal_rows(past, draws)):
+        rows = list(past[layer])
+        for draw in draws[layer]:
+            rows.append(draw - sum((draw @ row) / (row @ row) * row for row in rows))
+        wanted = torch.stack([row / row.norm() for row in rows[3:]])
+        torch.testing.assert_close(got, wanted, **EXACT)
+        assert (got @ past[layer].T).abs().max() > 0.01  # what the authors' code does, too
+
+
+@pytest.mark.parametrize("taken", [7, 6])
+def test_where_no_direction_is_left_new_rows_are_orthogonal_among_themselves(taken: int) -> None:
+    past, draws = by_qr(random(taken, 7))[None], random(1, 3, 7, label="draws")
+    got = orthogonal_rows(past, draws)[0]
+    torch.testing.assert_close(got @ got.T, torch.eye(3, dtype=torch.float64), **EXACT)
+    if taken == 6:
+        assert (got[0] @ past[0].T).abs().max() < 1e-9
+
+
+def test_it_does_not_matter_how_long_draws_are() -> None:
+    past, draws = torch.stack([by_qr(random(3, 7))] * 2), random(2, 2, 7, label="draws")
+    for scale in (1e-9, 1e9):
+        torch.testing.assert_close(orthogonal_rows(past, draws * scale), orthogonal_rows(past, draws), **EXACT)

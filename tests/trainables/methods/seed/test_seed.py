@@ -21,9 +21,8 @@ from trainables.backbones import Backbone
 from trainables.data import Task
 from trainables.errors import InputError
 from trainables.methods import Context, Scenario, get_method
-from trainables.methods.seed.config import SEEDConfig
 from trainables.methods.seed.gaussians import fit_gaussians
-from trainables.methods.seed.learner import SEED
+from trainables.methods.seed.learner import SEED, SEEDConfig
 from trainables.methods.training import shuffled_batches
 
 ORACLE: Any = np.load(Path(__file__).parent / "oracles" / "seed_gaussians.npz", allow_pickle=False)

@@ -27,7 +27,7 @@ from tests.trainables.methods.sequential.tiny_sequence import (
 from trainables.data import Batch, Task
 from trainables.errors import DivergedError, InputError
 from trainables.methods import get_method
-from trainables.methods.sequential import squared_gradients
+from trainables.methods.sequential import ewc as ewc_module
 from trainables.methods.sequential.ewc import EWC, EWCConfig
 from trainables.randomness import make_generator
 
@@ -126,9 +126,9 @@ def test_the_fisher_does_not_depend_on_how_many_examples_are_taken_at_once(monke
     ewc, task = make_ewc(), TASKS[0]
     ewc.begin_task(task, None)
     together = ewc.task_fisher(task)
-    assert squared_gradients.examples_at_once(ewc.weights) > BATCH_SIZE
-    monkeypatch.setattr(squared_gradients, "GRADIENT_BYTES", {"cpu": 1})
-    assert squared_gradients.examples_at_once(ewc.weights) == 1
+    assert ewc_module.examples_at_once(ewc.weights) > BATCH_SIZE
+    monkeypatch.setattr(ewc_module, "GRADIENT_BYTES", {"cpu": 1})
+    assert ewc_module.examples_at_once(ewc.weights) == 1
     for name, value in ewc.task_fisher(task).items():
         torch.testing.assert_close(value, together[name], **EXACT)
 
@@ -136,10 +136,8 @@ def test_the_fisher_does_not_depend_on_how_many_examples_are_taken_at_once(monke
 def test_as_many_examples_are_taken_at_once_as_the_device_of_the_weights_has_room_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(squared_gradients, "GRADIENT_BYTES", {"cpu": 2**22, "meta": 2**24})
-    found = {
-        each: squared_gradients.examples_at_once({"w": torch.empty(2**18, device=each)}) for each in ("cpu", "meta")
-    }
+    monkeypatch.setattr(ewc_module, "GRADIENT_BYTES", {"cpu": 2**22, "meta": 2**24})
+    found = {each: ewc_module.examples_at_once({"w": torch.empty(2**18, device=each)}) for each in ("cpu", "meta")}
     assert found == {"cpu": 4, "meta": 16}
 
 
