@@ -150,8 +150,8 @@ def run_search(
     Returns:
         All trials and the best configuration.
     """
-    search = SearchRun(spec, storage, directory, callbacks=listeners, trainable=trainable)
-    run = drive(search, address=address, time_budget=time_budget, progress_to=progress_to)
+    search = SearchRun(spec, storage, directory, callbacks=listeners)
+    run = drive(search, address=address, time_budget=time_budget, progress_to=progress_to, trainable=trainable)
     best = load_best(directory.best_file) if directory.best_file.exists() else None
     reevaluation = read_reevaluation(spec, directory.reevaluation, run.trials)
     return SearchResult(
@@ -171,7 +171,6 @@ class SearchRun(Run):
         directory: RunDirectory,
         *,
         callbacks: Sequence[Listener] = (),
-        trainable: type[Trainable] = Trial,
     ) -> None:
         history = Record(directory.record).trials()
         trials = TrialTable(history)
@@ -179,7 +178,7 @@ class SearchRun(Run):
         self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
         again = TrialTable(Record(directory.reevaluation.record).trials())
         callbacks = (BestListener(spec, directory, trials, again), self._mirror, *callbacks)
-        super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks, trainable=trainable)
+        super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations have ended."""
@@ -212,7 +211,6 @@ class ReevaluationRun(Run):
             ReevaluationSearcher(spec, search.trials, trials),
             trials,
             callbacks=(BestListener(search.spec, search.directory, search.trials, trials),),
-            trainable=search.trainable,
         )
         self._search = search
 

@@ -1,5 +1,5 @@
 from .checkpoints import ready
-from .dispatcher import Dispatcher, Queue
+from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
 from .durations import bytes_of, seconds_per_trial
 from .interrupt import Interrupt
@@ -15,7 +15,6 @@ __all__ = [
     "Interrupt",
     "Listener",
     "Preview",
-    "Queue",
     "Run",
     "RunQueue",
     "SingleRun",

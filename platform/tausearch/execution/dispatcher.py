@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from search_spaces import Scalar
 from tausearch.cluster import concurrent_trials
+from tausearch.execution.queue import RunQueue
 from tausearch.execution.run import Run
 
-HOLDS_SECONDS = 1.0  # for which the capacity of the cluster is taken as known
+HOLDS_SECONDS = 1.0  # between two requests for the capacity of the cluster
 
 Capacity = Callable[[], tuple[float, float]]
 """Returns the current numbers of CPUs and GPUs."""
-
-
-class Queue(Protocol):
-    """Runs that share one Ray, in the order in which they should end."""
-
-    def open_next(self) -> Run | None:
-        """Open the next run; None if no run is left."""
-        ...
-
-    def ended(self, run: Run) -> Run | None:
-        """Note that all trials of a run have ended; returns the run that takes its place."""
-        ...
 
 
 class Dispatcher:
@@ -37,11 +25,11 @@ class Dispatcher:
 
     Args:
         queue: Opens runs as they are needed.
-        capacity: Returns the current numbers of CPUs and GPUs; asked repeatedly, because a cluster can grow.
+        capacity: Asked repeatedly, because a cluster can grow.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
     """
 
-    def __init__(self, queue: Queue, capacity: Capacity, max_concurrent_trials: int | None = None) -> None:
+    def __init__(self, queue: RunQueue, capacity: Capacity, max_concurrent_trials: int | None = None) -> None:
         self.queue = queue
         self.capacity = capacity
         self.max_concurrent_trials = max_concurrent_trials
@@ -66,7 +54,8 @@ class Dispatcher:
 
     def next(self) -> tuple[Run, int, dict[str, Scalar]] | None:
         """Return the next trial: its run, number and hyperparameters; None if there is none now."""
-        self._look()
+        if time.monotonic() - self._asked > HOLDS_SECONDS:
+            self._has, self._asked = self.capacity(), time.monotonic()
         position = 0
         while self._has_room() and (run := self._at(position)) is not None:
             found = run.next_trial() if self._takes(run) else None
@@ -78,29 +67,24 @@ class Dispatcher:
                 position += 1
         return None
 
-    def _look(self) -> None:
-        if time.monotonic() - self._asked > HOLDS_SECONDS:
-            self._has, self._asked = self.capacity(), time.monotonic()
-
     def _at(self, position: int) -> Run | None:
         """Return the run at a position, opened if it is the next; None after the last."""
         if position == len(self.open) and not self._all_opened:
             run = self.queue.open_next()
-            if run is None:
-                self._all_opened = True
-            else:
-                self._enter(position, [run])
+            self._all_opened = run is None
+            self._insert(position, run)
         return self.open[position] if position < len(self.open) else None
 
     def _replace(self, run: Run) -> None:
         """Put the follower of an ended run in its place, so that early runs finish first."""
         position, follower = self.open.index(run), self.queue.ended(run)
         del self.open[position]
-        self._enter(position, [] if follower is None else [follower])
+        self._insert(position, follower)
 
-    def _enter(self, position: int, runs: Sequence[Run]) -> None:
-        self.open[position:position] = runs
-        self._known |= {run.spec.name: run for run in runs}
+    def _insert(self, position: int, run: Run | None) -> None:
+        if run is not None:
+            self.open.insert(position, run)
+            self._known[run.spec.name] = run
 
     def _has_room(self) -> bool:
         """Whether there is room for another trial of any run."""

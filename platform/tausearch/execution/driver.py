@@ -30,20 +30,21 @@ from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_run import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, chatter_to, code_words, command_on, counted
-from tausearch.runs import (
-    DrivenDirectory,
-    FinalSpec,
-    Resources,
-    RunResult,
-    RunSpec,
-    SearchSpec,
-    StorageError,
-)
+from tausearch.runs import DrivenDirectory, FinalSpec, Resources, RunResult, RunSpec, SearchSpec, StorageError
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
 from trainables.trial import Trial
 
 Display = TypeVar("Display", bound=LiveDisplay)
+
+
+@dataclass(frozen=True)
+class Session(Generic[Display]):
+    """The signals, the watch over the storage, and the display of a driver."""
+
+    interrupt: Interrupt
+    watch: StorageWatch
+    display: Display
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ class Driver:
         read: Files and folders outside the storage that trials read.
         resume_command: The command that continues the runs.
         address: Address of a running Ray cluster; None to start Ray here.
-        time_budget: Seconds after which the driver stops; what is left can be continued.
+        time_budget: Seconds after which the driver stops; the runs can be continued.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
         trainable: The class that Tune runs; another one measures the platform alone.
         progress_to: The stream on which people see progress.
@@ -93,7 +94,7 @@ class Driver:
             OSError: If something else could not be read or written.
         """
         try:
-            _run_on_ray(queue, self, session)
+            self._run_on_ray(queue, session)
         except InputError:
             queue.release()
             raise
@@ -114,28 +115,60 @@ class Driver:
         if session.watch.problem is not None:
             raise StorageError(f"{session.watch.problem}; mend that, then: {self.resume_command}")
 
+    def _run_on_ray(self, queue: RunQueue, session: Session[Any]) -> None:
+        """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
+        interrupt, watch, display = session.interrupt, session.watch, session.display
+        leave = partial(_leave_at_once, display.say, self.resume_command)
 
-@dataclass(frozen=True)
-class Session(Generic[Display]):
-    """The signals, the watch over the storage, and the display of a driver."""
+        def on_step() -> None:
+            if watch.look():
+                interrupt.stopped = True
+            interrupt.stop_tune()
 
-    interrupt: Interrupt
-    watch: StorageWatch
-    display: Display
+        display.heed(partial(_why_stopping, interrupt))
+        with ExitStack() as outer:
+            if self.address is not None:
+                outer.enter_context(head_watched(self.address, display.say, self.resume_command))
+            outer.enter_context(interrupt.not_stuck(partial(leave, _STUCK, 128 + signal.SIGTERM)))
+            try:
+                interrupt.check()
+                display.enter(_entrance(self.address))
+                with ExitStack() as stack:
+                    with interrupt.at_once(partial(_leave_at_start, leave)):
+                        stack.enter_context(ray_session(self.resources, self.address))
+                    if self.address is None:
+                        stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
+                    interrupt.listen()
+                    interrupt.check()
+                    if self.address is not None:
+                        display.enter(f"{joined()}; looking at each of them")
+                        require_fit_nodes(self.resources, self.home.path, self.read)
+                        interrupt.check()
+                    display.enter("Ray runs; starting the processes of trials, each of which imports torch")
+                    dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
+                    run_on_tune(dispatcher, self.home, self.trainable, on_step, watch)
+            except KeyboardInterrupt:
+                if not interrupt.must_stop:
+                    interrupt.note(signal.SIGINT)
+            except SystemExit:  # while Ray starts, its handler turns SIGTERM into this
+                interrupt.note(signal.SIGTERM)
+            except OSError as error:
+                if not watch.failed(error):
+                    raise
+        display.heed(lambda: None)
 
 
 def drive(
-    run: Run, *, address: str | None = None, time_budget: float | None = None, progress_to: Stream = "stdout"
+    run: Run,
+    *,
+    address: str | None = None,
+    time_budget: float | None = None,
+    progress_to: Stream = "stdout",
+    trainable: type[Trainable] = Trial,
 ) -> RunResult:
-    """Run all trials of a single run and conclude it.
+    """Run all trials of a single run and conclude it; see `Driver` for the options.
 
-    The caller holds the run's `driver_lock`, so that what it has read of the run is still so.
-
-    Args:
-        run: The run.
-        address: Address of a running Ray cluster; None to start Ray here.
-        time_budget: Seconds after which the run is stopped; what is left can be continued.
-        progress_to: The stream on which people see progress: "stdout", or "stderr" where stdout is for a program.
+    The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read.
 
     Returns:
         All trials as the record has them.
@@ -154,23 +187,24 @@ def drive(
         address=address,
         time_budget=time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,
-        trainable=run.trainable,
+        trainable=trainable,
         progress_to=progress_to,
     )
     with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
-        over = run.is_over(list(run.trials))
-        _say_what_is_ahead(run, session.display, address, over)
-        queue = RunQueue(
-            [SingleRun(run)],
-            session.interrupt,
-            session.watch,
-            session.display.say,
-            partial(_show, session.display),
-            in_background=False,
-        )
+        display, over = session.display, run.is_over(list(run.trials))
+
+        def follow(cell: Cell, opened: Run) -> list[Listener]:
+            display.turn_to(opened.spec, opened.trials, Epochs(opened.directory))
+            return [display]
+
+        display.say(_headline(run, on_cluster=address is not None))
+        for line in () if over else preview(spec, run.storage, address, run.trials).lines():
+            display.say(line)
+        cells = [SingleRun(run)]
+        queue = RunQueue(cells, session.interrupt, session.watch, display.say, follow, in_background=False)
         queue.open_ahead()  # while Ray starts, the tracker imports MLflow
         if over:
-            session.display.say("all of it has ended: nothing is run, what it leaves behind is written again")
+            display.say("all of it has ended: nothing is run, what it leaves behind is written again")
             queue.ended(run)
             driver.conclude(queue, session)
         else:
@@ -179,19 +213,32 @@ def drive(
         return replace(queue.results[-1], tracking_error=errors[0] if errors else None)
 
 
-def _show(display: ProgressDisplay, cell: Cell, run: Run) -> list[Listener]:
-    display.turn_to(run.spec, run.trials, Epochs(run.directory))
-    return [display]
-
-
-def _say_what_is_ahead(run: Run, display: ProgressDisplay, address: str | None, over: bool) -> None:
-    display.say(_headline(run, on_cluster=address is not None))
-    for line in () if over else preview(run.spec, run.storage, address, run.trials).lines():
-        display.say(line)
-
-
 _STUCK = "stopped by SIGTERM; Ray did not answer"
 _NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
+Leave = Callable[[str, int], None]
+"""Ends this process for a reason, with an exit code."""
+
+
+def _leave_without_raylet(leave: Leave, interrupt: Interrupt) -> None:
+    """End this process because the raylet has died, after a SIGTERM to the whole job or for another reason."""
+    if interrupt.urgent:
+        leave(_STUCK, 128 + signal.SIGTERM)
+    else:
+        leave(_NO_RAYLET, 1)
+
+
+def _leave_at_start(leave: Leave, number: int) -> None:
+    why = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
+    leave(f"{why} while Ray started", 128 + number)
+
+
+def _leave_at_once(say: Callable[[str], None], resume_command: str, why: str, code: int) -> None:
+    """End this process and Ray's processes at once, because Ray blocks an orderly end. The record is complete."""
+    say(f"{why}; nothing that was finished is lost; continue with: {resume_command}")
+    for child in psutil.Process().children(recursive=True):  # some of Ray's processes would live for another minute
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    os._exit(code)
 
 
 def _entrance(address: str | None) -> str:
@@ -211,73 +258,6 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
     return f"stopping {why}: trials under way can be continued after their last finished task"
 
 
-def _run_on_ray(queue: RunQueue, driver: Driver, session: Session[Any]) -> None:
-    """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
-    interrupt, watch, display = session.interrupt, session.watch, session.display
-    address, resume_command = driver.address, driver.resume_command
-
-    def on_step() -> None:
-        if watch.look():
-            interrupt.stop()
-        interrupt.stop_tune()
-
-    display.heed(partial(_why_stopping, interrupt))
-    with ExitStack() as outer:
-        if address is not None:
-            outer.enter_context(head_watched(address, display.say, resume_command))
-        outer.enter_context(
-            interrupt.not_stuck(partial(_leave_at_once, display.say, _STUCK, resume_command, 128 + signal.SIGTERM))
-        )
-        try:
-            interrupt.check()
-            display.enter(_entrance(address))
-            with ExitStack() as stack:
-                with interrupt.at_once(partial(_leave_at_start, display.say, resume_command)):
-                    stack.enter_context(ray_session(driver.resources, address))
-                if address is None:
-                    left = partial(_leave_without_raylet, interrupt, display.say, resume_command)
-                    stack.enter_context(raylet_watched(left))
-                interrupt.listen()
-                interrupt.check()
-                if address is not None:
-                    display.enter(f"{joined()}; looking at each of them")
-                    require_fit_nodes(driver.resources, driver.home.path, driver.read)
-                    interrupt.check()
-                display.enter("Ray runs; starting the processes of trials, each of which imports torch")
-                dispatcher = Dispatcher(queue, capacity_here, driver.max_concurrent_trials)
-                run_on_tune(dispatcher, driver.home, driver.trainable, on_step, watch)
-        except KeyboardInterrupt:
-            if not interrupt.must_stop:
-                interrupt.note(signal.SIGINT)
-        except SystemExit:  # while Ray starts, its handler turns SIGTERM into this
-            interrupt.note(signal.SIGTERM)
-        except OSError as error:
-            if not watch.failed(error):
-                raise
-    display.heed(lambda: None)
-
-
-def _leave_without_raylet(interrupt: Interrupt, say: Callable[[str], None], resume_command: str) -> None:
-    """End this process because the raylet has died, after a SIGTERM to the whole job or for another reason."""
-    why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
-    _leave_at_once(say, why, resume_command, code)
-
-
-def _leave_at_start(say: Callable[[str], None], resume_command: str, number: int) -> None:
-    """End this process while Ray starts."""
-    why = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
-    _leave_at_once(say, f"{why} while Ray started", resume_command, 128 + number)
-
-
-def _leave_at_once(say: Callable[[str], None], why: str, resume_command: str, code: int) -> None:
-    """End this process and Ray's processes at once, because Ray blocks an orderly end. The record is complete."""
-    say(f"{why}; nothing that was finished is lost; continue with: {resume_command}")
-    for child in psutil.Process().children(recursive=True):  # some of Ray's processes would live for another minute
-        with suppress(psutil.NoSuchProcess):
-            child.kill()
-    os._exit(code)
-
-
 def read_by_trials(spec: RunSpec) -> list[str]:
     """Return the files and folders outside the storage root that trials read."""
     paths = (spec.protocol.weights, spec.data_root, BenchmarkRef.parse(spec.benchmark).path)
@@ -289,16 +269,13 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
     number = slots_of(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     chosen_by = f", chosen by {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""
+    trials = counted(spec.trials, "trial")
+    if isinstance(spec, FinalSpec):
+        orders = spec.protocol.class_orders
+        each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
+        trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
-        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {_what(spec)}, {number} at a time,"
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} at a time,"
         f" {counted(spec.steps, 'task')} each{chosen_by}{continued}\n"
         f"log of Ray, Optuna and MLflow: {run.directory.log_file}"
     )
-
-
-def _what(spec: RunSpec) -> str:
-    if not isinstance(spec, FinalSpec):
-        return counted(spec.trials, "trial")
-    orders = spec.protocol.class_orders
-    each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
-    return f"seeds {' '.join(map(str, spec.seeds))}{each}"

@@ -19,23 +19,25 @@ class Interrupt:
     """Handles Ctrl-C and SIGTERM while a run is driven: it notes them, and the driver acts where that is safe.
 
     Raising KeyboardInterrupt wherever the program happens to be would leave Ray half started, or be swallowed by a
-    library. The second signal does raise it, unless the run is `protected`: what was found is being written.
+    library. The second signal does raise it, unless the run is `protected`.
 
     Args:
         time_budget: Seconds after which Tune is stopped as by Ctrl-C; None for no limit.
 
     Attributes:
-        signal: Number of the first signal that came; None as long as none has.
+        signal: Number of the first signal that came; None before.
+        stopped: Whether Tune must stop for a reason of the driver.
+        protected: Whether results are being written, so that a second signal raises nothing.
     """
 
     def __init__(self, time_budget: float | None = None) -> None:
         self.deadline = None if time_budget is None else time.monotonic() + time_budget
         self.signal: int | None = None
         self._handled = 0
-        self._leave: threading.Timer | None = None
-        self._leave_now: Callable[[int], None] | None = None
         self.stopped = False
         self.protected = False
+        self._leave: threading.Timer | None = None
+        self._leave_now: Callable[[int], None] | None = None
 
     @property
     def requested(self) -> bool:
@@ -65,8 +67,8 @@ class Interrupt:
     def not_stuck(self, leave: Callable[[], None]) -> Iterator[None]:
         """Call `leave` from a thread if the block has not ended `STUCK_SECONDS` after SIGTERM.
 
-        A scheduler may send it to every process of a job. Then Ray's are gone while Tune still waits for them, and a
-        minute later Ray ends this process without a word.
+        A scheduler may send it to every process of a job. Then Ray's processes are gone while Tune still waits for
+        them, and a minute later Ray ends this process without a message.
         """
         self._leave = timer = threading.Timer(STUCK_SECONDS, leave)
         timer.daemon = True
@@ -104,15 +106,11 @@ class Interrupt:
     def listen(self) -> None:
         """Install the handlers of signals. Ray installs its own when it starts, so this is called again.
 
-        Outside the main thread, which no signal reaches, do nothing.
+        Outside the main thread, which no signal reaches, it does nothing.
         """
         if threading.current_thread() is threading.main_thread():
             for each in _SIGNALS:
                 signal.signal(each, self.handle)
-
-    def stop(self) -> None:
-        """Have Tune stopped, for a reason of the caller."""
-        self.stopped = True
 
     @property
     def out_of_time(self) -> bool:
@@ -120,17 +118,13 @@ class Interrupt:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def check(self) -> None:
-        """Stop here if a signal has come, or the time is up.
-
-        Raises:
-            KeyboardInterrupt: If so.
-        """
+        """Raise a KeyboardInterrupt if a signal has come, or the time budget is used up."""
         if self.requested or self.out_of_time:
             raise KeyboardInterrupt
 
     @property
     def must_stop(self) -> bool:
-        """Whether Tune is to be stopped."""
+        """Whether Tune must stop."""
         return self.requested or self.out_of_time or self.stopped
 
     def stop_tune(self) -> None:
@@ -166,8 +160,8 @@ def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
 def _overheard(tell: Callable[[int], None]) -> Iterator[None]:
     """Call `tell` from a thread with every signal that comes.
 
-    Python's own handlers run in the main thread, between two of its instructions: never while it waits in Ray's C++.
-    And what Ray's handler raises as Ray starts is lost where Python ignores what is raised, as it does in `__del__`.
+    Python's own handlers run in the main thread, between two of its instructions, so never while it waits in Ray's C++.
+    An error that Ray's handler raises as Ray starts is lost where Python ignores errors, as in `__del__`.
     """
     ear, mouth = socket.socketpair()
     mouth.setblocking(False)  # `set_wakeup_fd` requires it

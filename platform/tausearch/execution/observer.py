@@ -10,37 +10,27 @@ from typing import Any
 from ray import tune
 from ray.exceptions import RayActorError
 
+from tausearch.execution.checkpoints import remove_checkpoints, remove_older
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import latest_error, status_of
-from tausearch.runs import Record, TrialSummary, final_value, metrics_of
+from tausearch.runs import TrialSummary, final_value, metrics_of
 
 
 class Observer(tune.Callback):
     """The Tune callback of a driver. It updates a run's table of trials before it tells the listeners.
 
     Args:
-        dispatcher: The runs; each one's listeners are told of what happens to its trials.
-        on_step: Called whenever Tune goes round its event loop.
-        watch: Is told of what could not be written.
-        on_saved: Called with the folder of a checkpoint that a trial has left.
-        on_end: Called with run and number of a trial that has ended, once Tune is done with it.
+        dispatcher: The runs, whose listeners receive the changes of their trials.
+        on_step: Called in every step of Tune's event loop.
+        watch: Notes errors of the storage.
     """
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        on_step: Callable[[], None],
-        watch: StorageWatch,
-        on_saved: Callable[[Path], None] = lambda checkpoint: None,
-        on_end: Callable[[Run, int], None] = lambda run, number: None,
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, on_step: Callable[[], None], watch: StorageWatch) -> None:
         self.dispatcher = dispatcher
         self.on_step = on_step
         self.watch = watch
-        self.on_saved = on_saved
-        self.on_end = on_end
         self._ended: list[tuple[Run, int]] = []  # since Tune's last step
 
     def __getstate__(self) -> dict[str, Any]:
@@ -49,12 +39,12 @@ class Observer(tune.Callback):
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Tune starts a step of its event loop."""
-        self._let_go()
+        self._remove_checkpoints()
         self.on_step()
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
         """Tune is done."""
-        self._let_go()
+        self._remove_checkpoints()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial starts, or starts again after its process died."""
@@ -66,8 +56,8 @@ class Observer(tune.Callback):
     ) -> None:
         """A task is done. The result of a task that is repeated after a failure replaces the first one.
 
-        The end of a trial is noted together with its last task: Tune calls it complete only once its checkpoint is
-        saved, and a driver that dies between the two would leave a trial that runs and has nothing left to run.
+        The end of a trial is noted together with its last task. Tune calls it complete only once its checkpoint is
+        saved. A driver that died between the two would leave a running trial without a task to run.
         """
         if self._has_ended(trial):
             return
@@ -84,7 +74,7 @@ class Observer(tune.Callback):
 
     def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any) -> None:
         """A checkpoint of a trial lies in the run directory."""
-        self.on_saved(Path(checkpoint.path))
+        remove_older(Path(checkpoint.path))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial is over and its last checkpoint saved."""
@@ -99,9 +89,11 @@ class Observer(tune.Callback):
         self._tell(self._run(trial), summary)
         self._ended.append((self._run(trial), summary.number))
 
-    def _let_go(self) -> None:
+    def _remove_checkpoints(self) -> None:
+        """Remove the checkpoints of ended trials, now that Tune needs them no more."""
         while self._ended:
-            self.on_end(*self._ended.pop())
+            run, number = self._ended.pop()
+            remove_checkpoints(run.directory, number)
 
     def _has_ended(self, trial: Any) -> bool:
         """Whether a trial's last result is known. If its process dies during the save, Tune repeats the task."""
@@ -126,28 +118,12 @@ class Observer(tune.Callback):
                 raise
 
 
-class RecordListener:
-    """Writes every change to the Parquet record."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-
-    def trial_changed(self, trial: TrialSummary) -> None:
-        """Replace the trial's file in the record."""
-        self.record.write(trial)
-
-
 def _reason(trial: Any) -> str:
     """Return in one line why a trial failed. Ray's own text about a dead process has many lines."""
     if isinstance(latest_error(trial), RayActorError):
         return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
-    return _last_line(trial.error_file)
-
-
-def _last_line(error_file: str | None) -> str:
-    """Return the last line of the traceback in Tune's file on the driver's machine."""
-    try:
-        text = Path(error_file or "").read_text(encoding="utf-8", errors="replace")
+    try:  # the traceback in Tune's file on the driver's machine
+        text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

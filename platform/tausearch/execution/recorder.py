@@ -6,15 +6,9 @@ import math
 
 from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
-from tausearch.execution.observer import RecordListener
 from tausearch.execution.run import Listener, Run
 from tausearch.presentation import draw_trial
-from tausearch.runs import (
-    Conclusion,
-    Record,
-    RunResult,
-    at_rest,
-)
+from tausearch.runs import Conclusion, Record, RunResult, TrialSummary, at_rest
 from tausearch.tracking import Tracker
 from trainables.methods import get_method
 
@@ -22,11 +16,11 @@ URGENT_SECONDS = 8.0  # bound on each of two waits for MLflow after SIGTERM; `sy
 
 
 class Recorder:
-    """Record and MLflow of one run.
+    """Writes a run to its record and to MLflow; it is the first listener of the run.
 
     Args:
         run: The run.
-        after: Those of the run that this is part of, if it is.
+        after: The recorder of the search that a re-evaluation belongs to.
     """
 
     def __init__(self, run: Run, after: Recorder | None = None) -> None:
@@ -38,8 +32,11 @@ class Recorder:
     @property
     def listeners(self) -> list[Listener]:
         """The listeners of every change of a trial, in order."""
-        gauges = Gauges(self.run.spec, self.run.trials)
-        return [RecordListener(self.record), *self.run.callbacks, self.tracker, gauges]
+        return [self, *self.run.callbacks, self.tracker, Gauges(self.run.spec, self.run.trials)]
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Replace the trial's file in the record."""
+        self.record.write(trial)
 
     def abandon(self) -> None:
         """End a run whose storage has failed: nothing can be written, and the run can be continued."""
@@ -47,9 +44,6 @@ class Recorder:
 
     def conclude(self, interrupt: Interrupt) -> RunResult:
         """Write the results of the run, and wait until MLflow has them.
-
-        Args:
-            interrupt: Knows whether and how the driver was stopped.
 
         Returns:
             All trials as the record has them.
@@ -79,15 +73,12 @@ class Recorder:
 
 def _record(run: Run) -> Record:
     spec = run.spec
-    constants = {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method}
-    extra = [metric.name for metric in get_method(spec.method).metrics]
-    texts = [name for name, dimension in spec.dimensions.items() if not dimension.numbers]
     return Record(
         run.directory.record,
-        constants,
+        {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method},
         tasks=spec.protocol.tasks,
         names=spec.metrics,
-        extra=extra,
-        texts=texts,
+        extra=[metric.name for metric in get_method(spec.method).metrics],
+        texts=[name for name, dimension in spec.dimensions.items() if not dimension.numbers],
         about=spec.about,
     )

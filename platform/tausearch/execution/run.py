@@ -1,4 +1,4 @@
-"""A run while it is driven: the source of its trials, their listeners, and the results of the run."""
+"""A run while it is driven: its searcher, its trials, their listeners, and the results of the run."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ray.tune import Trainable
-
 from search_spaces import Scalar
 from tausearch.execution.checkpoints import newest_checkpoint
 from tausearch.runs import Conclusion, RunDirectory, RunSpec, Status, Storage, TrialSummary, TrialTable, all_ended
 from tausearch.studies import Searcher
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
-from trainables.trial import Trial
 
 _EPOCHS_HOLD = 1.0  # seconds between reads of a file: the display asks four times a second for each trial
 
 
 class Listener(Protocol):
-    """Is told of changes of trials, in order, in the driver's thread. It must return at once."""
+    """Receives the changes of trials, in order, in the driver's thread. It must return at once."""
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
@@ -31,14 +28,13 @@ class Listener(Protocol):
 class Run:
     """A run while it is driven: a search, the re-evaluation of its best trials, or a final run.
 
-    Subclasses say when the run is over, what follows it, and what it leaves behind.
+    Subclasses say when the run is over, which run follows it, and which results it writes.
 
     Attributes:
         trials: All trials that have started; none in a new run.
-        searcher: Says which trial comes next.
         callbacks: Told of every change after the record, before MLflow and the display.
-        trainable: The class that Tune runs; another one measures the platform alone.
-        listeners: Everybody who is told of a change, in order; the record comes first. Set when the run is opened.
+        listeners: All listeners, in the order in which they are told; the record comes first. Set when the run is
+            opened.
         active: Numbers of the trials that Tune runs now.
         exhausted: Whether the searcher has no more trials, and will have none.
     """
@@ -52,7 +48,6 @@ class Run:
         trials: TrialTable,
         *,
         callbacks: Sequence[Listener] = (),
-        trainable: type[Trainable] = Trial,
     ) -> None:
         self.spec = spec
         self.storage = storage
@@ -60,7 +55,6 @@ class Run:
         self.searcher = searcher
         self.trials = trials
         self.callbacks = callbacks
-        self.trainable = trainable
         self.listeners: Sequence[Listener] = ()
         self.active: set[int] = set()
         self.exhausted = False
@@ -111,11 +105,7 @@ class Run:
 
 
 class Epochs:
-    """Returns the progress of a running trial in the epochs of its current task.
-
-    Args:
-        directory: The run directory.
-    """
+    """Returns the progress of a running trial in the epochs of its current task."""
 
     def __init__(self, directory: RunDirectory) -> None:
         self.directory = directory
@@ -125,10 +115,8 @@ class Epochs:
         """Return the progress as text, such as `epoch 3/50`; empty if it is unknown."""
         when, words = self._read.get(trial.number, (0.0, ""))
         if time.monotonic() - when > _EPOCHS_HOLD:
-            words = self._words(trial)
+            epoch = read_heartbeat(self.directory.blobs(trial.number))
+            begun = epoch is not None and epoch.task > trial.final.get("task", 0)
+            words = f"epoch {epoch.done}/{epoch.of}" if epoch is not None and begun else ""
             self._read[trial.number] = time.monotonic(), words
         return words
-
-    def _words(self, trial: TrialSummary) -> str:
-        epoch = read_heartbeat(self.directory.blobs(trial.number))
-        return "" if epoch is None or epoch.task <= trial.final.get("task", 0) else f"epoch {epoch.done}/{epoch.of}"

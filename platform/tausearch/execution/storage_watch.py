@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import time
-from pathlib import Path
 
 from ray.exceptions import RayTaskError
 
@@ -15,11 +14,7 @@ _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EST
 
 
 class StorageWatch:
-    """Checks the storage of a run or campaign, at most every two seconds.
-
-    Args:
-        home: Its folder, which exists.
-    """
+    """Checks the storage of a run or campaign, at most every two seconds. A problem that was found stays."""
 
     def __init__(self, home: DrivenDirectory) -> None:
         self.home = home
@@ -27,10 +22,10 @@ class StorageWatch:
         self._next = 0.0
 
     def look(self) -> bool:
-        """Check the storage; returns whether there is a problem. Once found, a problem stays."""
+        """Check the storage; returns whether there is a problem."""
         if self.problem is None and time.monotonic() > self._next:
             self._next = time.monotonic() + _EVERY
-            self.problem = find_problem(self.home)
+            self._find_problem()
         return self.problem is not None
 
     def failed(self, error: BaseException | None) -> bool:
@@ -38,22 +33,15 @@ class StorageWatch:
         cause = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(cause, OSError):
             return False
-        self.problem = self.problem or find_problem(self.home)
-        if self.problem is None and cause.errno in _STORAGE_ERRORS:
-            self.problem = _line(self.home.path, str(cause))
+        if self.problem is None:
+            self._find_problem(str(cause) if cause.errno in _STORAGE_ERRORS else None)
         return self.problem is not None
 
-
-def find_problem(home: DrivenDirectory) -> str | None:
-    """Return the problem of the storage of a run or campaign, in one line; None if there is none."""
-    try:
-        if not home.spec_file.is_file():
-            return _line(home.path, "is gone")
-        problem = shortage(home.path)
-    except OSError as error:
-        problem = error.strerror or str(error)
-    return None if problem is None else _line(home.path, problem)
-
-
-def _line(path: Path, problem: str) -> str:
-    return f"storage {path}: {problem}"
+    def _find_problem(self, otherwise: str | None = None) -> None:
+        """Note the problem of the storage in one line: that it is gone, full or unreadable, or the given one."""
+        try:
+            problem = shortage(self.home.path) if self.home.spec_file.is_file() else "is gone"
+        except OSError as error:
+            problem = error.strerror or str(error)
+        if problem or otherwise:
+            self.problem = f"storage {self.home.path}: {problem or otherwise}"

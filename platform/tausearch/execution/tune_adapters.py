@@ -23,11 +23,7 @@ from tausearch.runs import Status
 
 
 class TuneSearcher(Searcher):
-    """Gives Tune the trials of a `Dispatcher`, and tells their runs how they end.
-
-    Args:
-        dispatcher: The runs, whose sources say which trial comes next and are told how trials end.
-    """
+    """Gives Tune the trials of a `Dispatcher`, and tells their runs how they end."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
@@ -35,7 +31,7 @@ class TuneSearcher(Searcher):
         self.trials: dict[str, tuple[Run, int]] = {}  # run and number of each trial that has not ended
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """Return the config of the next trial, None for "not now", or that there are no more."""
+        """Return the config of the next trial, None for "not now", or `FINISHED`."""
         found = self.dispatcher.next()
         if found is None:
             return Searcher.FINISHED if self.dispatcher.finished else None
@@ -59,15 +55,11 @@ class TuneSearcher(Searcher):
         """Save nothing: a search continues from its record, not from Tune's snapshot."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Restore nothing: `save` writes nothing either."""
+        """Restore nothing."""
 
 
 class TuneScheduler(FIFOScheduler):
-    """Runs trials in the order in which they come and stops those that their run's source wants stopped.
-
-    Args:
-        dispatcher: The runs, whose sources are told of every task's result and say whether to stop.
-    """
+    """Runs trials in the order in which they come and stops those that their run's searcher wants stopped."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()

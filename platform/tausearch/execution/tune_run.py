@@ -9,10 +9,8 @@ from typing import Any
 from ray import tune
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, Trainable, TuneConfig
 
-from tausearch.execution.checkpoints import remove_checkpoints, remove_older
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer
-from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import DrivenDirectory
@@ -30,15 +28,12 @@ def run_on_tune(
     """Run every trial that a dispatcher hands out, on the Ray that this process is connected to.
 
     Args:
-        dispatcher: The runs to drive, with their sources of trials.
-        home: Where Tune writes.
-        trainable: What a trial runs.
-        on_step: Function that is called whenever Tune goes round its event loop.
-        watch: The watch that is told of what could not be written.
+        dispatcher: The runs to drive.
+        home: The folder in which Tune writes.
+        trainable: The class of a trial.
+        on_step: Called in every step of Tune's event loop.
+        watch: Notes errors of the storage.
     """
-
-    def forget(run: Run, number: int) -> None:
-        remove_checkpoints(run.directory, number)
 
     def folder_name(trial: Any) -> str:
         return home.trial_folder(trial.config["run"], trial.config["trial"])
@@ -55,9 +50,9 @@ def run_on_tune(
         run_config=RunConfig(
             name=_next_attempt(home),
             storage_path=str(home.ray),
-            callbacks=[Observer(dispatcher, on_step, watch, remove_older, forget)],
+            callbacks=[Observer(dispatcher, on_step, watch)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
-            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `remove_older` says which are kept
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `Observer` removes older ones
             verbose=0,
         ),
     )
@@ -65,18 +60,14 @@ def run_on_tune(
 
 
 def _resources(config: dict[str, Any]) -> PlacementGroupFactory:
-    """Return what a trial gets."""
     return PlacementGroupFactory([{"CPU": config["cpus_per_trial"], "GPU": config["gpus_per_trial"]}])
 
 
 def _next_attempt(home: DrivenDirectory) -> str:
-    """Name a driver's own folder, differently from all others' on the same cluster.
+    """Return the name of a driver's own folder, `attempt-<number>-<random>`, unique on its cluster.
 
-    Ray keeps a working copy of it under its name and the second in which it was made. Two drivers that shared one would
-    find the folders of their trials taken and give them other names, under which no checkpoint is looked for.
-
-    Returns:
-        The folder's name, `attempt-<number>-<random>`.
+    Ray keeps a working copy of the folder under its name and the second in which it was made. Two drivers that shared
+    a copy would give their trials other folders, in which no checkpoint is looked for.
     """
     done = len(list(home.ray.glob("attempt-*"))) if home.ray.exists() else 0
     return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from benchmarks.analytic import AnalyticTrial
 from tausearch.cluster import capacity_here, trials_that_fit
 from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch
-from tausearch.execution.observer import RecordListener
 from tausearch.execution.tune_run import run_on_tune
 from tausearch.runs import ExperimentProtocol, Record, Resources, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher
@@ -70,7 +70,7 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     source = FixedSearcher((number, points) for number in range(4))
     record = Record(directory.record)
     run = Run(spec, storage, directory, source, TrialTable())
-    run.listeners = [RecordListener(record)]
+    run.listeners = [SimpleNamespace(trial_changed=record.write)]
     dispatcher = Dispatcher(Runs([run]), capacity_here, max_concurrent_trials=4)
     run_on_tune(dispatcher, directory, GreedyTrial, lambda: None, StorageWatch(directory))
     trials = record.trials()

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from tausearch.api import SearchRun
 from tausearch.execution import Dispatcher, Run
-from tausearch.execution.observer import RecordListener
 from tausearch.execution.recorder import _record
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
-from tests.support.runs.trials import Runs
+from tests.support.runs.trials import Runs, search_spec
 
 Outcome = Callable[[SearchSpec, int, dict[str, Any]], float]
 """What a trial of a run comes to, by its number and hyperparameters; NaN if it diverges."""
@@ -30,8 +30,6 @@ def noisy(spec: SearchSpec, number: int, hyperparameters: dict[str, Any]) -> flo
 
 def reevaluated_search(root: Path, **changes: Any) -> tuple[SearchSpec, Storage, RunDirectory]:
     """A search that has been made and asks for re-evaluation."""
-    from tests.support.runs.trials import search_spec
-
     asked = {"algorithm": "grid", "trials": 5, "reevaluate": Reevaluate(best=3, runs=2), **changes}
     storage = Storage(root)
     spec, directory = create(search_spec().model_copy(update=asked), storage)
@@ -45,21 +43,14 @@ def drive(
     outcome: Outcome = noisy,
     before_task: Callable[[int], object] = lambda ran: None,
 ) -> list[tuple[str, int, int]]:
-    """Run what is left of it, two trials at a time, as the driver does but for Tune and MLflow.
+    """Run the rest of a search, two trials at a time, as the driver does but without Tune and MLflow.
 
-    Args:
-        spec: The search.
-        storage: Where it lies.
-        directory: Its run directory.
-        outcome: What its trials come to.
-        before_task: Called before every task with the number of tasks that ran.
-
-    Returns:
-        The name of the run, the number of the trial and the task, for every task that ran.
+    `before_task` is called before every task with the number of tasks that ran. Returns the name of the run, the number
+    of the trial and the task, for every task that ran.
     """
 
     def opened(run: Run) -> Run:
-        run.listeners = [RecordListener(_record(run)), *run.callbacks]
+        run.listeners = [SimpleNamespace(trial_changed=_record(run).write), *run.callbacks]
         return run
 
     search = opened(SearchRun(spec, storage, directory))

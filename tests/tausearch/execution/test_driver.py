@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from tausearch.execution import Dispatcher, Run, StorageWatch
+from tausearch.execution import Dispatcher, Run
 from tausearch.execution import driver as driver_module
-from tausearch.execution.driver import _why_stopping, drive, read_by_trials
+from tausearch.execution.driver import _headline, _why_stopping, drive, read_by_trials
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import (
+    AnySpec,
     Conclusion,
     DrivenDirectory,
     Record,
@@ -31,9 +32,10 @@ from tausearch.runs import (
 )
 from tausearch.runs.creation import create
 from tausearch.studies import FixedSearcher
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial, run_of
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
+from trainables.trial import Trial
 
 Tune = Callable[[Dispatcher], None]
 
@@ -53,7 +55,6 @@ class World:
         self.tune: Tune = finish_all
         self.starting: Callable[[], None] = lambda: None
         self.on_step: Callable[[], None] = lambda: None
-        self.watch: StorageWatch | None = None
         self.leave: Callable[[], None] | None = None
 
     @contextmanager
@@ -84,10 +85,10 @@ class World:
         home: DrivenDirectory,
         trainable: type,
         on_step: Callable[[], None],
-        watch: StorageWatch,
+        watch: object,
     ) -> None:
         self.did.append(("tune", home, trainable, dispatcher.max_concurrent_trials))
-        self.on_step, self.watch = on_step, watch
+        self.on_step = on_step
         self.tune(dispatcher)
 
 
@@ -175,7 +176,7 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
     assert world.did == [
         ("ray", run.spec.resources, None),
         "raylet watched",
-        ("tune", run.directory, run.trainable, None),
+        ("tune", run.directory, Trial, None),
         "ray is left",
     ]
     out, err = capfd.readouterr()
@@ -200,7 +201,7 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
         ("head watched", "10.0.0.1:6379", resume),
         ("ray", resources, "10.0.0.1:6379"),
         ("nodes", resources, run.directory.path, ["/data"]),
-        ("tune", run.directory, run.trainable, 3),
+        ("tune", run.directory, Trial, 3),
         "ray is left",
     ]
 
@@ -234,16 +235,19 @@ def test_a_signal_that_ray_takes_stops_it_in_order(error: BaseException, number:
     assert Tracker.closed == [("KILLED", 8.0 if number == signal.SIGTERM else float("inf"))]
 
 
-def test_a_signal_is_noted_and_tune_told_when_it_goes_round(
-    run: Run, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    sent: list[int] = []
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The signals that the driver sends to its own process for Tune."""
+    found: list[int] = []
+    monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: found.append(number))
+    return found
 
+
+def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World, sent: list[int]) -> None:
     def interrupted(dispatcher: Dispatcher) -> None:
         world.on_step()
         assert sent == []
         signal.raise_signal(signal.SIGINT)
-        monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: sent.append(number))
         world.on_step()
 
     world.tune = interrupted
@@ -252,19 +256,16 @@ def test_a_signal_is_noted_and_tune_told_when_it_goes_round(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("started", [False, True])
-def test_when_the_time_is_up_no_more_is_begun(
-    started: bool, run: Run, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda *_: None)
-    if started:
-        world.tune = lambda dispatcher: world.on_step()
-    result = drive(run, time_budget=60.0 if started else 0.0)
-    assert (result.out_of_time, result.signal) == (not started, None)
-    assert [each for each in world.did if each[0] == "tune"] == (
-        [("tune", run.directory, run.trainable, None)] if started else []
-    )
-    assert Tracker.closed[0][0] == ("FINISHED" if started else "KILLED")
+def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
+    result = drive(run, time_budget=0.0)
+    assert (result.out_of_time, result.signal, world.did) == (True, None, [])
+    assert Tracker.closed[0][0] == "KILLED"
+
+
+def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World, sent: list[int]) -> None:
+    world.tune = lambda dispatcher: world.on_step()
+    assert drive(run, time_budget=60.0).out_of_time is False and sent == []
+    assert Tracker.closed[0][0] == "FINISHED"
 
 
 def test_a_storage_that_is_full_ends_it_with_the_command_that_goes_on(run: Run, world: World) -> None:
@@ -274,13 +275,10 @@ def test_a_storage_that_is_full_ends_it_with_the_command_that_goes_on(run: Run, 
     assert Tracker.closed == [("KILLED", 5.0)]
 
 
-def test_a_storage_that_goes_away_stops_tune(run: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[int] = []
-
+def test_a_storage_that_goes_away_stops_tune(run: Run, world: World, sent: list[int]) -> None:
     def lost(dispatcher: Dispatcher) -> None:
         finish_one(dispatcher)
         run.directory.spec_file.unlink()
-        monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: sent.append(number))
         world.on_step()
 
     world.tune = lost
@@ -331,88 +329,79 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-class Current:
-    """The interrupt of the driver that runs."""
-
-    made: Interrupt
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.made, name)
-
-
-@contextmanager
-def interrupts() -> Iterator[Any]:
-    """Yield what becomes the interrupt of the next driver; no signal is handled."""
-    current = Current()
-
-    @contextmanager
-    def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
-        current.made = Interrupt(time_budget)
-        yield current.made
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver_module, "interruptible", interruptible)
-        yield current
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
+    """The interrupt of the next driver; no signal is handled."""
+    made = Interrupt()
+    monkeypatch.setattr(driver_module, "interruptible", lambda time_budget: nullcontext(made))
+    return made
 
 
 @pytest.mark.parametrize(
     ("number", "said"), [(signal.SIGINT, "interrupted while Ray started"), (signal.SIGTERM, "stopped by SIGTERM while")]
 )
 def test_while_ray_starts_a_signal_ends_it_at_once(
-    number: int, said: str, run: Run, world: World, killed: list[str], capfd: pytest.CaptureFixture[str]
+    number: int,
+    said: str,
+    run: Run,
+    world: World,
+    interrupt: Interrupt,
+    killed: list[str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    world.starting = lambda: current.overhear(number)
-    with interrupts() as current, pytest.raises(Left) as ended:
+    world.starting = lambda: interrupt.overhear(number)
+    with pytest.raises(Left) as ended:
         drive(run)
     assert ended.value.args == (128 + number,) and killed == ["raylet"]
     out = capfd.readouterr().out
     assert said in out and "nothing that was finished is lost; continue with: " in out
 
 
-@pytest.mark.parametrize(("urgent", "code", "said"), [(False, 1, "(raylet) was killed"), (True, 143, "Ray did not")])
-def test_without_a_raylet_it_ends(
-    urgent: bool,
+@pytest.mark.parametrize(
+    ("event", "code", "said"),
+    [
+        ("raylet died", 1, "stopped: Ray's own process on this machine (raylet) was killed or has died; nothing"),
+        ("raylet died after SIGTERM", 143, "stopped by SIGTERM; Ray did not answer; nothing"),
+        ("stuck after SIGTERM", 143, "stopped by SIGTERM; Ray did not answer; nothing"),
+    ],
+)
+def test_a_driver_that_ray_blocks_leaves_at_once(
+    event: str,
     code: int,
     said: str,
     run: Run,
     world: World,
+    interrupt: Interrupt,
     killed: list[str],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    def gone(dispatcher: Dispatcher) -> None:
-        if urgent:
-            current.note(signal.SIGTERM)
-        assert world.leave is not None
-        world.leave()
+    def blocked(dispatcher: Dispatcher) -> None:
+        if event == "raylet died after SIGTERM":
+            interrupt.note(signal.SIGTERM)
+        assert world.leave is not None and interrupt._leave is not None
+        (interrupt._leave.function if event.startswith("stuck") else world.leave)()
 
-    world.tune = gone
-    with interrupts() as current, pytest.raises(Left) as ended:
+    world.tune = blocked
+    with pytest.raises(Left) as ended:
         drive(run)
-    assert ended.value.args == (code,) and said in capfd.readouterr().out
+    assert ended.value.args == (code,) and killed == ["raylet"] and said in capfd.readouterr().out
 
 
-def test_after_sigterm_it_waits_for_ray_no_longer_than_some_seconds(
-    run: Run, world: World, killed: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
-    def stuck(dispatcher: Dispatcher) -> None:
-        assert current._leave is not None
-        current._leave.function()
-
-    world.tune = stuck
-    with interrupts() as current, pytest.raises(Left) as ended:
-        drive(run)
-    assert ended.value.args == (143,) and "stopped by SIGTERM; Ray did not answer; " in capfd.readouterr().out
-
-
-def test_what_stops_it_is_said() -> None:
-    interrupt = Interrupt()
-    assert _why_stopping(interrupt) is None
-    interrupt.deadline = 0.0
-    assert "stopping as the time budget is used up: trials under way can be" in str(_why_stopping(interrupt))
-    for number, why in ((signal.SIGINT, "on Ctrl-C"), (signal.SIGTERM, "on SIGTERM")):
-        interrupt = Interrupt(0.0)
+@pytest.mark.parametrize(
+    ("budget", "number", "why"),
+    [
+        (None, None, None),
+        (0.0, None, "as the time budget is used up"),
+        (0.0, signal.SIGINT, "on Ctrl-C"),
+        (0.0, signal.SIGTERM, "on SIGTERM"),
+    ],
+)
+def test_what_stops_it_is_said(budget: float | None, number: int | None, why: str | None) -> None:
+    interrupt = Interrupt(budget)
+    if number is not None:
         interrupt.note(number)
-        assert f"stopping {why}: " in str(_why_stopping(interrupt))
+    said = _why_stopping(interrupt)
+    assert said is None if why is None else str(said).startswith(f"stopping {why}: trials under way can be continued")
 
 
 @pytest.mark.parametrize(
@@ -443,3 +432,31 @@ def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) 
     benchmark = f"folder:{tmp_path}?tasks=3"
     changed = spec.model_copy(update={"protocol": protocol, "data_root": "/d", "benchmark": benchmark})
     assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]
+
+
+def several_orders(spec: SearchSpec) -> AnySpec:
+    protocol = spec.protocol.model_copy(update={"class_orders": (1, 2)})
+    return final_spec(spec, seeds=(3, 5), trials=4, protocol=protocol)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda spec: spec.model_copy(update={"trials": 12}),
+            "12 trials, 2 at a time, 3 tasks each, chosen by tpe\n",
+        ),
+        (
+            lambda spec: spec.model_copy(update={"trials": 1, "steps": 1, "algorithm": "random"}),
+            "1 trial, 1 at a time, 1 task each, chosen by random\n",
+        ),
+        (lambda spec: final_spec(spec, seeds=(3, 5), trials=2), "seeds 3 5, 2 at a time, 3 tasks each\n"),
+        (several_orders, "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each\n"),
+    ],
+)
+def test_the_first_line_says_what_will_be_done(
+    change: Callable[[SearchSpec], AnySpec], said: str, spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
+    run = run_of(change(spec), FixedSearcher([]))
+    assert f"on digits, {said}" in _headline(run, on_cluster=False)

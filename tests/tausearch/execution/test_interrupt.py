@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 
-from tausearch.execution import driver
 from tausearch.execution import interrupt as interrupt_module
 from tausearch.execution.interrupt import interruptible
 from tests.support.drivers.services import wait_until
@@ -41,18 +42,32 @@ def test_the_second_raises_at_once() -> None:
         assert interrupt.signal == signal.SIGINT
 
 
-def test_tune_is_told_from_its_own_loop() -> None:
-    heard: list[int] = []
-    original = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))  # as Tune does
-    try:
-        with interruptible() as interrupt:
-            interrupt.stop_tune()
-            assert heard == []
-            press()
-            interrupt.stop_tune()
-            assert heard == [signal.SIGUSR1]
-    finally:
-        signal.signal(signal.SIGUSR1, original)
+@pytest.fixture
+def heard() -> Iterator[list[int]]:
+    """The signals that Tune receives."""
+    found: list[int] = []
+    original = signal.signal(signal.SIGUSR1, lambda number, frame: found.append(number))
+    yield found
+    signal.signal(signal.SIGUSR1, original)
+
+
+def test_tune_is_told_from_its_own_loop(heard: list[int]) -> None:
+    with interruptible() as interrupt:
+        interrupt.stop_tune()
+        assert heard == []
+        press()
+        interrupt.stop_tune()
+        assert heard == [signal.SIGUSR1]
+
+
+@pytest.mark.parametrize(("budget", "out"), [(3600, False), (0.0, True)])
+def test_the_time_budget_stops_tune_and_the_start_of_trials(budget: float, out: bool, heard: list[int]) -> None:
+    with interruptible(time_budget=budget) as interrupt:
+        interrupt.stop_tune()
+        assert heard == [signal.SIGUSR1] * out
+        with pytest.raises(KeyboardInterrupt) if out else nullcontext():
+            interrupt.check()
+        assert interrupt.out_of_time == out and not interrupt.requested  # it was no signal
 
 
 def test_protected_it_is_only_noted() -> None:
@@ -61,20 +76,6 @@ def test_protected_it_is_only_noted() -> None:
         press()
         press()
         assert interrupt.requested
-
-
-def test_tune_is_told_when_the_time_budget_is_used_up() -> None:
-    heard: list[int] = []
-    original = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
-    try:
-        with interruptible(time_budget=3600) as interrupt:
-            interrupt.stop_tune()
-            assert heard == [] and not interrupt.out_of_time
-        with interruptible(time_budget=0.0) as interrupt:
-            interrupt.stop_tune()
-            assert heard == [signal.SIGUSR1] and interrupt.out_of_time and not interrupt.requested
-    finally:
-        signal.signal(signal.SIGUSR1, original)
 
 
 def test_the_handler_is_put_back() -> None:
@@ -101,16 +102,12 @@ def test_a_signal_is_noted_whoever_handles_it() -> None:
             interrupt.check()
 
 
-def test_only_ctrl_c_and_sigterm_are_noted_and_nothing_listens_afterwards() -> None:
-    original = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+def test_only_ctrl_c_and_sigterm_are_noted_and_nothing_listens_afterwards(heard: list[int]) -> None:
     threads = threading.active_count()
-    try:
-        with interruptible() as interrupt:
-            press(signal.SIGUSR1)
-        assert not interrupt.requested  # the listener has ended, so it has read whatever came
-        assert signal.set_wakeup_fd(-1) == -1 and threading.active_count() == threads
-    finally:
-        signal.signal(signal.SIGUSR1, original)
+    with interruptible() as interrupt:
+        press(signal.SIGUSR1)
+    assert not interrupt.requested  # the listener has ended, so it has read every signal
+    assert signal.set_wakeup_fd(-1) == -1 and threading.active_count() == threads
 
 
 # The main thread is in C, and the signal reaches another one: so no handler of Python runs until the minute is over.
@@ -153,23 +150,6 @@ def test_who_is_stuck_after_sigterm_leaves(number: int, leaves: bool, monkeypatc
         assert left.wait(30 if leaves else 0.5) == leaves
 
 
-@pytest.mark.parametrize(
-    ("sent", "code", "why"),
-    [(signal.SIGTERM, 128 + signal.SIGTERM, "stopped by SIGTERM"), (None, 1, "stopped: Ray's own process")],
-)
-def test_a_raylet_that_sigterm_ended_with_its_job_is_not_lost(
-    sent: int | None, code: int, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
-    monkeypatch.setattr(os, "_exit", lambda status: said.append(f"exit {status}"))
-    with interruptible() as interrupt:
-        if sent is not None:
-            interrupt.note(sent)
-        driver._leave_without_raylet(interrupt, said.append, "tausearch resume s")
-    line, left = said
-    assert line.startswith(why) and line.endswith("continue with: tausearch resume s") and left == f"exit {code}"
-
-
 def test_who_is_not_stuck_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupt_module, "STUCK_SECONDS", 0.2)
     left = threading.Event()
@@ -180,11 +160,3 @@ def test_who_is_not_stuck_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> Non
         with interrupt.not_stuck(left.set):
             pass
         assert not left.wait(0.4)
-
-
-def test_the_time_budget_ends_it_before_the_first_trial() -> None:
-    with interruptible(time_budget=3600) as interrupt:
-        interrupt.check()
-    with interruptible(time_budget=0.0) as interrupt, pytest.raises(KeyboardInterrupt):
-        interrupt.check()
-    assert not interrupt.requested  # it was no signal

@@ -12,8 +12,8 @@ import pytest
 from ray.exceptions import ActorDiedError
 
 from tausearch.execution import Listener, StorageWatch
-from tausearch.execution.observer import Observer, RecordListener
-from tausearch.runs import Record, RunDirectory, TrialSummary
+from tausearch.execution.observer import Observer
+from tausearch.runs import RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
 
@@ -25,13 +25,16 @@ TRIAL = SimpleNamespace(
 
 
 class Heard:
-    """Keeps what it is told."""
+    """Keeps the changes of trials, then raises the error if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.trials: list[TrialSummary] = []
+        self.error = error
 
     def trial_changed(self, trial: TrialSummary) -> None:
         self.trials.append(trial)
+        if self.error is not None:
+            raise self.error
 
 
 def result(task: int, *, done: bool = False, **more: Any) -> dict[str, Any]:
@@ -59,17 +62,28 @@ def observer(heard: Heard, tmp_path: Path) -> Observer:
 
 
 @pytest.mark.parametrize(
-    "last, status",
-    [(LAST, "complete"), (result(2, done=True), "pruned"), (result(2, done=True, diverged="at task 2"), "diverged")],
+    ("last", "status", "tasks", "value", "error"),
+    [
+        (LAST, "complete", 2, 50.0, None),
+        (result(2, done=True), "pruned", 2, None, None),
+        (result(2, done=True, diverged="at task 2"), "diverged", 1, None, "at task 2"),
+    ],
 )
 def test_the_end_is_known_with_the_last_result_and_not_only_once_tune_has_saved_it(
-    observer: Observer, heard: Heard, last: dict[str, Any], status: str
+    last: dict[str, Any],
+    status: str,
+    tasks: int,
+    value: float | None,
+    error: str | None,
+    observer: Observer,
+    heard: Heard,
 ) -> None:
     observer.on_trial_start(0, [], TRIAL)
     observer.on_trial_result(0, [], TRIAL, result(1))
     observer.on_trial_result(0, [], TRIAL, last)
     assert [trial.status for trial in heard.trials] == ["running", "running", status]
-    assert heard.trials[-1].tasks_done == (1 if status == "diverged" else 2)
+    assert [trial.value for trial in heard.trials] == [None, None, value]
+    assert heard.trials[-1].tasks_done == tasks and heard.trials[-1].error == error
 
 
 def test_a_process_that_dies_while_the_last_result_is_saved_changes_nothing(observer: Observer, heard: Heard) -> None:
@@ -90,24 +104,31 @@ def test_a_task_that_is_repeated_takes_the_place_of_its_first_result(observer: O
     assert [row["task"] for row in heard.trials[-1].rows] == [1, 2]
 
 
+@pytest.fixture
+def removed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Run directory and number of the trials whose checkpoints are removed."""
+    found: list[tuple[str, int]] = []
+    remove = "tausearch.execution.observer.remove_checkpoints"
+    monkeypatch.setattr(remove, lambda directory, number: found.append((directory.name, number)))
+    return found
+
+
 @pytest.mark.parametrize(("event", "args"), [("on_step_begin", (1, [])), ("on_experiment_end", ([],))])
-def test_a_trial_that_has_ended_is_let_go_only_when_tune_is_done_with_it(
-    event: str, args: tuple[Any, ...], observer: Observer
+def test_the_checkpoints_of_an_ended_trial_are_removed_only_when_tune_is_done_with_it(
+    event: str, args: tuple[Any, ...], observer: Observer, removed: list[tuple[str, int]]
 ) -> None:
-    ended: list[tuple[str, int]] = []
-    observer.on_end = lambda run, number: ended.append((run.spec.name, number))
     observer.on_trial_complete(0, [], TRIAL)  # Tune stops one whose last task it has not heard of
     getattr(observer, event)(*args)
-    assert ended == []
+    assert removed == []
     observer.on_trial_result(0, [], TRIAL, LAST)
     observer.on_trial_complete(0, [], TRIAL)
-    assert ended == []
+    assert removed == []
     getattr(observer, event)(*args)
     getattr(observer, event)(*args)
-    assert ended == [("s", 0)]
+    assert removed == [("s", 0)]
 
 
-def test_it_looks_at_everything_else_whenever_tune_goes_round(observer: Observer) -> None:
+def test_everything_else_is_checked_in_every_step_of_tune(observer: Observer) -> None:
     steps: list[int] = []
     observer.on_step = lambda: steps.append(len(steps))
     observer.on_step_begin(1, [])
@@ -115,15 +136,12 @@ def test_it_looks_at_everything_else_whenever_tune_goes_round(observer: Observer
     assert steps == [0]
 
 
-def test_it_says_where_a_checkpoint_lies(observer: Observer) -> None:
-    saved: list[Path] = []
-    observer.on_saved = saved.append
-    observer.on_checkpoint(0, [], TRIAL, SimpleNamespace(path="a/b"))
-    assert saved == [Path("a/b")]
-
-
-def test_tune_pickles_nothing_of_it(observer: Observer) -> None:
-    assert observer.__getstate__() == {}
+def test_a_new_checkpoint_replaces_all_but_the_one_before(observer: Observer, tmp_path: Path) -> None:
+    folders = [tmp_path / f"checkpoint_{number}" for number in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    observer.on_checkpoint(0, [], TRIAL, SimpleNamespace(path=str(folders[-1])))
+    assert [folder.exists() for folder in folders] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -140,18 +158,22 @@ def test_tune_pickles_nothing_of_it(observer: Observer) -> None:
     ],
 )
 def test_a_trial_that_was_given_up_says_why_in_one_line(
-    log: str | None, error: Exception, reason: str, observer: Observer, heard: Heard, tmp_path: Path
+    log: str | None,
+    error: Exception,
+    reason: str,
+    observer: Observer,
+    heard: Heard,
+    removed: list[tuple[str, int]],
+    tmp_path: Path,
 ) -> None:
     files = SimpleNamespace(error_file=None, pickled_error_file=str(tmp_path / "error"), num_failures=3)
     (tmp_path / "error").write_bytes(cloudpickle.dumps(error))
     if log is not None:
         files.error_file = str(tmp_path / "log")
         (tmp_path / "log").write_text(log)
-    ended: list[int] = []
-    observer.on_end = lambda run, number: ended.append(number)
     observer.on_trial_error(0, [], SimpleNamespace(config=TRIAL.config, **vars(files)))
     observer.on_step_begin(0, [])
-    assert [(trial.status, trial.error) for trial in heard.trials] == [("failed", reason)] and ended == [0]
+    assert [(trial.status, trial.error) for trial in heard.trials] == [("failed", reason)] and removed == [("s", 0)]
 
 
 def test_a_trial_that_could_not_write_is_not_given_up(observer: Observer, heard: Heard, tmp_path: Path) -> None:
@@ -161,54 +183,21 @@ def test_a_trial_that_could_not_write_is_not_given_up(observer: Observer, heard:
     assert heard.trials == [] and "no space" in str(observer.watch.problem)
 
 
-def test_why_a_trial_diverged_is_kept(observer: Observer, heard: Heard) -> None:
-    observer.on_trial_result(0, [], TRIAL, result(2, done=True, diverged="at task 2"))
-    assert (heard.trials[0].error, heard.trials[0].rows, heard.trials[0].value) == ("at task 2", [], None)
-
-
-def test_an_accuracy_is_that_of_the_last_task(observer: Observer, heard: Heard) -> None:
-    observer.on_trial_result(0, [], TRIAL, result(1))
-    observer.on_trial_result(0, [], TRIAL, LAST)
-    assert [trial.value for trial in heard.trials] == [None, 50.0]
-
-
 def test_an_error_that_is_not_the_storages_stops_the_driver(tmp_path: Path) -> None:
-    class Broken(Heard):
-        def trial_changed(self, trial: TrialSummary) -> None:
-            raise FileNotFoundError(errno.ENOENT, "not there")
-
     (tmp_path / "run.yaml").touch()
+    broken = Heard(FileNotFoundError(errno.ENOENT, "not there"))
     with pytest.raises(FileNotFoundError, match="not there"):
-        observing(Broken(), home=tmp_path).on_trial_result(0, [], TRIAL, result(1))
-
-
-def test_the_record_is_written_at_every_change(tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").touch()
-    record = Record(tmp_path / "record")
-    observing(RecordListener(record), home=tmp_path).on_trial_result(0, [], TRIAL, result(1))
-    assert [trial.tasks_done for trial in record.trials()] == [1]
+        observing(broken, home=tmp_path).on_trial_result(0, [], TRIAL, result(1))
 
 
 def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").touch()
-
-    class Full(Heard):
-        def trial_changed(self, trial: TrialSummary) -> None:
-            super().trial_changed(trial)
-            raise OSError(errno.ENOSPC, "no space")
-
-    record = Full()
-    observer = observing(record, heard, home=tmp_path)
-    observer.on_trial_result(0, [], TRIAL, result(1))
-    observer.on_trial_result(0, [], TRIAL, LAST)
-    assert [trial.tasks_done for trial in record.trials] == [1, 2] and heard.trials == []
-
-
-def test_everybody_is_told_until_the_storage_fails_elsewhere(heard: Heard, tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").touch()
     record = Heard()
     observer = observing(record, heard, home=tmp_path)
     observer.on_trial_result(0, [], TRIAL, result(1))
-    observer.watch.problem = "is full"
+    record.error = OSError(errno.ENOSPC, "no space")
+    observer.on_trial_result(0, [], TRIAL, result(2))
+    record.error = None
     observer.on_trial_result(0, [], TRIAL, LAST)
-    assert [[trial.tasks_done for trial in each.trials] for each in (record, heard)] == [[1, 2], [1]]
+    assert [trial.tasks_done for trial in record.trials] == [1, 2, 2]
+    assert [trial.tasks_done for trial in heard.trials] == [1]

@@ -1,10 +1,9 @@
-"""What is known of a trial that failed, at the moment at which Tune says so."""
+"""A trial that fails under Tune, and the folder of a driver's attempt."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -13,6 +12,8 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.experiment import Trial
 
 from tausearch.execution.tune_adapters import TuneScheduler, latest_error
+from tausearch.execution.tune_run import _next_attempt
+from tausearch.runs import RunDirectory
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
 
@@ -31,57 +32,55 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
     return made
 
 
-def fail(trial: Trial, cause: Exception) -> tuple[TuneScheduler, Any]:
-    """What Tune does when it will try a trial again; returns the scheduler that is told, and Tune."""
+def fail(trial: Trial, cause: Exception, status: str = Trial.ERROR) -> list[bool]:
+    """What Tune does when a trial fails; by default Tune will try it again. Returns whether it released processes."""
     trial.status = Trial.RUNNING
     trial.handle_error(RayTaskError("train", "traceback", cause))
-    return TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([]))), SimpleNamespace(
-        _cleanup_cached_actors=lambda force_all: None
-    )
+    trial.status = status
+    released: list[bool] = []
+    tune = SimpleNamespace(_cleanup_cached_actors=lambda force_all: released.append(force_all), _reuse_actors=True)
+    TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([]))).on_trial_error(tune, trial)
+    return released if tune._reuse_actors is False else []
 
 
 def test_an_error_is_known_before_it_reaches_the_storage(trial: Trial) -> None:
     assert latest_error(trial) is None
-    fail(trial, OSError("first"))
-    assert str(latest_error(trial).cause) == "first"
-    fail(trial, OSError("second"))
-    assert str(latest_error(trial).cause) == "second"
+    for text in ("first", "second"):
+        fail(trial, OSError(text))
+        assert str(latest_error(trial).cause) == text
     assert trial.get_pickled_error() is None
 
 
-def test_out_of_memory_is_tried_again_on_a_whole_gpu_and_nothing_else_is(trial: Trial) -> None:
-    scheduler, tune = fail(trial, RuntimeError("something else"))
-    trial.status = Trial.ERROR
-    scheduler.on_trial_error(tune, trial)
-    assert trial.config["gpus_per_trial"] == 0.25
-    fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
-    trial.status = Trial.ERROR
-    scheduler.on_trial_error(tune, trial)
+OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_out_of_memory_is_tried_again_on_a_whole_gpu(trial: Trial) -> None:
+    assert fail(trial, OUT_OF_MEMORY) == [True]  # processes that wait for trials let go of the GPU
     assert trial.config["gpus_per_trial"] == 1.0
     assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 1}
-    assert trial.max_failures == 2
+    assert trial.max_failures == 1
 
 
-@pytest.mark.parametrize("share", [None, 0, 1])
-def test_a_trial_that_shares_no_gpu_is_not_tried_again(trial: Trial, share: float | None) -> None:
+@pytest.mark.parametrize(
+    ("share", "cause", "status"),
+    [
+        (None, OUT_OF_MEMORY, Trial.ERROR),
+        (0, OUT_OF_MEMORY, Trial.ERROR),
+        (1, OUT_OF_MEMORY, Trial.ERROR),
+        (0.25, RuntimeError("something else"), Trial.ERROR),
+        (0.25, OUT_OF_MEMORY, Trial.RUNNING),  # Tune has given it up
+    ],
+)
+def test_any_other_trial_keeps_its_share(trial: Trial, share: float | None, cause: Exception, status: str) -> None:
     trial.set_config({} if share is None else {"gpus_per_trial": share})
-    scheduler, tune = fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
-    trial.status = Trial.ERROR
-    scheduler.on_trial_error(tune, trial)
-    assert trial.config.get("gpus_per_trial") == share
+    assert fail(trial, cause, status) == [] and trial.config.get("gpus_per_trial") == share
     assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 0.25}
 
 
-def test_processes_that_wait_for_trials_let_go_of_the_gpu(trial: Trial) -> None:
-    scheduler, tune = fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
-    trial.status = Trial.ERROR
-    asked = []
-    tune._cleanup_cached_actors = lambda force_all: asked.append(force_all)
-    scheduler.on_trial_error(tune, trial)
-    assert asked == [True] and tune._reuse_actors is False
-
-
-def test_a_trial_that_is_given_up_keeps_its_share(trial: Trial) -> None:
-    scheduler, tune = fail(trial, torch.OutOfMemoryError("CUDA out of memory"))
-    scheduler.on_trial_error(tune, trial)
-    assert trial.config["gpus_per_trial"] == 0.25
+def test_no_two_drivers_share_a_folder_also_of_searches_of_one_name(tmp_path: Path) -> None:
+    here, there = (RunDirectory(tmp_path / root / "s") for root in ("here", "there"))
+    first = _next_attempt(here)
+    (here.ray / first).mkdir(parents=True)
+    second = _next_attempt(here)
+    assert first.startswith("attempt-1-") and second.startswith("attempt-2-")
+    assert len({first, second, _next_attempt(there)}) == 3
