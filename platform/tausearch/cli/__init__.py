@@ -1,6 +1,6 @@
 """The command line: parse, call, print."""
 
-from tausearch.cli.interruption import end_interrupted
+from tausearch.cli.ending import end_interrupted
 
 
 def main() -> None:

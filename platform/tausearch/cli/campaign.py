@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from tausearch.cli import output
-from tausearch.cli.options import (
-    AddressOption,
-    AllowCodeOption,
-    DataRootOption,
-    JsonOption,
-    StorageOption,
-    TimeBudgetOption,
-    TrackingOption,
-    seconds,
-)
+from tausearch.cli import options, output
+from tausearch.cli.ending import leave
 from tausearch.presentation import print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output
-
-if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
-    from tausearch.campaigns import CampaignResult
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, each cell searched, chosen and trained.", no_args_is_help=True
@@ -39,10 +25,10 @@ def plan(
         bool,
         typer.Option("--pilot", help="Run two tasks of each cell of which nothing is known, for the estimate."),
     ] = False,
-    data_root: DataRootOption = None,
-    allow_code: AllowCodeOption = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    data_root: options.DataRoot = None,
+    allow_code: options.AllowCode = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Say what would run, and what it would take; starts no run."""
     from tausearch.campaigns import CampaignRequest, estimate, plan_campaign, run_pilots
@@ -66,13 +52,13 @@ def run(
     max_concurrent_trials: Annotated[
         int | None, typer.Option(help="Trials at a time, of all cells together [default: as many as fit].")
     ] = None,
-    time_budget: TimeBudgetOption = None,
-    data_root: DataRootOption = None,
-    allow_code: AllowCodeOption = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    tracking_uri: TrackingOption = None,
-    address: AddressOption = None,
-    json: JsonOption = False,
+    time_budget: options.TimeBudget = None,
+    data_root: options.DataRoot = None,
+    allow_code: options.AllowCode = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    tracking_uri: options.Tracking = None,
+    address: options.Address = None,
+    json: options.Json = False,
 ) -> None:
     """Make the table, or go on with it: the same command, as often as one likes; nothing finished runs again."""
     say_loading()
@@ -82,27 +68,28 @@ def run(
         file,
         redo=redo or (),
         max_concurrent_trials=max_concurrent_trials,
-        time_budget=seconds(time_budget),
+        time_budget=options.seconds(time_budget),
         data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,
         address=address,
-        progress_to="stderr" if json else "stdout",
+        progress_to=options.progress_to(json),
     )
     if json:
         print_json(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
         )
     else:
-        output.show_result(result, storage_words(storage))
-    _leave(result)
+        output.show_campaign(result, storage_words(storage))
+    succeeded = result.out_of_time or not result.failed
+    leave(result.signal, result.out_of_time, result.resume_command, succeeded)
 
 
 @campaign_app.command()
 def status(
     name: Annotated[str | None, typer.Argument(help="Campaign to show; all campaigns without it.")] = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Show the table as it stands."""
     from tausearch.campaigns import all_standings, read_standing
@@ -129,8 +116,8 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help="HTML file [default: report.html in the campaign's folder].")
     ] = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Write one HTML file of all cells; it opens from disk without a network."""
     from tausearch.campaigns import read_standing, write_campaign_report  # plotly takes a second to import
@@ -142,15 +129,3 @@ def report(
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")
-
-
-def _leave(result: CampaignResult) -> None:
-    """End the command: say how to go on if the campaign was stopped, and exit as that or its cells ask for."""
-    if result.signal is not None:
-        how = "interrupted" if result.signal == signal.SIGINT else "stopped by SIGTERM"
-        print(f"{how}; go on with: {result.resume_command}", file=sys.stderr)
-        raise typer.Exit(128 + result.signal)
-    if result.out_of_time:
-        print(f"the time budget is used up; go on with: {result.resume_command}", file=sys.stderr)
-    elif result.failed:
-        raise typer.Exit(1)

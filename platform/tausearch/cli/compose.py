@@ -12,8 +12,8 @@ import typer
 from checked_input.text_files import shown
 from tausearch import models
 from tausearch.api import ComposeRequest
-from tausearch.cli import completion, output
-from tausearch.cli.options import AllowCodeOption, JsonOption, OwnDataRootOption, StorageOption, app
+from tausearch.cli import completion, options, output
+from tausearch.cli.options import app
 from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
@@ -53,10 +53,10 @@ def compose(
         bool, typer.Option("--register", help="Make it a version of MLflow's registered model of the benchmark.")
     ] = False,
     backbone_weights: BackboneWeightsOption = None,
-    data_root: OwnDataRootOption = None,
-    allow_code: AllowCodeOption = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    data_root: options.DataRootAsBefore = None,
+    allow_code: options.AllowCode = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Compose the task vectors of a final run: all of them, some, or without some; test, and export."""
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
@@ -91,10 +91,10 @@ def edit(
     runs: RunsArgument,
     seeds: SeedsOption = None,
     backbone_weights: BackboneWeightsOption = None,
-    data_root: OwnDataRootOption = None,
-    allow_code: AllowCodeOption = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    data_root: options.DataRootAsBefore = None,
+    allow_code: options.AllowCode = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Run the paper's protocol: specialise on the first, central and last task; unlearn each task in three readings."""
     chosen = _numbers("seeds", seeds, int)
@@ -114,10 +114,10 @@ def figures(
     output: Annotated[Path | None, typer.Option(help="Folder to draw to [default: figures of the first run].")] = None,
     seeds: SeedsOption = None,
     backbone_weights: BackboneWeightsOption = None,
-    data_root: OwnDataRootOption = None,
-    allow_code: AllowCodeOption = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    data_root: options.DataRootAsBefore = None,
+    allow_code: options.AllowCode = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Draw the paper's figures: risk against its bound, alignment, time per task; each with its numbers as CSV."""
     chosen = _numbers("seeds", seeds, int)
@@ -151,9 +151,9 @@ def predict(
     figure: Annotated[Path | None, typer.Option(help="Picture of the surest and the least sure.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeightsOption = None,
-    allow_code: AllowCodeOption = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    allow_code: options.AllowCode = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Classify images with the model that a final run has left, with probabilities."""
     chosen = _numbers("tasks", tasks, int)

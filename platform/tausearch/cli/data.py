@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tausearch.cli.options import DataRootOption, JsonOption, PartialOption, VariantOption, app
+from tausearch.cli import options
+from tausearch.cli.options import app
 from tausearch.presentation import print_json
 
 data_app = typer.Typer(
@@ -19,7 +20,7 @@ BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or par
 
 
 @data_app.callback(invoke_without_command=True)
-def data(context: typer.Context, data_root: DataRootOption = None, json: JsonOption = False) -> None:
+def data(context: typer.Context, data_root: options.DataRoot = None, json: options.Json = False) -> None:
     """List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it."""
     context.obj = (data_root, json)
     if context.invoked_subcommand is not None:
@@ -38,10 +39,10 @@ def data(context: typer.Context, data_root: DataRootOption = None, json: JsonOpt
 def check(
     context: typer.Context,
     benchmark: BenchmarkArgument,
-    variant: VariantOption = None,
-    partial: PartialOption = False,
-    data_root: DataRootOption = None,
-    json: JsonOption = False,
+    variant: options.Variant = None,
+    partial: options.Partial = False,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Read every image once and name each that cannot be read; of prepared data, every file is compared too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
@@ -64,10 +65,10 @@ def prepare(
     form: Annotated[
         str, typer.Option(help="array (decoded, memory-mapped), parquet (shards of image files), or auto: by size.")
     ] = "auto",
-    variant: VariantOption = None,
-    partial: PartialOption = False,
-    data_root: DataRootOption = None,
-    json: JsonOption = False,
+    variant: options.Variant = None,
+    partial: options.Partial = False,
+    data_root: options.DataRoot = None,
+    json: options.Json = False,
 ) -> None:
     """Convert a dataset to the tool's own form, beside it: trials share one copy and need not decode it again."""
     from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
@@ -84,7 +85,7 @@ def prepare(
 @app.command()
 def backbones(
     word: Annotated[str, typer.Argument(help="List those of timm whose names contain it, such as base_patch16.")] = "",
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """List the backbones: the embedded one, those whose weights are here, those that timm offers."""
     from tausearch.cli.output import show_backbones

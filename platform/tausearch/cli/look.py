@@ -11,18 +11,8 @@ from typing import Annotated
 
 import typer
 
-from tausearch.cli import completion, output
-from tausearch.cli.options import (
-    AllowCodeOption,
-    BackboneOption,
-    JsonOption,
-    OwnTrackingOption,
-    SetOption,
-    SpaceOption,
-    StorageOption,
-    app,
-    whole_numbers,
-)
+from tausearch.cli import completion, options, output
+from tausearch.cli.options import app
 from tausearch.presentation import counted, print_json, say_unreadable
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
 from trainables.errors import InputError
@@ -36,8 +26,8 @@ def status(
     protocols: Annotated[
         bool, typer.Option("--protocols", help="What the first task, the first three and all would have chosen.")
     ] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
@@ -80,14 +70,14 @@ def replay(
     scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
     seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Show what another algorithm or scheduler would have chosen, from the record alone; nothing is trained."""
     from tausearch.cli.output import show_replays
     from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
 
-    root, numbers = open_storage(storage, write=False), whole_numbers("--seeds", seeds)
+    root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
     show_replays(replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers), json)
 
 
@@ -107,8 +97,8 @@ def compare(
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Put final runs beside the paper's results: a table and a picture."""
     from tausearch import comparison  # matplotlib takes a second to import
@@ -141,8 +131,8 @@ def export(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
     adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Write a best configuration to a file, and task vectors to a folder: of a run, or of METHOD on BENCHMARK."""
     if len(what) > 2:
@@ -191,10 +181,10 @@ def spaces(
     benchmark: Annotated[
         str, typer.Option(help='Whose values to show; of your own images with tasks: "folder:birds?tasks=5".')
     ] = "digits",
-    backbone: BackboneOption = None,
-    space: SpaceOption = None,
-    set_: SetOption = None,
-    json: JsonOption = False,
+    backbone: options.Backbone = None,
+    space: options.Space = None,
+    set_: options.Set = None,
+    json: options.Json = False,
 ) -> None:
     """Show the search spaces: exactly what a search would use."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
@@ -217,10 +207,10 @@ def spaces(
 @app.command()
 def sync(
     name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    tracking_uri: OwnTrackingOption = None,
-    allow_code: AllowCodeOption = None,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    tracking_uri: options.TrackingAsBefore = None,
+    allow_code: options.AllowCode = None,
+    json: options.Json = False,
 ) -> None:
     """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
     from tausearch.api import sync_run  # torch takes seconds to import; --help must not
@@ -269,7 +259,7 @@ def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
 def ui(
     port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
     optuna: Annotated[bool, typer.Option("--optuna", help="Open optuna-dashboard on the searches instead.")] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
+    storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Open MLflow's pages on loopback, until Ctrl-C."""
     root = open_storage(storage, write=False)

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from checked_input.bounds import text_fault
-from tausearch.cli import completion, output
-from tausearch.cli.options import JsonOption, StorageOption, app
+from tausearch.cli import completion, options, output
+from tausearch.cli.options import app
 from tausearch.presentation import print_json
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
@@ -20,8 +20,8 @@ RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocom
 @app.command()
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """List the pre-consolidation cache, what trials share, or clear it."""
     from trainables.preconsolidation.cache import Cache
@@ -40,7 +40,7 @@ def cache(
 def delete(
     names: Annotated[list[str], typer.Argument(help="Runs to delete.", autocompletion=completion.runs)],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    storage: StorageOption = DEFAULT_STORAGE,
+    storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Delete runs with all that they have left; what MLflow has of them stays."""
     from rich.filesize import decimal
@@ -70,7 +70,7 @@ def delete(
 def rename(
     name: RunArgument,
     new: Annotated[str, typer.Argument(help="Its name from now on.")],
-    storage: StorageOption = DEFAULT_STORAGE,
+    storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Rename a run, wherever a run of the storage folder says its name."""
     from tausearch.api import rename_run
@@ -89,7 +89,7 @@ def rename(
 def note(
     name: RunArgument,
     text: Annotated[str | None, typer.Argument(help="What to note; '' removes the note [default: show it].")] = None,
-    storage: StorageOption = DEFAULT_STORAGE,
+    storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Note something of a run, which `status` shows from then on; works while it runs."""
     from tausearch.runs import read_spec, replace_text  # pydantic takes a moment to import; --help must not

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,9 +13,10 @@ from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
 from trainables.errors import InputError
 
-# Python would take other scripts' digits and underlines, too, and numbers of so many digits that it waits for minutes.
-WHOLE = re.compile("[0-9]{1,30}")
+# Python would also accept other scripts' digits, underscores, and numbers so long that reading them takes minutes.
+_WHOLE = re.compile("[0-9]{1,30}")
 _DURATION = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}")
+_SHARE = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(/[0-9]{1,9})?")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 app = typer.Typer(
@@ -26,103 +28,83 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-StorageOption = Annotated[str, typer.Option("--storage", help="Folder that holds run directories.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConcurrentOption = Annotated[
+Storage = Annotated[str, typer.Option(help="Folder that holds run directories.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Concurrent = Annotated[
     int | None,
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
 ]
-SeedsConcurrentOption = Annotated[
-    int | None, typer.Option("--max-concurrent-trials", help="Trials at a time [default: as many as fit].")
+ConcurrentSeeds = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as fit].")]
+ConcurrentAsBefore = Annotated[
+    int | None, typer.Option(help="Trials at a time [default: as the search was started with].")
 ]
-OwnConcurrentOption = Annotated[
-    int | None,
-    typer.Option("--max-concurrent-trials", help="Trials at a time [default: as the search was started with]."),
+Cpus = Annotated[int, typer.Option(help="CPU threads of a trial.")]
+Gpus = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
+GpusOrAuto = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
+Name = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
+ResumeIfExists = Annotated[
+    bool, typer.Option("--resume-if-exists", help="Continue the run of that --name if there is one.")
 ]
-CpusOption = Annotated[int, typer.Option(help="CPU threads of a trial.")]
-GpusOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
-GpusOrAutoOption = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
-NameOption = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
-ResumeIfExistsOption = Annotated[
-    bool,
-    typer.Option("--resume-if-exists", help="Continue the run of that --name if there is one."),
-]
-TrackingOption = Annotated[
+Tracking = Annotated[
     str | None,
     typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow tracking URI [default: SQLite in the storage folder]."),
 ]
-OwnTrackingOption = Annotated[
-    str | None, typer.Option("--tracking-uri", help="MLflow tracking URI [default: where the run was tracked so far].")
+TrackingAsBefore = Annotated[
+    str | None, typer.Option(help="MLflow tracking URI [default: where the run was tracked so far].")
 ]
-AddressOption = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
-SpaceOption = Annotated[Path | None, typer.Option("--space", help="Search-space file over the method's own.")]
-WarmStartOption = Annotated[
+Address = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
+Space = Annotated[Path | None, typer.Option(help="Search-space file over the method's own.")]
+WarmStart = Annotated[
     list[str] | None,
     typer.Option(
-        "--warm-start",
         help="Try first what is known: paper (its choices on all datasets), searches (their best), best files.",
         metavar="paper | RUN ... | BEST.yaml ...",
     ),
 ]
-ConstraintOption = Annotated[
+Constraint = Annotated[
     list[str] | None,
     typer.Option(
-        "--constraint",
         help="Choose only what keeps this, such as 'forgetting <= 5' or 'seconds <= 60'. Repeatable.",
         metavar="'METRIC <= NUMBER'",
     ),
 ]
-ReevaluateOption = Annotated[
+Reevaluate = Annotated[
     int | None,
     typer.Option(
-        "--reevaluate",
         help="Run this many of the best trials again, and choose by that; 0: none [default: 3 on embedded benchmarks"
-        " from 12 trials on, else none].",
+        " from 12 trials on, else none]."
     ),
 ]
-ReevaluateRunsOption = Annotated[
-    int | None,
-    typer.Option("--reevaluate-runs", help="How often, each time on a fresh seed and validation split [default: 2]."),
+ReevaluateRuns = Annotated[
+    int | None, typer.Option(help="How often, each time on a fresh seed and validation split [default: 2].")
 ]
-OwnReevaluateOption = Annotated[
-    int | None,
-    typer.Option(
-        "--reevaluate", help="Run this many of the best trials again, and choose by that [default: as before]."
-    ),
+ReevaluateAsBefore = Annotated[
+    int | None, typer.Option(help="Run this many of the best trials again, and choose by that [default: as before].")
 ]
-OwnReevaluateRunsOption = Annotated[
-    int | None, typer.Option("--reevaluate-runs", help="How often [default: as before, or 2].")
-]
-CacheSizeOption = Annotated[
-    float, typer.Option("--cache-size", help="Gigabytes that the pre-consolidation cache may take.")
-]
-NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Compute everything in every trial.")]
-TimeBudgetOption = Annotated[
+ReevaluateRunsAsBefore = Annotated[int | None, typer.Option(help="How often [default: as before, or 2].")]
+CacheSize = Annotated[float, typer.Option(help="Gigabytes that the pre-consolidation cache may take.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Compute everything in every trial.")]
+TimeBudget = Annotated[
     str | None,
     typer.Option(
         help="Stop after this long, Ray's start included, such as 90m or 12h; resume continues [default: no limit]."
     ),
 ]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would run and what it would take; start nothing.")
-]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
-DataRootOption = Annotated[
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run and what it would take; start nothing.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
+DataRoot = Annotated[
     str | None,
-    typer.Option(
-        "--data-root", help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."
-    ),
+    typer.Option(help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."),
 ]
-OwnDataRootOption = Annotated[
-    str | None,
-    typer.Option("--data-root", help="Folder of the published datasets [default: as the search was started with]."),
+DataRootAsBefore = Annotated[
+    str | None, typer.Option(help="Folder of the published datasets [default: as the search was started with].")
 ]
-BackboneOption = Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")]
-VariantOption = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
-SkipBrokenOption = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
-LabelColumnOption = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]
-PartialOption = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
-WithoutDamagedOption = Annotated[
+Backbone = Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")]
+Variant = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
+SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
+LabelColumn = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]
+WithoutDamaged = Annotated[
     bool, typer.Option("--without-damaged", help="Put damaged files of the record aside; their trials are run again.")
 ]
 
@@ -136,10 +118,9 @@ def _allow(benchmarks: list[str] | None) -> list[str] | None:
     return benchmarks
 
 
-AllowCodeOption = Annotated[
+AllowCode = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow-code",
         callback=_allow,
         help="Let the code of this benchmark run where only a file names it. Repeatable.",
         metavar="MODULE:NAME",
@@ -147,30 +128,49 @@ AllowCodeOption = Annotated[
 ]
 
 
+def progress_to(json: bool) -> Literal["stdout", "stderr"]:
+    """Return the stream for progress; stdout belongs to the JSON if there is some."""
+    return "stderr" if json else "stdout"
+
+
+def assignments(texts: list[str] | None) -> dict[str, Any]:
+    """Read the values of `--set`; raises `InputError` for text that is no KEY=VALUE."""
+    from search_spaces import parse_assignments  # pydantic takes a moment to import
+
+    return parse_assignments(texts or [])
+
+
 def whole_numbers(option: str, text: str) -> list[int]:
-    """Read the value of an option that takes whole numbers.
-
-    Returns:
-        The numbers.
-
-    Raises:
-        InputError: If a part is no whole number.
-    """
+    """Read the value of an option that takes whole numbers; raises `InputError` for other text."""
     parts = text.replace(",", " ").split()
-    if not all(map(WHOLE.fullmatch, parts)):
+    if not all(map(_WHOLE.fullmatch, parts)):
         raise InputError(f"{option} must be whole numbers, got {shown(text)}")
     return [int(part) for part in parts]
 
 
+def class_order(text: str) -> int | None:
+    """Read the value of `--class-order`: a seed, or None for the order of the labels; raises `InputError`."""
+    if text == "label":
+        return None
+    if not _WHOLE.fullmatch(text):
+        raise InputError(f"--class-order must be 'label' or a whole number, got {shown(text)}")
+    return int(text)
+
+
+def gpu_share(text: str) -> Any:
+    """Read the value of `--gpus-per-trial`: a number, or "auto" as it is; raises `InputError` for other text."""
+    if text == "auto":
+        return text
+    try:
+        if not _SHARE.fullmatch(text):
+            raise ValueError
+        return float(Fraction(text))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {shown(text)}") from None
+
+
 def seconds(text: str | None) -> float | None:
-    """Read the duration of `--time-budget`, in seconds; None stays None.
-
-    Returns:
-        The seconds.
-
-    Raises:
-        InputError: If it is not a positive number with a unit.
-    """
+    """Read the duration of `--time-budget`; None stays None. Raises `InputError` for other text."""
     if text is None:
         return None
     number, unit = text[:-1], _UNITS.get(text[-1:])

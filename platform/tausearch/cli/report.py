@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tausearch.cli import completion
-from tausearch.cli.options import JsonOption, StorageOption, app
+from tausearch.cli import completion, options
+from tausearch.cli.options import app
 from tausearch.presentation import print_json
 from tausearch.runs import DEFAULT_STORAGE, RunDirectory, open_storage, require_output, shown_benchmark
 from trainables.errors import InputError
@@ -24,8 +24,8 @@ def report(
         str, typer.Argument(help="Search or final run; each brings the other along.", autocompletion=completion.runs)
     ],
     output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
-    storage: StorageOption = DEFAULT_STORAGE,
-    json: JsonOption = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
 ) -> None:
     """Write one HTML file that shows a run: plots, tables, the best file; it opens from disk without a network."""
     from tausearch.report import cell_of, write_report  # plotly and Optuna take a second to import

@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from tausearch.cli.interruption import end_interrupted
+from tausearch.cli.ending import end_interrupted
 
 SECTIONS = {
     "Search and train": {

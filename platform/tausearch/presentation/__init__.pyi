@@ -8,16 +8,25 @@ from .figures.search import draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
 from .run_tables import front_table, reevaluation_table, trials_table
-from .table_formats import as_csv, as_latex, as_markdown, record_table
+from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
 from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
 from .terminal.commands import code_words, command_on, storage_words, tool
 from .terminal.live import LiveDisplay
-from .terminal.plain import print_json, say_loading, say_unreadable
 from .terminal.progress import ProgressDisplay
 from .terminal.quiet import Stream, chatter_to
-from .terminal.tables import terminal_table
-from .terminal.text import brief, clock, console, counted, number, percent, spread
+from .terminal.text import (
+    brief,
+    clock,
+    console,
+    counted,
+    number,
+    percent,
+    print_json,
+    say_loading,
+    say_unreadable,
+    spread,
+)
 
 __all__ = [
     "AccuracyAxis",

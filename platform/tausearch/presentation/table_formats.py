@@ -1,4 +1,4 @@
-"""Tables as text for papers and programs: Markdown, LaTeX and CSV."""
+"""Tables as text: for the terminal, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+import rich.table
+
 from checked_input.text_files import spreadsheet_cell
 from tausearch.presentation.tables import Column, Table
 from tausearch.runs import shown_benchmark
@@ -17,7 +19,31 @@ _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 )
+_STYLES = {"marked": "bold green", "total": "bold", "strong": "bold", "faint": "dim", "good": "green", "bad": "red"}
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+
+
+def terminal_table(table: Table, **look: Any) -> rich.table.Table:
+    """Return a table as rich prints it; marked rows begin with a star, for terminals without colours.
+
+    Args:
+        table: The table.
+        look: Further keyword arguments of rich's `Table`.
+    """
+    shown = rich.table.Table(title=table.title or None, title_justify="left", **look)
+    for column in table.columns:
+        shown.add_column(
+            column.name,
+            justify="right" if column.right else "left",
+            no_wrap=not column.wrap,
+            overflow="fold" if column.wrap else "ellipsis",
+        )
+    for place, (first, *others) in enumerate(table.texts):
+        emphasis = table.emphasis.get(place, "")
+        if emphasis == "total":
+            shown.add_section()
+        shown.add_row(f"* {first}" if emphasis == "marked" else first, *others, style=_STYLES.get(emphasis, ""))
+    return shown
 
 
 def as_markdown(tables: Sequence[Table]) -> str:

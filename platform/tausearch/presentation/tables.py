@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tausearch.presentation.terminal.text import number, percent
 from tausearch.runs import Score
 
-Emphasis = Literal["marked", "strong", "faint", "good", "bad"]
+Emphasis = Literal["marked", "total", "strong", "faint", "good", "bad"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Table:
         title: The text above the table.
         columns: The columns, from left to right.
         rows: The values; each row has one for each column.
-        emphasis: Number of a row to how it stands out; "marked" is for what was chosen.
+        emphasis: Number of a row to how it stands out: "marked" was chosen, "total" sums up the rows above.
     """
 
     title: str

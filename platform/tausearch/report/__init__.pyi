@@ -1,11 +1,12 @@
 from .page import write_report
 from .pairs import cell_of
-from .tables import AnyTable
+from .tables import AnyTable, edit_table
 from .views import ReportCell
 
 __all__ = [
     "AnyTable",
     "ReportCell",
     "cell_of",
+    "edit_table",
     "write_report",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from search_spaces import Choices, Dimension, Scalar
-from tausearch.models import UNLEARNING_MODES, CompositionResult, EditResult
+from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult
 from tausearch.presentation import Column, Table, emphasise, gain, numbers, percent, score
 from tausearch.runs import RunSpec, Score, TrialSummary
 from trainables.metrics import TEST, MetricNames
@@ -97,7 +97,8 @@ def edit_table(result: EditResult) -> Table:
         *(Column("these tasks", score, right=True), Column("gain", gain, right=True)),
         *(Column("the others", score, right=True), Column("gain of the others", gain, right=True)),
     ]
-    return Table("specialisation and unlearning, test accuracy in percent", columns, rows)
+    paper = emphasise([1 + UNLEARNING_MODES.index(PAPER_UNLEARNING_MODE)], "strong")
+    return Table("specialisation and unlearning, test accuracy in percent", columns, rows, paper)
 
 
 def _value(value: Scalar) -> str:

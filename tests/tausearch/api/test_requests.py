@@ -67,48 +67,68 @@ def reached(monkeypatch: pytest.MonkeyPatch, command: Any, door: str, **options:
     return found
 
 
-@pytest.mark.parametrize(
-    ("command", "door", "request_of", "apart"),
-    [
-        (launch.search, "search", SearchRequest, set()),
-        (launch.resume, "resume", ResumeRequest, {"trials", "reevaluate", "reevaluate_runs"}),
-        (launch.extend, "resume", ResumeRequest, set()),
-        (launch.train, "train", TrainRequest, {"best"}),
-    ],
-)
+NUMBERS = {"trials": 9, "max_concurrent_trials": 3, "cpus_per_trial": 2, "seed": 5, "reevaluate": 4, "cache_size": 2.5}
+NUMBERS |= {"reevaluate_runs": 6, "tasks": 7, "classes_per_task": 8, "epochs": 11}
+READ: dict[str, tuple[Any, str, Any]] = {  # an option whose text is read: text, field, value
+    "set_": (["lr=0.1", "regularise=none"], "set", {"lr": 0.1, "regularise": "none"}),
+    "gpus_per_trial": ("1/4", "gpus_per_trial", 0.25),
+    "time_budget": ("90m", "time_budget", 5400.0),
+    "class_order": ("3", "class_order", 3),
+    "seeds": ("4 5", "seeds", [4, 5]),
+    "class_orders": ("1,2", "class_orders", [1, 2]),
+    "json": (True, "progress_to", "stderr"),
+    "what": (["a", "b"], "best", ["a", "b"]),
+}
+COMMANDS = [
+    (launch.search, "search", SearchRequest, set()),
+    (launch.resume, "resume", ResumeRequest, {"trials", "reevaluate", "reevaluate_runs"}),
+    (launch.extend, "resume", ResumeRequest, set()),
+    (launch.train, "train", TrainRequest, set()),
+]
+
+
+@pytest.mark.parametrize(("command", "door", "request_of", "apart"), COMMANDS)
 def test_the_command_line_reaches_every_field(
     command: Any, door: str, request_of: type, apart: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "_best_of", lambda what, storage: None)
-    given = {
-        name: parameter.default
-        for name, parameter in inspect.signature(command).parameters.items()
-        if parameter.default is not parameter.empty
-    }
-    asked = {**given, **ASKED[door], **({"what": ["best.yaml"]} if door == "train" else {})}
-    if door == "resume" and command is launch.extend:
-        asked["trials"] = 9
-    asked.pop("best", None)
-    found = reached(monkeypatch, command, door, **asked)
-    assert set(found) == {field.name for field in fields(request_of)} - apart
-    defaults = request_of(**ASKED[door])
-    for name, value in found.items():
-        if name not in ("set", "trials", "seeds"):  # what the parser gives for nothing, or was asked for
-            assert value == getattr(defaults, name), name
+    monkeypatch.setattr(launch, "_best_of", lambda what, storage: what)
+    given: dict[str, Any] = {}
+    wanted: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in READ:
+            given[name], field, wanted[field] = READ[name]
+        elif name not in ("no_cache", "dry_run", "allow_code"):
+            several = name in ("warm_start", "constraint")
+            value = not parameter.default if isinstance(parameter.default, bool) else [name] if several else name
+            given[name] = wanted[name] = NUMBERS.get(name, value)
+    unasked = {"no_cache": False, "dry_run": False, "allow_code": None}
+    found = reached(monkeypatch, command, door, **given, **{k: v for k, v in unasked.items() if k in _options(command)})
+    assert wanted.keys() == {field.name for field in fields(request_of)} - apart
+    assert {name: found[name] for name in wanted} == wanted
 
 
-def test_texts_become_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {
-        name: parameter.default
-        for name, parameter in inspect.signature(launch.search).parameters.items()
-        if parameter.default is not parameter.empty
-    }
-    options |= {"set_": ["lr=0.1", "regularise=none"], "gpus_per_trial": "1/4", "time_budget": "90m", "json": True}
-    options |= {"class_order": "3", "no_cache": True, "cache_size": 5.0}
-    found = reached(monkeypatch, launch.search, "search", benchmark="digits", method="ita-lora", **options)
-    assert found["set"] == {"lr": 0.1, "regularise": "none"}
-    assert (found["gpus_per_trial"], found["time_budget"], found["class_order"]) == (0.25, 5400.0, 3)
-    assert (found["cache_size"], found["progress_to"]) == (0.0, "stderr")
+@pytest.mark.parametrize(("command", "door", "request_of", "apart"), COMMANDS)
+def test_the_command_line_has_the_defaults_of_the_request(
+    command: Any, door: str, request_of: type, apart: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_best_of", lambda what, storage: ASKED["train"]["best"])
+    asked = {"what": ["best.yaml"]} if door == "train" else ASKED[door]
+    extended = {"trials": 9} if command is launch.extend else {}
+    found = reached(monkeypatch, command, door, **{**_options(command), **asked, **extended})
+    defaults = request_of(**ASKED[door], **extended)
+    same = {"set": found.get("set") or None, "seeds": tuple(found.get("seeds", ()))}  # {} and a list
+    assert {**found, **{name: same[name] for name in same if name in found}} == vars(defaults)
+
+
+def _options(command: Any) -> dict[str, Any]:
+    """The options of a command and their defaults."""
+    parameters = inspect.signature(command).parameters.items()
+    return {name: parameter.default for name, parameter in parameters if parameter.default is not parameter.empty}
+
+
+def test_no_cache_is_a_cache_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {**_options(launch.search), **ASKED["search"], "no_cache": True, "cache_size": 5.0}
+    assert reached(monkeypatch, launch.search, "search", **asked)["cache_size"] == 0.0
 
 
 def test_a_final_run_measures_no_pilot() -> None:

@@ -1,17 +1,18 @@
 from .cache import entry_as_dict, show_cache
-from .campaigns import plan_as_dict, show_plan, show_result, show_standing, show_standings
+from .campaigns import plan_as_dict, show_campaign, show_plan, show_standing, show_standings
 from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
 from .data import show_backbones, show_check, show_states
 from .predictions import draw, require_figure, show_predictions
 from .previews import show_preview
 from .replays import show_replays
 from .runs import (
+    final_as_dict,
+    search_as_dict,
     show_final,
     show_protocols,
     show_search,
     show_status,
     show_statuses,
-    tracking_as_dict,
     trials_as_dicts,
 )
 from .spaces import show_space, show_spaces, space_as_dict
@@ -21,8 +22,10 @@ __all__ = [
     "draw",
     "edited_as_dict",
     "entry_as_dict",
+    "final_as_dict",
     "plan_as_dict",
     "require_figure",
+    "search_as_dict",
     "show_backbones",
     "show_check",
     "show_composed",
@@ -33,7 +36,7 @@ __all__ = [
     "show_preview",
     "show_protocols",
     "show_replays",
-    "show_result",
+    "show_campaign",
     "show_search",
     "show_space",
     "show_spaces",
@@ -44,6 +47,5 @@ __all__ = [
     "show_statuses",
     "show_cache",
     "space_as_dict",
-    "tracking_as_dict",
     "trials_as_dicts",
 ]

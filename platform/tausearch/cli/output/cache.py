@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
-from rich.table import Table
 
-from tausearch.presentation import console, counted
+from tausearch.presentation import Table, console, counted, terminal_table, words
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.preconsolidation.cache import Entry
+
+_FIRST = ("benchmark", "purpose", "backbone", "seed", "task")
 
 
 def entry_as_dict(entry: Entry) -> dict[str, Any]:
@@ -21,28 +22,34 @@ def entry_as_dict(entry: Entry) -> dict[str, Any]:
 
 
 def show_cache(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> None:
-    """Print what the pre-consolidation cache holds, after what was removed from it if that was asked for."""
+    """Print the entries of the cache, the latest first, and their sizes; before them what was removed on request."""
     out = console()
     if removed is not None:
-        size = decimal(sum(entry.bytes for entry in removed))
-        out.print(f"removed {counted(len(removed), 'entry')}, {size}; {len(entries)} in use stay")
+        out.print(f"removed {_total(removed)}; {len(entries)} in use stay")
     if not entries:
         out.print("the cache is empty")
         return
-    first = ("benchmark", "purpose", "backbone", "seed", "task")
-    about = [*first, *sorted({name for entry in entries for name in entry.about} - set(first))]
-    table = Table(*about, "size", "last used", "in use")
-    for entry in reversed(entries):
-        used = datetime.fromtimestamp(entry.used).astimezone().strftime("%Y-%m-%d %H:%M")
-        values = (entry.about.get(name, "") for name in about)
-        table.add_row(*values, decimal(entry.bytes), used, "yes" if entry.in_use else "")
-    out.print(table)
-    by_benchmark: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_benchmark.setdefault(str(entry.about.get("benchmark", "")), []).append(entry)
-    for benchmark, parts in sorted(by_benchmark.items()) if len(by_benchmark) > 1 else ():
-        out.print(f"{benchmark}: {_total(parts)}", soft_wrap=True)
+    out.print(terminal_table(_table(entries)))
+    benchmarks = sorted({str(entry.about.get("benchmark", "")) for entry in entries})
+    if len(benchmarks) > 1:
+        for benchmark in benchmarks:
+            parts = [entry for entry in entries if str(entry.about.get("benchmark", "")) == benchmark]
+            out.print(f"{benchmark}: {_total(parts)}", soft_wrap=True)
     out.print(_total(entries))
+
+
+def _table(entries: Sequence[Entry]) -> Table:
+    about = [*_FIRST, *sorted({name for entry in entries for name in entry.about} - set(_FIRST))]
+    rows = [
+        (
+            *(entry.about.get(name) for name in about),
+            decimal(entry.bytes),
+            datetime.fromtimestamp(entry.used).astimezone().strftime("%Y-%m-%d %H:%M"),
+            "yes" if entry.in_use else None,
+        )
+        for entry in reversed(entries)
+    ]
+    return Table("", words(*about, "size", "last used", "in use"), rows)
 
 
 def _total(entries: Sequence[Entry]) -> str:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tausearch.campaigns import LOCAL, read_pages
 from tausearch.cluster import local_cpus
-from tausearch.presentation import clock, console, counted, percent, tool
+from tausearch.presentation import (
+    Column,
+    Emphasis,
+    Table,
+    clock,
+    console,
+    counted,
+    numbers,
+    percent,
+    score,
+    terminal_table,
+    tool,
+    words,
+)
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
-    from tausearch.runs import (
-        SearchSpec,
-    )
+    from tausearch.runs import SearchSpec
 
-_STYLES = {"done": "green", "failed": "red", "searching": "bold", "reevaluating": "bold", "training": "bold"}
+_EMPHASIS: dict[str, Emphasis] = {
+    "done": "good",
+    "failed": "bad",
+    "searching": "strong",
+    "reevaluating": "strong",
+    "training": "strong",
+}
 
 
 def show_standing(standing: CampaignStanding, storage_option: str) -> None:
@@ -26,12 +42,16 @@ def show_standing(standing: CampaignStanding, storage_option: str) -> None:
     out = console()
     done = sum(each.state == "done" for each in standing.cells)
     out.print(f"{standing.name}: {standing.state}; {done}/{len(standing.cells)} cells done")
-    table = Table()
-    for column in ("cell", "state", "search", "best, val %", "final run", "test %", "forgetting"):
-        table.add_column(column, no_wrap=True)
-    for each in standing.cells:
-        table.add_row(*_row(each), style=_STYLES.get(each.state, ""))
-    out.print(table)
+    columns = [
+        *map(Column, ("cell", "state", "search")),
+        Column("best, val %", percent),
+        Column("final run"),
+        Column("test %", score),
+        Column("forgetting", score),
+    ]
+    rows = [_row(each) for each in standing.cells]
+    emphasis = {n: _EMPHASIS[each.state] for n, each in enumerate(standing.cells) if each.state in _EMPHASIS}
+    out.print(terminal_table(Table("", columns, rows, emphasis)))
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
     for benchmark, page in read_pages(standing.directory).items():
@@ -39,18 +59,36 @@ def show_standing(standing: CampaignStanding, storage_option: str) -> None:
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
+def _row(each: CellStanding) -> tuple[object, ...]:
+    values = each.as_dict()
+    return (
+        each.cell.title,
+        each.state,
+        "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.cell.trials}",
+        None if each.search is None else each.search.accuracy,
+        None if each.final is None else f"{values['seeds_ended']}/{each.cell.seeds}",
+        each.accuracy,
+        (each.scores or {}).get("test/forgetting"),
+    )
+
+
 def show_standings(standings: Sequence[CampaignStanding]) -> None:
     """Print one line per campaign."""
-    table = Table()
-    for column in ("campaign", "state", "cells", "done", "failed"):
-        table.add_column(column)
-    for each in standings:
-        done = sum(cell.state == "done" for cell in each.cells)
-        table.add_row(each.name, each.state, str(len(each.cells)), str(done), str(len(each.failed)))
-    console().print(table if standings else "no campaigns yet")
+    rows = [
+        (
+            each.name,
+            each.state,
+            len(each.cells),
+            sum(cell.state == "done" for cell in each.cells),
+            len(each.failed),
+        )
+        for each in standings
+    ]
+    table = Table("", words("campaign", "state", "cells", "done", "failed"), rows)
+    console().print(terminal_table(table) if standings else "no campaigns yet")
 
 
-def show_result(result: CampaignResult, storage_option: str) -> None:
+def show_campaign(result: CampaignResult, storage_option: str) -> None:
     """Print what a campaign came to, and where it lies."""
     show_standing(result.standing, storage_option)
     out = console()
@@ -61,10 +99,6 @@ def show_result(result: CampaignResult, storage_option: str) -> None:
         out.print(
             f"MLflow does not have all of {name} ({error}); once it does answer: {tool()} sync {name}{storage_option}"
         )
-    _show_files(out, result)
-
-
-def _show_files(out: Console, result: CampaignResult) -> None:
     best = [path for path in result.files if path.parent.parent.name == "best"]
     if best:
         out.print(f"best files  {best[0].parent.parent} ({len(best)})", soft_wrap=True)
@@ -77,24 +111,32 @@ def _show_files(out: Console, result: CampaignResult) -> None:
 def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     """Print what a campaign would do, cell by cell and in all."""
     out = console()
-    table = Table(title=f"campaign {plan.name}", title_justify="left")
-    for column in ("cell", "state", "search", "final run", "tasks", "estimate"):
-        table.add_column(column, no_wrap=True, justify="right" if column in ("tasks", "estimate") else "left")
-    for each, estimate in zip(plan.cells, estimates, strict=True):
-        runs, spec = each.runs, each.search.spec
-        searched = f"{counted(runs.trials, 'trial')}, {spec.algorithm}{_more(spec)}" if runs.search else "not searched"
-        time = "?" if estimate.seconds is None else clock(estimate.seconds)
-        table.add_row(runs.title, each.standing.state, searched, counted(runs.seeds, "seed"), str(runs.tasks), time)
-    out.print(table)
+    columns = [
+        *map(Column, ("cell", "state", "search", "final run")),
+        *numbers("tasks"),
+        *numbers("estimate", format=clock),
+    ]
+    rows = [
+        (
+            each.runs.title,
+            each.standing.state,
+            _searched(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
+            counted(each.runs.seeds, "seed"),
+            each.runs.tasks,
+            "?" if estimate.seconds is None else estimate.seconds,
+        )
+        for each, estimate in zip(plan.cells, estimates, strict=True)
+    ]
+    out.print(terminal_table(Table(f"campaign {plan.name}", columns, rows)))
     _show_totals(out, plan, estimates)
     for gone in plan.gone:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
 
 
-def _more(spec: SearchSpec) -> str:
+def _searched(trials: int, spec: SearchSpec) -> str:
     early = "" if spec.scheduler == "none" else f", {spec.scheduler}"
     again = "" if spec.reevaluate is None else f", {spec.reevaluate.best} again {spec.reevaluate.runs} times"
-    return early + again
+    return f"{counted(trials, 'trial')}, {spec.algorithm}{early}{again}"
 
 
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
@@ -102,25 +144,26 @@ def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]
     seeds = sum(each.runs.seeds for each in plan.cells)
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
     out.print(f"{cells}, {counted(trials, 'trial')} to search, {counted(seeds, 'seed')} to train, {tasks}")
+    for line in _costs(estimates):
+        out.print(line)
+
+
+def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
+    """Return a line about the remaining time, then lines about disk and memory where they are known."""
     known = [each.seconds for each in estimates if each.seconds is not None]
     if not known:
-        out.print("how long it takes is not known; measure it with --pilot, or from runs of these methods here")
+        yield "how long it takes is not known; measure it with --pilot, or from runs of these methods here"
         return
-    rest = (
-        f", and {counted(len(estimates) - len(known), 'cell')} of which nothing is known"
-        if len(known) < len(estimates)
-        else ""
-    )
+    unknown = len(estimates) - len(known)
+    rest = f", and {counted(unknown, 'cell')} of which nothing is known" if unknown else ""
     slots = local_cpus()
-    out.print(
-        f"left to do: {clock(sum(known))} inside trials{rest}; with {slots} at a time {clock(sum(known) / slots)}"
-    )
+    yield f"left to do: {clock(sum(known))} inside trials{rest}; with {slots} at a time {clock(sum(known) / slots)}"
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
-        out.print(f"disk: {sum(disk) / 1e6:.0f} MB for {counted(len(disk), 'cell')} of which runs are known")
+        yield f"disk: {sum(disk) / 1e6:.0f} MB for {counted(len(disk), 'cell')} of which runs are known"
     memory = [each.memory for each in estimates if each.memory is not None]
     if memory:
-        out.print(f"memory: at most {max(memory) / 2**30:.1f} GiB per trial at a time (from the pilot)")
+        yield f"memory: at most {max(memory) / 2**30:.1f} GiB per trial at a time (from the pilot)"
 
 
 def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str, Any]:
@@ -136,17 +179,3 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
         for each, estimate in zip(plan.cells, estimates, strict=True)
     ]
     return {"name": plan.name, "cells": cells, "gone": [each.title for each in plan.gone]}
-
-
-def _row(each: CellStanding) -> tuple[str, ...]:
-    values = each.as_dict()
-    forgetting = (each.scores or {}).get("test/forgetting")
-    return (
-        each.cell.title,
-        each.state,
-        "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.cell.trials}",
-        percent(None if each.search is None else each.search.accuracy),
-        f"{values['seeds_ended']}/{each.cell.seeds}" if each.final is not None else "",
-        "" if each.accuracy is None else each.accuracy.text(),
-        "" if forgetting is None else forgetting.text(),
-    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rich.table import Table
-
 from tausearch.api import Composed, Edited
-from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult
-from tausearch.presentation import console, tool
+from tausearch.models import CompositionResult
+from tausearch.presentation import Table, console, emphasise, gain, numbers, score, terminal_table, tool
+from tausearch.report import edit_table
 from tausearch.runs import Score
 from trainables.metrics import TEST
 
@@ -22,15 +22,12 @@ _UNMOVED = (
 
 def composed_as_dict(done: Composed) -> dict[str, Any]:
     """Return what `tausearch compose --json` prints."""
-    file = None if done.file is None else str(done.file)
-    version = None if done.version is None else {**vars(done.version), "uri": done.version.uri}
-    trained = None if done.trained is None else done.trained.as_dict()["summary"]
     more = {
-        "trained": trained,
-        "file": file,
+        "trained": None if done.trained is None else done.trained.as_dict()["summary"],
+        "file": None if done.file is None else str(done.file),
         "exported": done.exported,
         "tracking_error": done.tracking_error,
-        "registered": version,
+        "registered": None if done.version is None else {**vars(done.version), "uri": done.version.uri},
     }
     return {**done.result.as_dict(), **more}
 
@@ -48,7 +45,7 @@ def show_composed(done: Composed, storage_option: str) -> None:
     seeds = ", ".join(map(str, result.seeds))
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
-    out.print(_accuracies(result, done.trained))
+    out.print(terminal_table(_accuracies(result, done.trained)))
     if _left_as_they_were(result, done.trained):
         out.print(_UNMOVED, style="yellow", soft_wrap=True)
     if done.file is not None:
@@ -62,10 +59,11 @@ def show_composed(done: Composed, storage_option: str) -> None:
 
 
 def show_edited(done: Sequence[Edited], storage_option: str) -> None:
-    """Print the two tables of the protocol, a line for each run and reading."""
+    """Print the table of each run, and where its results lie."""
     out = console()
-    out.print(_specialisation([each.result for each in done]))
-    out.print(_unlearning([each.result for each in done]))
+    for each in done:
+        table = edit_table(each.result)
+        out.print(terminal_table(replace(table, title=f"{each.result.run}: {table.title}")))
     for each in done:
         if each.file is not None:
             out.print(f"results   {each.file}", soft_wrap=True)
@@ -74,17 +72,18 @@ def show_edited(done: Sequence[Edited], storage_option: str) -> None:
 
 
 def _accuracies(result: CompositionResult, trained: CompositionResult | None) -> Table:
-    """Return the table; of other weights than the run's own beside what that had at its end."""
+    """Return the table; weights that differ from the run's own stand beside the accuracy at the run's end."""
     before = None if trained is None or trained.weights == result.weights else trained
-    table = Table()
-    for column in ("task", "weight", "test accuracy", *["as trained", "change"] * (before is not None)):
-        table.add_column(column, justify="right", no_wrap=True)
-    for task, weight in enumerate(result.weights, start=1):
-        style = "" if weight > 0 else "dim"
-        table.add_row(str(task), f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)), style=style)
-    table.add_section()
-    table.add_row("mean", "", *_compared(result, before, TEST.final_accuracy), style="bold")
-    return table
+    columns = [*numbers("task", "weight"), *numbers("test accuracy", format=score)]
+    if before is not None:
+        columns += [*numbers("as trained", format=score), *numbers("change", format=gain)]
+    rows: list[tuple[object, ...]] = [
+        (task, f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)))
+        for task, weight in enumerate(result.weights, start=1)
+    ]
+    rows.append(("mean", None, *_compared(result, before, TEST.final_accuracy)))
+    faint = emphasise((place for place, weight in enumerate(result.weights) if weight <= 0), "faint")
+    return Table("", columns, rows, {**faint, len(result.weights): "total"})
 
 
 def _left_as_they_were(result: CompositionResult, trained: CompositionResult | None) -> bool:
@@ -96,41 +95,12 @@ def _left_as_they_were(result: CompositionResult, trained: CompositionResult | N
     return bool(out) and all(before[name].mean - now[name].mean < _MOVED for name in out)
 
 
-def _compared(result: CompositionResult, before: CompositionResult | None, metric: str) -> Iterator[str]:
+def _compared(result: CompositionResult, before: CompositionResult | None, metric: str) -> Iterator[Score | float]:
     now = result.summary()[metric]
-    yield now.text()
+    yield now
     if before is not None:
         then = before.summary()[metric]
-        yield from (then.text(), f"{now.mean - then.mean:+.2f}")
-
-
-def _specialisation(results: Sequence[EditResult]) -> Table:
-    table = Table(title="specialisation: kept tasks alone, test accuracy in percent", title_justify="left")
-    for column in ("run", "kept", "target", "gain", "control"):
-        table.add_column(column, justify="left" if column == "run" else "right")
-    for result in results:
-        kept = ",".join(map(str, result.kept))
-        table.add_row(result.run, kept, *_cells(result.specialisation(), _SPECIALISED))
-    return table
-
-
-def _unlearning(results: Sequence[EditResult]) -> Table:
-    table = Table(title="unlearning: each task in turn, mean over tasks", title_justify="left")
-    for column in ("run", "reading", "target", "gain", "control", "gain of control"):
-        table.add_column(column, justify="left" if column in ("run", "reading") else "right")
-    for result in results:
-        for name in UNLEARNING_MODES:
-            style = "bold" if name == PAPER_UNLEARNING_MODE else ""
-            table.add_row(result.run, name, *_cells(result.unlearning(name), _UNLEARNED), style=style)
-    return table
-
-
-_SPECIALISED = ("target", "target_gain", "control")
-_UNLEARNED = ("target", "target_gain", "control", "control_gain")
-
-
-def _cells(scores: Mapping[str, Score], parts: Sequence[str]) -> list[str]:
-    return [scores[part].text("+" if part.endswith("gain") else "") if part in scores else "" for part in parts]
+        yield from (then, now.mean - then.mean)
 
 
 def _say_untracked(run: str, error: str | None, storage_option: str) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from tausearch.presentation import console, counted, tool
+from tausearch.presentation import Table, console, counted, terminal_table, tool, words
 from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
 
@@ -20,13 +18,19 @@ if TYPE_CHECKING:  # Ray and timm take seconds to import
 def show_states(states: Sequence[DataState], root: str | None) -> None:
     """Print a table of all benchmarks, and where to get what is not there."""
     out = console()
-    table = Table()
-    for column in ("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout"):
-        table.add_column(column, overflow="fold")
-    for state in states:
-        classes = "" if state.classes is None else str(len(state.classes))
-        table.add_row(state.name, state.state, classes, state.count("train"), state.count("test"), state.layout or "")
-    out.print(table)
+    rows = [
+        (
+            state.name,
+            state.state,
+            None if state.classes is None else len(state.classes),
+            state.count("train"),
+            state.count("test"),
+            state.layout,
+        )
+        for state in states
+    ]
+    columns = words("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout")
+    out.print(terminal_table(Table("", columns, rows)))
     out.print(f"looked for in {data_root(root)}/<benchmark> (--data-root, or {DATA_VARIABLE})", soft_wrap=True)
     for state in states:
         if not state.whole:
@@ -34,7 +38,7 @@ def show_states(states: Sequence[DataState], root: str | None) -> None:
 
 
 def show_check(found: CheckResult) -> None:
-    """Print every fault, and how many there are of how many images."""
+    """Print every fault, and the numbers of images and faults."""
     out = console()
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
@@ -48,14 +52,17 @@ def show_check(found: CheckResult) -> None:
 
 def show_backbones(offers: Sequence[Offer], word: str) -> None:
     """Print backbones: without a word those whose weights are here, and how to see the others."""
-    out, table = console(), Table()
-    for column in ("backbone", "reads", "weights"):
-        table.add_column(column, overflow="fold")
-    for each in offers:
-        if word or each.here:
-            where = "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub"
-            table.add_row(each.name, f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}", where)
-    out.print(table)
+    out = console()
+    rows = [
+        (
+            each.name,
+            f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}",
+            "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub",
+        )
+        for each in offers
+        if word or each.here
+    ]
+    out.print(terminal_table(Table("", words("backbone", "reads", "weights"), rows)))
     if not word:
         others = sum(not each.here for each in offers)
         out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)

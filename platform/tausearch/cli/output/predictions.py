@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.table import Table
-
-from checked_input.text_files import spreadsheet_cell
 from tausearch.models import Model, Prediction, looked_at
-from tausearch.presentation import console, counted, print_json
+from tausearch.presentation import Column, Table, as_csv, console, counted, print_json, terminal_table, words
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
 Form = Literal["table", "json", "csv"]
-FORMS: tuple[Form, ...] = ("table", "json", "csv")
 _RUNNERS_UP = 2
 
 
 def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: Form) -> None:
-    """Print predictions on stdout.
-
-    Args:
-        model: Whose they are.
-        predictions: An image each.
-        left_out: A line for each image that could not be read.
-        form: "table", "json" or "csv".
-    """
+    """Print predictions on stdout; `left_out` has a line for each image that could not be read."""
     if form == "json":
         print_json(_as_dict(model, predictions, left_out))
     elif form == "csv":
-        rows = csv.writer(sys.stdout, lineterminator="\n")
-        rows.writerow(["image", "class", "probability", *map(spreadsheet_cell, model.classes)])
-        for each in predictions:
-            names = map(spreadsheet_cell, (each.image, each.label))
-            rows.writerow([*names, each.probability, *each.probabilities.values()])
+        columns = [Column(name) for name in ("image", "class", "probability", *model.classes)]
+        rows = [(each.image, each.label, each.probability, *each.probabilities.values()) for each in predictions]
+        sys.stdout.write(as_csv(Table("", columns, rows)))
     else:
-        _show_table(model, predictions)
+        _show_table(predictions)
 
 
 def draw(predictions: Sequence[Prediction], path: Path) -> Path:
-    """Draw the images that a model is surest and least sure of.
-
-    Args:
-        predictions: Of image files.
-        path: The picture to write.
-
-    Returns:
-        It.
-
-    Raises:
-        InputError: If there is no image, or the picture cannot be written.
-    """
+    """Draw the most and least confident predictions; raises `InputError` for no image or a file that fails."""
     from tausearch.presentation import draw_predictions  # matplotlib takes a second to import
 
     if not predictions:
@@ -80,16 +55,6 @@ def require_figure(path: Path, images: Sequence[Path], storage: Storage) -> None
         raise InputError(f"--figure {path}: is one of the images")
 
 
-def rightly_named(predictions: Sequence[Prediction]) -> tuple[int, int]:
-    """Count images that lie in a folder named after a class, and of these the ones that are predicted as it says.
-
-    Returns:
-        How many are right, of how many.
-    """
-    told = [(_told(each), each.label) for each in predictions if _told(each) is not None]
-    return sum(wanted == got for wanted, got in told), len(told)
-
-
 def _told(prediction: Prediction) -> str | None:
     """Return the class of the model that the image's folder is named after, if it is."""
     name = Path(prediction.image).parent.name
@@ -102,21 +67,21 @@ def _as_dict(model: Model, predictions: Sequence[Prediction], left_out: Sequence
     return {"model": about, "classes": model.classes, "predictions": each, "left_out": list(left_out)}
 
 
-def _show_table(model: Model, predictions: Sequence[Prediction]) -> None:
-    out, table = console(), Table()
-    for column in ("image", "class", "probability", "next"):
-        table.add_column(column, justify="right" if column == "probability" else "left", overflow="fold")
+def _show_table(predictions: Sequence[Prediction]) -> None:
+    """Print a line per image, and how many images are predicted as the class that their folder is named after."""
+    rows = []
     for each in predictions:
         ranked = sorted(each.probabilities.items(), key=lambda pair: -pair[1])[1 : 1 + _RUNNERS_UP]
-        others = ", ".join(f"{name} {share:.3f}" for name, share in ranked)
-        table.add_row(each.image, each.label, f"{each.probability:.3f}", others)
-    out.print(table)
-    right, of = rightly_named(predictions)
-    if of:
-        rest = len(predictions) - of
+        rows.append((each.image, each.label, each.probability, ", ".join(f"{name} {p:.3f}" for name, p in ranked)))
+    columns = [*words("image", "class"), Column("probability", "{:.3f}".format, right=True, wrap=True), *words("next")]
+    out = console()
+    out.print(terminal_table(Table("", columns, rows)))
+    right = [each.label == told for each in predictions if (told := _told(each)) is not None]
+    if right:
+        rest = len(predictions) - len(right)
         others = f" ({counted(rest, 'image')} elsewhere not counted)" if rest else ""
         out.print(
-            f"{right} of {of} images in folders named after classes of the model are predicted so:"
-            f" {100 * right / of:.2f} %{others}",
+            f"{sum(right)} of {len(right)} images in folders named after classes of the model are predicted so:"
+            f" {100 * sum(right) / len(right):.2f} %{others}",
             soft_wrap=True,
         )

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import statistics
 
-from rich.table import Table
-
-from tausearch.presentation import brief, console, counted, percent, print_json
-from tausearch.studies import Comparison, Outcome
+from tausearch.presentation import (
+    Table,
+    brief,
+    console,
+    counted,
+    numbers,
+    percent,
+    print_json,
+    score,
+    terminal_table,
+    words,
+)
+from tausearch.studies import Comparison
 
 
 def show_replays(comparison: Comparison, json: bool) -> None:
@@ -25,7 +34,7 @@ def show_replays(comparison: Comparison, json: bool) -> None:
     )
     if recorded.left_out:
         out.print(f"left out, because how they would have ended is not known: {recorded.left_out}", style="dim")
-    out.print(_table(comparison))
+    out.print(terminal_table(_table(comparison)))
     out.print(
         f"{counted(comparison.trials, 'trial')} each, the nearest recorded configuration in the place of what is asked"
         " for; distance: how far that is, as a share of the ranges",
@@ -35,23 +44,25 @@ def show_replays(comparison: Comparison, json: bool) -> None:
 
 
 def _table(comparison: Comparison) -> Table:
-    table = Table()
-    for column in ("algorithm", "scheduler"):
-        table.add_column(column)
-    for column in ("chosen, val accuracy", "regret", "finds the best", "tasks", "stopped", "distance"):
-        table.add_column(column, justify="right")
-    for outcome in comparison.outcomes:
-        table.add_row(outcome.algorithm, outcome.scheduler, *_cells(outcome, comparison))
-    return table
-
-
-def _cells(outcome: Outcome, comparison: Comparison) -> tuple[str, ...]:
-    best, count, accuracy = comparison.recorded.best, len(outcome.replays), outcome.accuracy
-    return (
-        "" if accuracy is None else accuracy.text(),
-        "" if accuracy is None else f"{(best.value or 0.0) - accuracy.mean:.2f}",
-        f"{outcome.found(best)} of {count}",
-        f"{outcome.tasks.mean:.0f}",
-        f"{statistics.fmean(each.stopped for each in outcome.replays):.1f}",
-        f"{statistics.fmean(each.distance for each in outcome.replays):.2f}",
-    )
+    best = comparison.recorded.best
+    rows = [
+        (
+            outcome.algorithm,
+            outcome.scheduler,
+            outcome.accuracy,
+            None if outcome.accuracy is None else (best.value or 0.0) - outcome.accuracy.mean,
+            f"{outcome.found(best)} of {len(outcome.replays)}",
+            f"{outcome.tasks.mean:.0f}",
+            f"{statistics.fmean(each.stopped for each in outcome.replays):.1f}",
+            statistics.fmean(each.distance for each in outcome.replays),
+        )
+        for outcome in comparison.outcomes
+    ]
+    columns = [
+        *words("algorithm", "scheduler"),
+        *numbers("chosen, val accuracy", format=score),
+        *numbers("regret", format=percent),
+        *numbers("finds the best", "tasks", "stopped"),
+        *numbers("distance", format=percent),
+    ]
+    return Table("", columns, rows)

@@ -1,9 +1,11 @@
-"""How numbers, times and hyperparameters are written, and the console that they are written to."""
+"""The text of numbers, times and hyperparameters, and the streams that text is printed to."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -62,3 +64,20 @@ def spread(values: Sequence[int]) -> str:
 def number(value: object) -> str:
     """Return a value as a cell of a table: three digits of a number, nothing for None."""
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON for a program."""
+    print(json.dumps(content, indent=2))
+
+
+def say_loading() -> None:
+    """Say to a person at a terminal that libraries are being imported, which takes seconds; nothing once they are."""
+    if sys.stderr.isatty() and "torch" not in sys.modules:
+        print("loading torch and Ray ...", file=sys.stderr, flush=True)
+
+
+def say_unreadable(*faults: Exception | str) -> None:
+    """Say on stderr, a line each, what is left out because it cannot be read."""
+    for fault in faults:
+        print(f"tausearch: {printable(str(fault))}", file=sys.stderr)
