@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tausearch.api import SearchRequest, plan_search, run_search
+from tausearch.api import SearchRequest, SearchRun, plan_search, run_search
 from tausearch.campaigns import CampaignRequest, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
 from tausearch.runs import Resources, TrialSummary, created
@@ -94,7 +94,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
         plan = plan_search(asked)
         start = time.monotonic()
         with created(plan.spec, plan.storage) as (spec, directory):
-            run_search(spec, plan.storage, directory, listeners=[clock])
+            run_search(SearchRun(spec, plan.storage, directory, callbacks=[clock]))
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
     shares["of these, Ray alone would take"] = slots * _bare_ray(plan.spec.resources, slots)

@@ -17,7 +17,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from benchmarks.analytic import AnalyticTrial
-from tausearch.api import run_search
+from tausearch.api import SearchRun, run_search
 from tausearch.runs import ExperimentProtocol, Resources, SearchSpec, TrialSummary, created, open_storage
 
 TRIALS, TASKS, CONCURRENT = 1000, AnalyticTrial.tasks, 16
@@ -67,9 +67,8 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
             root = open_storage(Path(folder), write=True)
             start = time.monotonic()
             with created(spec, root) as (spec, directory):
-                result = run_search(
-                    spec, root, directory, address=cluster.address, listeners=[meter], trainable=AnalyticTrial
-                )
+                run = SearchRun(spec, root, directory, callbacks=[meter])
+                result = run_search(run, address=cluster.address, trainable=AnalyticTrial)
             seconds = time.monotonic() - start
     finally:
         ray.shutdown()

@@ -182,7 +182,7 @@ ROOMS = (
     ),
     Room(
         PLATFORM,
-        ("platform/tausearch/api/deletion.py", "platform/tausearch/api/new_names.py"),
-        ("tests/tausearch/api/test_deletion_and_names.py",),
+        ("platform/tausearch/api/management.py",),
+        ("tests/tausearch/api/test_management.py",),
     ),
 )

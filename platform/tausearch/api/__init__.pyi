@@ -3,10 +3,9 @@ from .benchmarks import OpenBenchmark, Opening, allow_code, allow_typed, open_be
 from .composition import Composed, Edited, compose, edit
 from .continuation import extend, resume
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
-from .deletion import delete_run, size_of
-from .export import export_adapters, export_best, export_best_of, export_vectors
+from .export import export_adapters, export_best, export_vectors
 from .final_runs import FinalResult, FinalRun, preview_train, train
-from .new_names import rename_run
+from .management import delete_run, rename_run, size_of
 from .plans import plan_search, plan_training, space_for
 from .requests import (
     ComposeRequest,
@@ -49,7 +48,6 @@ __all__ = [
     "edit",
     "export_adapters",
     "export_best",
-    "export_best_of",
     "export_vectors",
     "extend",
     "open_benchmark",

@@ -1,4 +1,4 @@
-"""Compose the task vectors of final runs: checked, evaluated, kept, exported; and the paper's protocol of editing."""
+"""Compose the task vectors of final runs: check, evaluate, save, export; and the paper's protocol of editing."""
 
 from __future__ import annotations
 
@@ -8,31 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tausearch import models
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
-from tausearch.models import (
-    LINEAR,
-    CompositionResult,
-    EditResult,
-    Form,
-    MergeWeights,
-    Pools,
-    Rule,
-    backbone_of,
-    chosen_forms,
-    edit_pools,
-    evaluate,
-    evaluations,
-    export,
-    find_source,
-    make_pools,
-    merge_weights_of,
-    read_compositions,
-    register,
-    require_alike,
-    try_to_record,
-    uniform,
-)
+from tausearch.models import CompositionResult, EditResult, Pools
 from tausearch.presentation import LongWork, say_unreadable
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
@@ -50,12 +29,12 @@ class Composed:
 
     Attributes:
         result: Accuracies of each seed.
-        file: Where they lie; None for exported vectors, which have no run to keep it in.
+        file: The file with the result; None for exported vectors, which have no run that stores it.
         exported: Form to the folder that it was written to.
         tracking_error: Why MLflow could not be written; None if it was, or there is no run.
-        version: Of the benchmark's registered model in MLflow, if one was asked for.
-        trained: Accuracies that the run itself had at its end, of the same seeds; None where vectors of no run, or of
-            several, are composed.
+        version: The version of the benchmark's registered model in MLflow, if one was asked for.
+        trained: Accuracies of the run itself at its end, of the same seeds; None for vectors without a run or of
+            several runs.
     """
 
     result: CompositionResult
@@ -91,41 +70,31 @@ def compose(request: ComposeRequest) -> Composed:
     Raises:
         InputError: Before any work, if something in the request is wrong, or the vectors do not fit together.
     """
-    rule, storage = _rule(request.rule, request.density), open_storage(request.storage, write=False)
-    if request.export is not None:
-        require_new_folder(storage, Path(request.export), "--export")
+    density, storage = _density(request.rule, request.density), open_storage(request.storage, write=False)
+    folder = None if request.export is None else Path(request.export)
+    if folder is not None:
+        require_new_folder(storage, folder, "--export")
     elif request.forms and not request.register:
         raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
-    merge_weights = merge_weights_of(
-        pools.tasks,
-        keep=request.keep,
-        drop=request.drop,
-        coefficient=request.coefficient,
-        weights=request.weights,
-    )
-    forms = chosen_forms(request.forms, pools, merge_weights, rule)
-    home = _home(pools)
-    if request.register and home is None:
+    merge = models.merge_config_of(
+        pools.tasks, keep=request.keep, drop=request.drop, coefficient=request.coefficient, weights=request.weights
+    ).merged_by(request.rule, density)
+    forms = models.chosen_forms(request.forms, pools, merge)
+    if request.register and _run_of(pools) is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
-    with nothing_left(None if request.export is None else Path(request.export)), LongWork() as work:
-        tick = work.start(merge_weights.label, pools.tasks * len(pools.by_seed))
-        result = evaluate(pools, merge_weights, rule, tick)
+    with nothing_left(folder), LongWork() as work:
+        result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)))
         exported = {}
-        if request.export is not None:
+        if folder is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
-            exported = export(Path(request.export), forms, pools, merge_weights, rule, result, written)
+            exported = models.export(folder, forms, pools, result, written)
     if request.register:
-        result = result.model_copy(update={"registered": forms if request.forms else _loadable(forms)})
-    file, tracking_error = _keep(storage, home, result)
-    version = None
-    if request.register and home is not None:
-        if file is None:
-            raise InputError("--register: needs a run that can be written")
-        if tracking_error is not None:
-            raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
-        with _exported(pools, result) as folder:
-            version = register(*home, storage, result, folder)
+        # Without a wanted form whole networks are registered, or vectors of a method that has none.
+        loadable: models.Form = "timm" if "timm" in forms else "vectors"
+        result = result.model_copy(update={"registered": forms if request.forms else (loadable,)})
+    file, tracking_error = _save(storage, pools, result)
+    version = _register(storage, pools, result, file, tracking_error) if request.register else None
     return Composed(result, file, exported, tracking_error, version, _trained(pools, result))
 
 
@@ -136,7 +105,7 @@ def edit(request: EditRequest) -> list[Edited]:
     Takes the fields of `EditRequest`.
 
     Returns:
-        What each run came to, in the order of the request.
+        The result of each run, in the order of the request.
 
     Raises:
         InputError: Before any work on a run, if something is wrong with it.
@@ -147,63 +116,59 @@ def edit(request: EditRequest) -> list[Edited]:
 
 
 def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
-    """Find the task vectors of some runs, their benchmark and their backbone, and check that they fit together.
+    """Return the task vectors of some runs and the benchmark's test images, checked that they fit together.
 
     Args:
         storage: The storage root.
-        runs: As a user names them; see `tausearch.models.find_source`.
-        request: Says which seeds, and where datasets and backbone lie.
-
-    Returns:
-        The task vectors of every seed, with the benchmark's test images.
+        runs: Runs or folders, as a user names them; see `tausearch.models.find_source`.
+        request: Gives the seeds, and the places of datasets and backbone.
 
     Raises:
         InputError: If something does not fit.
     """
     if not runs:
         raise InputError("runs: name at least one run")
-    sources = [find_source(storage, text) for text in runs]
-    require_alike(sources)
+    sources = [models.find_source(storage, text) for text in runs]
+    models.require_alike(sources)
     first = sources[0]
     own = None if first.spec is None else first.spec.data_root
     opened = open_benchmark(first.benchmark, request.data_root or own)
-    backbone = backbone_of(first.name, first.protocol, request.backbone_weights)
+    backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
     benchmark = build_benchmark(opened.source, "final", first.protocol.split_seed, backbone.input)
-    return make_pools(sources, benchmark, backbone, request.seeds)
+    return models.make_pools(sources, benchmark, backbone, request.seeds)
 
 
 def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
-    """Register what the run's files say was registered and MLflow lacks; may raise whatever MLflow raises.
-
-    It is composed anew, from the same task vectors with the same weights.
+    """Compose and register anew what MLflow lacks of a run's registered compositions. May raise any error of MLflow.
 
     Raises:
         InputError: If task vectors, images or the backbone are no longer where they were.
     """
-    for result in read_compositions(directory):
+    for result in models.read_compositions(directory):
         if result.registered and not is_registered(spec, storage, result.label):
             pools = open_pools(storage, result.runs, EditRequest(result.runs, seeds=result.seeds))
             with _exported(pools, result) as folder:
                 register_model(spec, storage, result.label, folder)
 
 
-def _rule(name: str, density: float | None) -> Rule:
-    if name == LINEAR:
+def _density(rule: str, density: float | None) -> float | None:
+    """Check a rule and its density; returns the share of entries that the rule keeps."""
+    if rule == models.LINEAR:
         if density is not None:
             raise InputError("--density: says what a merging rule keeps, so it does not go with --rule linear")
-        return Rule()
-    if name not in RULES:
-        raise InputError(f"unknown rule {name!r}; allowed: {', '.join((LINEAR, *RULES))}")
+        return None
+    if rule not in RULES:
+        raise InputError(f"unknown rule {rule!r}; allowed: {', '.join((models.LINEAR, *RULES))}")
     if density is not None and not 0 < density <= 1:
         raise InputError(f"--density must be above 0 and at most 1, got {density:g}")
-    return Rule(name, DEFAULT_DENSITY if density is None else density)
+    return DEFAULT_DENSITY if density is None else density
 
 
 def _edit(storage: Storage, pools: Pools) -> Edited:
     with LongWork() as work:
-        tick = work.start(f"edit {pools.sources[0].text}", evaluations(pools.tasks, len(pools.by_seed)))
-        result = edit_pools(pools, tick)
-    return Edited(result, *_keep(storage, _home(pools), result))
+        tick = work.start(f"edit {pools.sources[0].text}", models.evaluations(pools.tasks, len(pools.by_seed)))
+        result = models.edit_pools(pools, tick)
+    return Edited(result, *_save(storage, pools, result))
 
 
 def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | None:
@@ -215,46 +180,49 @@ def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | Non
         accuracies = tuple(tuple(rows[seed][TEST.accuracy(task)] for task in tasks) for seed in result.seeds)
     except (InputError, KeyError):  # a damaged record, or one without these seeds, costs the comparison alone
         return None
-    whole = uniform(pools.tasks)
+    whole = models.uniform(pools.tasks)
     return result.model_copy(update={"label": whole.label, "weights": whole.weights, "accuracies": accuracies})
 
 
-def _home(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:
-    """Return the run that keeps what is found out: the first that it is of."""
+def _run_of(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:
+    """Return the run that stores the results: the first source that is a run."""
     for source in pools.sources:
         if source.directory is not None and source.spec is not None:
             return source.spec, source.directory
     return None
 
 
-def _keep(
-    storage: Storage, home: tuple[RunSpec, RunDirectory] | None, result: CompositionResult | EditResult
-) -> tuple[Path | None, str | None]:
+def _save(storage: Storage, pools: Pools, result: CompositionResult | EditResult) -> tuple[Path | None, str | None]:
     """Write a result to its run and to MLflow; returns its file, and why MLflow could not be written."""
-    if home is None:
+    run = _run_of(pools)
+    if run is None:
         return None, None
-    spec, directory = home
+    spec, directory = run
     try:
         file = result.save(directory)
-    except OSError as error:  # who may only read sees what came of the work all the same
+    except OSError as error:  # a user who may only read still sees the result
         say_unreadable(f"{directory.compositions}: cannot be written ({error.strerror}); what is shown is not kept")
         return None, None
-    return file, try_to_record(spec, directory, storage, result)
+    return file, models.try_to_record(spec, directory, storage, result)
 
 
-def _loadable(forms: Sequence[Form]) -> tuple[Form, ...]:
-    """Return the form that is registered where none was named: whole networks, or vectors where there are none."""
-    return ("timm" if "timm" in forms else "vectors",)
+def _register(
+    storage: Storage, pools: Pools, result: CompositionResult, file: Path | None, tracking_error: str | None
+) -> Version:
+    run = _run_of(pools)
+    if run is None or file is None:
+        raise InputError("--register: needs a run that can be written")
+    if tracking_error is not None:
+        raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
+    with _exported(pools, result) as folder:
+        return models.register(*run, storage, result, folder)
 
 
 @contextmanager
 def _exported(pools: Pools, result: CompositionResult) -> Iterator[Path]:
-    """Yield a folder with what was composed, for as long as the block runs."""
-    forms, merge_weights = result.registered or (), MergeWeights(result.label, result.weights)
-    rule = Rule(result.rule) if result.density is None else Rule(result.rule, result.density)
+    """Yield a folder with the registered forms of a composition, for as long as the block runs."""
+    forms = result.registered or ()
     with LongWork() as work, TemporaryDirectory() as folder:
         model = Path(folder) / "model"
-        export(
-            model, forms, pools, merge_weights, rule, result, work.start("register", len(forms) * len(pools.by_seed))
-        )
+        models.export(model, forms, pools, result, work.start("register", len(forms) * len(pools.by_seed)))
         yield model

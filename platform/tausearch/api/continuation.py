@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 from tausearch.api.benchmarks import open_benchmark
-from tausearch.api.final_runs import FinalResult, run_training
+from tausearch.api.final_runs import FinalResult, FinalRun, run_training
 from tausearch.api.plans import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
-from tausearch.api.searches import SearchResult, run_search
+from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import (
@@ -39,7 +38,7 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
     Takes the fields of `ResumeRequest`.
 
     Returns:
-        The result of `search` or of `train`, whichever started the run.
+        The result of a search or of a final run.
 
     Raises:
         InputError: If there is no such run, another process drives it, or its protocol has changed.
@@ -50,10 +49,10 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
     with driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
-        how = {name: getattr(request, name) for name in ("address", "time_budget", "progress_to")}
+        how = (request.address, request.time_budget, request.progress_to)
         if spec.purpose == "search":
-            return run_search(spec, root, directory, **how)
-        return run_training(spec, root, directory, **how)
+            return run_search(SearchRun(spec, root, directory), *how)
+        return run_training(FinalRun(spec, root, directory), *how)
 
 
 @with_fields_of(ResumeRequest)
@@ -70,7 +69,7 @@ def extend(request: ResumeRequest) -> SearchResult:
     """
     if request.trials is None:
         raise InputError("extend: needs trials, the new total")
-    result = resume(**{each.name: getattr(request, each.name) for each in fields(request)})
+    result = resume(**vars(request))
     assert isinstance(result, SearchResult)  # a final run is refused
     return result
 
@@ -79,18 +78,14 @@ def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
     """Read the specification of a run, and check that the record belongs to it."""
     spec = read_spec(directory)
     require_continuable(spec)
-    say_unreadable(*(_set_aside(directory) if without_damaged else ()))
+    if without_damaged:
+        for record in (directory.record, directory.reevaluation.record):
+            say_unreadable(*Record(record).set_aside_damaged())
+        say_unreadable(*set_aside_orphans(directory))
     trials = read_trials(spec, directory)
     if spec.purpose == "search":
         read_reevaluation(spec, directory.reevaluation, trials)
     return spec
-
-
-def _set_aside(directory: RunDirectory) -> list[str]:
-    """Move the damaged files of both records aside; returns a line for each."""
-    records = (directory.record, directory.reevaluation.record)
-    damaged = [line for record in records for line in Record(record).set_aside_damaged()]
-    return [*damaged, *set_aside_orphans(directory)]
 
 
 def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
@@ -127,7 +122,7 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 
 
 def _require_unchanged(spec: AnySpec) -> None:
-    """Refuse to continue a run whose data, backbone or precision has changed: its accuracies could not be compared."""
+    """Refuse to continue a run whose protocol has changed, since its accuracies could not be compared."""
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
     source = open_benchmark(spec.benchmark, spec.data_root).source

@@ -62,7 +62,8 @@ def train(request: TrainRequest) -> FinalResult:
     allow_typed(request.benchmark)
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
-        return run_training(spec, plan.storage, directory, address=request.address, progress_to=request.progress_to)
+        run = FinalRun(spec, plan.storage, directory)
+        return run_training(run, address=request.address, progress_to=request.progress_to)
 
 
 @with_fields_of(TrainRequest)
@@ -82,30 +83,12 @@ def preview_train(request: TrainRequest) -> Preview:
 
 
 def run_training(
-    spec: FinalSpec,
-    storage: Storage,
-    directory: RunDirectory,
-    *,
-    address: str | None = None,
-    time_budget: float | None = None,
-    progress_to: Stream = "stdout",
+    run: FinalRun, address: str | None = None, time_budget: float | None = None, progress_to: Stream = "stdout"
 ) -> FinalResult:
-    """Run a final run whose run directory exists; it continues where the record ends.
-
-    Args:
-        spec: The specification, which `run.yaml` has.
-        storage: The storage root.
-        directory: The run directory.
-        address: Address of a running Ray cluster, or None.
-        time_budget: Seconds after which the run is stopped.
-        progress_to: The stream on which progress is shown: "stdout" or "stderr".
-
-    Returns:
-        Every seed's trial, and mean and standard deviation of the metrics.
-    """
-    run = drive(FinalRun(spec, storage, directory), address=address, time_budget=time_budget, progress_to=progress_to)
-    results = directory.results_file if directory.results_file.exists() else None
-    return FinalResult(**vars(run), summary=summarise(run.trials), results_file=results)
+    """Drive a final run until it is over or stopped; returns the trial of each seed and their summary."""
+    result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to)
+    results_file = run.directory.results_file if run.directory.results_file.exists() else None
+    return FinalResult(**vars(result), summary=summarise(result.trials), results_file=results_file)
 
 
 class FinalRun(Run):

@@ -3,78 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
+from tausearch import runs
 from tausearch.models import describe_run
-from tausearch.runs import (
-    AnySpec,
-    Conclusion,
-    FinalSpec,
-    RunDirectory,
-    SearchSpec,
-    TrialSummary,
-    all_ended,
-    best_trial,
-    importances,
-    rank_correlations,
-    read_reevaluation,
-    write_results,
-)
+from tausearch.runs import AnySpec, Conclusion, FinalSpec, RunDirectory, SearchSpec, TrialSummary
 from tausearch.studies import SearchStudy, Selection, write_best
 
 _log = logging.getLogger(__name__)
 
 
 def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    """Write the results of a run, and return what MLflow shows of them.
-
-    Args:
-        spec: The specification of the run.
-        directory: The run directory.
-        trials: All trials of the run.
-
-    Returns:
-        Metrics and files for MLflow.
-    """
+    """Write the best file, results and figures of a run; returns metrics and files for MLflow."""
     if spec.purpose == "search":
         return _conclude_search(spec, directory, trials)
     return _conclude_training(spec, directory, trials)
 
 
 def is_over(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
-    """Whether all trials of a run have ended, re-evaluations included.
-
-    Args:
-        spec: The specification of the run.
-        directory: The run directory.
-        trials: All trials that have started.
-
-    Returns:
-        Whether nothing is left to run.
-    """
-    if not all_ended(trials, spec.trials):
+    """Whether all trials of a run have ended, re-evaluations included. `trials` are those that have started."""
+    if not runs.all_ended(trials, spec.trials):
         return False
-    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
+    reevaluation = runs.read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
     return reevaluation is None or reevaluation.race.over
-
-
-def identify(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
-    """Write the id of the chosen trial's MLflow run into the best file of a search.
-
-    Args:
-        spec: The specification of the run.
-        directory: The run directory.
-        trials: All trials of the run.
-        run_ids: Number of a trial to the id of its run, for trials that MLflow has.
-    """
-    if spec.purpose == "search" and run_ids:
-        write_best(spec, directory, trials, run_ids)
 
 
 def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
     best = write_best(spec, directory, trials)
-    if best_trial(trials) is None:
+    if runs.best_trial(trials) is None:
         return Conclusion(files=(directory.spec_file,))
     metrics, figures = _insight(spec, directory, trials)
     files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
@@ -87,11 +43,10 @@ def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[Tri
 
 def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
     """Return the result of the re-evaluation as metrics: means over the fresh runs of the chosen configuration."""
-    reevaluated, metric = selection.reevaluation, spec.metrics.final_accuracy
-    if reevaluated is None:
+    found, metric = selection.reevaluation, spec.metrics.final_accuracy
+    if found is None:
         return {}
-    values = {"": reevaluated.value, "_error": reevaluated.error, "_ahead": reevaluated.ahead}
-    values["_ahead_error"] = reevaluated.ahead_error
+    values = {"": found.value, "_error": found.error, "_ahead": found.ahead, "_ahead_error": found.ahead_error}
     return {f"reevaluated/{metric}{name}": value for name, value in values.items() if value is not None}
 
 
@@ -101,21 +56,21 @@ def _insight(
     """Compute importances and rank correlations and draw the figures; returns metrics for MLflow and the figures."""
     from tausearch.presentation import caption, draw_search  # matplotlib, which no search needs before its end
 
-    mattered = importances(SearchStudy(spec, trials).optuna)
-    correlations = rank_correlations(trials, spec.steps, spec.metrics)
-    metrics = {f"importance/{name}": each.share for name, each in mattered.items()}
+    importances = runs.importances(SearchStudy(spec, trials).optuna)
+    correlations = runs.rank_correlations(trials, spec.steps, spec.metrics)
+    metrics = {f"importance/{name}": each.share for name, each in importances.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     try:
-        return metrics, draw_search(trials, spec.space, mattered, correlations, directory.figures, caption(spec))
+        return metrics, draw_search(trials, spec.space, importances, correlations, directory.figures, caption(spec))
     except OSError as error:  # a full disk must not cost the best file
         _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return metrics, []
 
 
 def _conclude_training(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    if not all_ended(trials, spec.trials):  # results of some seeds would be taken for those of all
+    if not runs.all_ended(trials, spec.trials):  # results of some seeds would be taken for those of all
         return Conclusion(files=(directory.spec_file,))
-    summary = write_results(spec, directory, trials)
+    summary = runs.write_results(spec, directory, trials)
     describe_run(directory)
     figures = _draw_final(spec, directory, trials)
     metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}

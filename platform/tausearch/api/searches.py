@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TextIO
 
 import optuna
 from ray.tune import Trainable
 
 from tausearch.api.benchmarks import allow_typed
-from tausearch.api.outcome import conclude, identify, is_over
+from tausearch.api.outcome import conclude, is_over
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.cluster import with_measured_share
@@ -41,18 +42,19 @@ from tausearch.studies import (
     StudyMirror,
     load_best,
     warm_start_lines,
+    write_best,
 )
 from trainables.trial import Trial
 
 
 @dataclass(frozen=True, repr=False)
 class SearchResult(RunResult):
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         best: The chosen configuration; None if no trial finished.
-        best_file: The file that has it.
-        reevaluation: What fresh runs of the best trials said; None if none were asked for.
+        best_file: The file with the chosen configuration.
+        reevaluation: The result of the fresh runs of the best trials; None if none were asked for.
     """
 
     best: BestFile | None
@@ -82,19 +84,14 @@ def search(request: SearchRequest) -> SearchResult:
     """
     allow_typed(request.benchmark)
     plan = plan_search(request)
+    out = sys.stdout if request.progress_to == "stdout" else sys.stderr
     if request.gpus_per_trial == "auto":
-        plan = _measured(request, plan)
+        plan = _measured(request, plan, out)
     for line in warm_start_lines(plan.spec):
-        print(line, file=sys.stdout if request.progress_to == "stdout" else sys.stderr, flush=True)
+        print(line, file=out, flush=True)
     with plan.entered() as (spec, directory):
-        return run_search(
-            spec,
-            plan.storage,
-            directory,
-            address=request.address,
-            time_budget=request.time_budget,
-            progress_to=request.progress_to,
-        )
+        run = SearchRun(spec, plan.storage, directory)
+        return run_search(run, request.address, request.time_budget, request.progress_to)
 
 
 @with_fields_of(SearchRequest)
@@ -114,53 +111,36 @@ def preview_search(request: SearchRequest) -> Preview:
     return preview_of(plan_search(request), request.address)
 
 
-def _measured(request: SearchRequest, plan: Plan[SearchSpec]) -> Plan[SearchSpec]:
+def _measured(request: SearchRequest, plan: Plan[SearchSpec], out: TextIO) -> Plan[SearchSpec]:
     """Run a pilot trial and set the share of a GPU that each trial needs; a continued run keeps its share."""
     if plan.exists:
         return replace(plan, spec=plan.spec.model_copy(update={"resources": read_spec(plan.directory).resources}))
     pilot = plan.spec.trial(0, dict(plan.spec.start), cache=plan.storage.cache)
     spec, line = with_measured_share(plan.spec, pilot, request.address)
-    print(line, file=sys.stdout if request.progress_to == "stdout" else sys.stderr, flush=True)
+    print(line, file=out, flush=True)
     return replace(plan, spec=spec)
 
 
 def run_search(
-    spec: SearchSpec,
-    storage: Storage,
-    directory: RunDirectory,
-    *,
+    run: SearchRun,
     address: str | None = None,
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
-    listeners: Sequence[Listener] = (),
     trainable: type[Trainable] = Trial,
 ) -> SearchResult:
-    """Run a search whose run directory exists; it continues where the record ends.
-
-    Args:
-        spec: The specification, which `run.yaml` has.
-        storage: The storage root.
-        directory: The run directory.
-        address: Address of a running Ray cluster, or None.
-        time_budget: Seconds after which the search is stopped.
-        progress_to: The stream on which progress is shown: "stdout" or "stderr".
-        listeners: Told of every change after the record, the best file and the study file.
-        trainable: The class that runs a trial; a benchmark gives one that only exercises the platform.
-
-    Returns:
-        All trials and the best configuration.
-    """
-    search = SearchRun(spec, storage, directory, callbacks=listeners)
-    run = drive(search, address=address, time_budget=time_budget, progress_to=progress_to, trainable=trainable)
-    best = load_best(directory.best_file) if directory.best_file.exists() else None
-    reevaluation = read_reevaluation(spec, directory.reevaluation, run.trials)
-    return SearchResult(
-        **vars(run), best=best, best_file=directory.best_file if best else None, reevaluation=reevaluation
-    )
+    """Drive a search until it is over or stopped; returns all trials and the best configuration."""
+    result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to, trainable=trainable)
+    file = run.directory.best_file if run.directory.best_file.exists() else None
+    reevaluation = read_reevaluation(run.spec, run.directory.reevaluation, result.trials)
+    best = None if file is None else load_best(file)
+    return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation)
 
 
 class SearchRun(Run):
-    """A search while its trials run; it continues where the record ends."""
+    """A search while its trials run; it continues where the record ends.
+
+    `callbacks` are told of every change after the record, the best file and the study file.
+    """
 
     spec: SearchSpec
 
@@ -195,11 +175,12 @@ class SearchRun(Run):
 
     def add_run_ids(self, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
         """Write the id of the chosen trial's MLflow run into the best file."""
-        identify(self.spec, self.directory, trials, run_ids)
+        if run_ids:
+            write_best(self.spec, self.directory, trials, run_ids)
 
 
 class ReevaluationRun(Run):
-    """The re-evaluation of a search's best trials; its result stands in the best file of the search."""
+    """The re-evaluation of a search's best trials; the search's best file has the result."""
 
     def __init__(self, search: SearchRun) -> None:
         spec, directory = ReevaluationSpec.of(search.spec), search.directory.reevaluation

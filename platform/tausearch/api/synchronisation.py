@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tausearch.api.composition import register_again
-from tausearch.api.outcome import conclude, identify, is_over
+from tausearch.api.outcome import conclude, is_over
 from tausearch.models import record_compositions
 from tausearch.presentation import chatter_to, draw_trial
 from tausearch.runs import (
@@ -19,6 +19,7 @@ from tausearch.runs import (
     read_spec,
     read_trials,
 )
+from tausearch.studies import write_best
 from tausearch.tracking import MlflowRun, checked_uri, reason
 from trainables.errors import InputError
 
@@ -80,7 +81,8 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
         run.write(trial)
     written = _write_reevaluations(spec, storage, directory, trials, uri)
     conclusion = conclude(spec, directory, trials)
-    identify(spec, directory, trials, run.run_ids)
+    if spec.purpose == "search" and run.run_ids:
+        write_best(spec, directory, trials, run.run_ids)
     run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
     there = spec.model_copy(update={"tracking_uri": uri})
     record_compositions(there, directory, storage)

@@ -164,7 +164,7 @@ def predict(
     paths = models.image_paths(images)
     if figure is not None:
         output.require_figure(figure, paths, open_storage(storage, write=False))
-    opened = models.open_model(model, seed=seed, tasks=chosen, backbone_weights=backbone_weights, storage=storage)
+    opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights), storage)
     say_unreadable(*opened.notes)
     left_out: list[str] = []
     with LongWork() as work:

@@ -156,20 +156,22 @@ def _export_final(root: Storage, name: str, output: Path | None, adapters: Path 
 
     if adapters is None or output is not None:
         raise InputError(f"run {name!r}: is a final run, of which task vectors alone are exported: --adapters FOLDER")
-    return {"adapters": str(export_vectors(root, name, adapters))}
+    export_vectors(root, name, adapters)
+    return {"adapters": str(adapters)}
 
 
 def _export_search(root: Storage, what: list[str], output: Path | None, adapters: Path | None) -> dict[str, str]:
-    from tausearch.api import export_best, export_best_of  # torch takes seconds to import; --help must not
+    from tausearch.api import export_best  # torch takes seconds to import; --help must not
+    from tausearch.studies import best_of_all, best_of_run
     from trainables.data import reference
 
     if len(what) == 1:
-        target = output or Path(f"{what[0]}.best.yaml")
-        export_best_of(root, what[0], target, adapters)
+        stem, best = what[0], best_of_run(root, what[0])
     else:
         ref = reference(what[0])
-        target = output or Path(f"{ref.slug}-{what[1]}.best.yaml")
-        export_best(root, str(ref), what[1], target, say_unreadable, adapters)
+        stem, best = f"{ref.slug}-{what[1]}", best_of_all(root, str(ref), what[1], say_unreadable)
+    target = output or Path(f"{stem}.best.yaml")
+    export_best(root, best, target, adapters)
     return {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
 
 

@@ -1,17 +1,18 @@
 from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
-from .descriptions import LINEAR, About, read_about
+from .descriptions import About, read_about
 from .edit_results import EditedSeed, EditResult, read_edit
 from .edits import edit_pools, evaluations
-from .evaluation import Rule, evaluate
+from .evaluation import evaluate
 from .exports import FORMS, chosen_forms, export
 from .images import image_paths, looked_at
-from .loading import load_model, open_model
-from .merge_weights import (
+from .loading import ModelOptions, load_model, open_model
+from .merge_configs import (
+    LINEAR,
     PAPER_UNLEARNING_MODE,
     UNLEARNING_MODES,
-    MergeWeights,
-    merge_weights_of,
+    MergeConfig,
+    merge_config_of,
     uniform,
 )
 from .mlflow_records import record_compositions, register, try_to_record
@@ -23,6 +24,7 @@ from .sources import VectorSource, about_source, find_source
 __all__ = [
     "About",
     "UNLEARNING_MODES",
+    "MergeConfig",
     "CompositionResult",
     "EditResult",
     "EditedSeed",
@@ -30,16 +32,16 @@ __all__ = [
     "Form",
     "LINEAR",
     "Model",
+    "ModelOptions",
     "PAPER_UNLEARNING_MODE",
     "Pools",
     "Prediction",
-    "Rule",
     "VectorSource",
-    "MergeWeights",
     "about_source",
     "alignment_rows",
     "backbone_of",
     "chosen_forms",
+    "merge_config_of",
     "cosine_rows",
     "describe_run",
     "edit_pools",
@@ -63,6 +65,5 @@ __all__ = [
     "theorem_rows",
     "try_to_record",
     "uniform",
-    "merge_weights_of",
     "write_card",
 ]

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 from checked_input.bounds import WEIGHT, text_fault
 from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
+from tausearch.models.merge_configs import LINEAR
 from tausearch.models.results import Form
 from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
@@ -17,7 +18,6 @@ from trainables.data import TransformSpec
 from trainables.errors import InputError
 
 ABOUT_FILE = "model.json"
-LINEAR = "linear"  # the weighted sum, in place of a merging rule
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
 
 

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from checked_input.schema import Strict
-from tausearch.models.merge_weights import UNLEARNING_MODES
+from tausearch.models.merge_configs import UNLEARNING_MODES
 from tausearch.models.results import EDIT, read_file, save_file
 from tausearch.runs import RunDirectory, Score
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tausearch.models.edit_results import Accuracies, EditedSeed, EditResult
 from tausearch.models.evaluation import Tick, accuracies_of
-from tausearch.models.merge_weights import UNLEARNING_MODES, MergeWeights, central_three, dropping, keeping, uniform
+from tausearch.models.merge_configs import UNLEARNING_MODES, MergeConfig, central_three, dropping, keeping, uniform
 from tausearch.models.pools import Pools
 from trainables.composition import VectorPool
 from trainables.process import threads
@@ -33,8 +33,8 @@ def evaluations(tasks: int, seeds: int) -> int:
 def _edit_seed(pools: Pools, seed: int, pool: VectorPool, kept: Sequence[int], tick: Tick) -> EditedSeed:
     head, count = pool.head(), pools.tasks
 
-    def measured(merge_weights: MergeWeights) -> Accuracies:
-        return accuracies_of(pools, pool, head, merge_weights.weights, None, tick)
+    def measured(merge: MergeConfig) -> Accuracies:
+        return accuracies_of(pools, pool, head, merge.weights, None, tick)
 
     return EditedSeed(
         seed=seed,

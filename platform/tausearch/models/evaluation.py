@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tausearch.models.descriptions import LINEAR
-from tausearch.models.merge_weights import MergeWeights
+from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult
 from trainables.composition import MergingRule, VectorPool
@@ -22,27 +20,7 @@ from trainables.process import threads
 Tick = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class Rule:
-    """The merging rule of a composition: `name` is "linear" or one of `trainables.composition.RULES`.
-
-    `density` is the share of entries that the rule keeps; "linear" ignores `density`.
-    """
-
-    name: str = LINEAR
-    density: float = 1.0
-
-    def of_seed(self, seed: int) -> MergingRule | None:
-        """Return the merging rule of a seed; None for the weighted sum."""
-        return None if self.name == LINEAR else MergingRule(self.name, self.density, seed)  # type: ignore[arg-type]
-
-    @property
-    def suffix(self) -> str:
-        """The rule's part of a composition's label."""
-        return "" if self.name == LINEAR else f"-{self.name}-{self.density:g}"
-
-
-def evaluate(pools: Pools, merge_weights: MergeWeights, rule: Rule, tick: Tick) -> CompositionResult:
+def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
     """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks.
 
     Raises:
@@ -50,19 +28,29 @@ def evaluate(pools: Pools, merge_weights: MergeWeights, rule: Rule, tick: Tick) 
     """
     with threads(pools.threads):
         rows = [
-            accuracies_of(pools, pool, pool.head(), merge_weights.weights, rule.of_seed(seed), tick)
+            accuracies_of(pools, pool, pool.head(), merge.weights, merging_rule(merge, seed), tick)
             for seed, pool in pools.by_seed.items()
         ]
+    texts = [source.text for source in pools.sources]
+    origin = "" if len(texts) == 1 else f"-of-{'+'.join(texts).replace('/', '_')}"
     return CompositionResult(
-        label=merge_weights.label + rule.suffix + _origin(pools),
-        runs=tuple(source.text for source in pools.sources),
+        label=merge.label + origin,
+        runs=tuple(texts),
         benchmark=pools.sources[0].benchmark,
-        rule=rule.name,
-        density=None if rule.name == LINEAR else rule.density,
-        weights=merge_weights.weights,
+        rule=merge.rule,
+        density=merge.density,
+        weights=merge.weights,
         seeds=tuple(pools.by_seed),
         accuracies=tuple(rows),
     )
+
+
+def merging_rule(merge: MergeConfig | CompositionResult, seed: int) -> MergingRule | None:
+    """Return the rule that merges a seed's task vectors; None for the weighted sum."""
+    if merge.rule == LINEAR:
+        return None
+    density = 1.0 if merge.density is None else merge.density
+    return MergingRule(merge.rule, density, seed)  # type: ignore[arg-type]
 
 
 def accuracies_of(
@@ -87,9 +75,3 @@ def accuracies_of(
         return found
 
     return tuple(measured(images) for images in pools.benchmark.evaluation)
-
-
-def _origin(pools: Pools) -> str:
-    """Return the label's part that names the sources and their tasks; empty for a single source."""
-    texts = [source.text.replace("/", "_") for source in pools.sources]
-    return "" if len(texts) == 1 else f"-of-{'+'.join(texts)}"

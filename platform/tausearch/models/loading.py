@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import torch
 from checked_input.bounds import text_fault
 from tausearch.models.classifiers import of_adapter, of_composition
 from tausearch.models.descriptions import About, describes, read_about
-from tausearch.models.evaluation import Rule
-from tausearch.models.merge_weights import keeping, require_tasks
+from tausearch.models.evaluation import merging_rule
+from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks
 from tausearch.models.model import Model
 from tausearch.models.pools import backbone_of, device_of
 from tausearch.models.sources import SEED_FOLDER, VectorSource, about_source, find_source
@@ -25,6 +26,16 @@ from trainables.data.transforms import Transform
 from trainables.errors import InputError
 
 _FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What to load of a run or folder; see `load_model`."""
+
+    seed: int | None = None
+    tasks: Sequence[int] | None = None
+    backbone_weights: str | Path | None = None
+    device: str | None = None
 
 
 def load_model(
@@ -52,21 +63,13 @@ def load_model(
     Raises:
         InputError: If the run or folder does not exist or holds no model, or the backbone differs from the run's.
     """
-    model = open_model(what, seed=seed, tasks=tasks, backbone_weights=backbone_weights, device=device, storage=storage)
+    model = open_model(what, ModelOptions(seed, tasks, backbone_weights, device), storage)
     for note in model.notes:
         warnings.warn(note, stacklevel=2)
     return model
 
 
-def open_model(
-    what: str | Path,
-    *,
-    seed: int | None = None,
-    tasks: Sequence[int] | None = None,
-    backbone_weights: str | Path | None = None,
-    device: str | None = None,
-    storage: str | Path = DEFAULT_STORAGE,
-) -> Model:
+def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> Model:
     """Load a model like `load_model`, but leave its notes to the caller."""
     root, text = open_storage(storage, write=False), str(what)
     if fault := text_fault(text):
@@ -76,12 +79,12 @@ def open_model(
     if not is_run and (folder / "run.yaml").is_file():  # the path of a run
         root, text, is_run = Storage(folder.absolute().parent), folder.absolute().name, True
     if not is_run and folder.is_dir():
-        folder = _with_model(folder, seed)
+        folder = _with_model(folder, options.seed)
         about = read_about(folder)
         if about.form != "vectors":
-            return _exported(folder, about, seed, tasks, backbone_weights, device)
+            return _exported(folder, about, options)
         text = str(folder)
-    return _composed(find_source(root, text), seed, tasks, backbone_weights, device)
+    return _composed(find_source(root, text), options)
 
 
 def _with_model(folder: Path, seed: int | None) -> Path:
@@ -98,84 +101,68 @@ def _with_model(folder: Path, seed: int | None) -> Path:
     return wanted[0]
 
 
-def _composed(
-    source: VectorSource,
-    seed: int | None,
-    tasks: Sequence[int] | None,
-    backbone_weights: str | Path | None,
-    device: str | None,
-) -> Model:
+def _composed(source: VectorSource, options: ModelOptions) -> Model:
     about = about_source(source)
     transform, notes = _transform(about, source)
-    count, chosen = len(about.tasks), _seed_of(source, seed)
-    kept = tuple(sorted(tasks or source.tasks or range(1, count + 1)))
-    require_tasks("tasks", kept, count)
-    weights, rule = about.weights, Rule(about.rule, about.density or 1.0)
-    if len(kept) < count or not weights:  # not the exported composition
-        weights, rule = keeping(count, kept).weights, Rule()
-    backbone = backbone_of(", ".join(about.runs), about.protocol, backbone_weights)
-    pool = VectorPool(tuple(vector_folders(source.of_seed(chosen))))
-    where = device_of(source) if device is None else torch.device(device)
-    network = network_for(pool, backbone, where, about.protocol.precision)
+    count, seed = len(about.tasks), source.seeds[0] if options.seed is None else options.seed
+    if seed not in source.seeds:
+        have = ", ".join(map(str, source.seeds))
+        raise InputError(f"{source.name}: has no task vectors of seed {seed}; allowed: {have}")
+    tasks = tuple(sorted(options.tasks or source.tasks or range(1, count + 1)))
+    require_tasks("tasks", tasks, count)
+    if len(tasks) == count and about.weights:
+        merge = MergeConfig("exported", about.weights, about.rule, about.density)
+    else:
+        merge = keeping(count, tasks)
+    backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
+    pool = VectorPool(tuple(vector_folders(source.of_seed(seed))))
+    device = device_of(source) if options.device is None else torch.device(options.device)
+    network = network_for(pool, backbone, device, about.protocol.precision)
     if len(pool) != count:
-        raise InputError(f"{source.name}: seed {chosen} has {len(pool)} task vectors of {count} tasks")
+        raise InputError(f"{source.name}: seed {seed} has {len(pool)} task vectors of {count} tasks")
     classes = [range(start, stop) for start, stop in pairwise([0, *accumulate(about.tasks)])]
     pool.require_fit(
         classes, network.theta_0, network.width, about.protocol.weights_digest, class_names=about.classes_by_task
     )
-    network.compose(pool, weights, pool.head(), rule.of_seed(chosen))
-    rows = torch.tensor([row for task in kept for row in classes[task - 1]])
+    network.compose(pool, merge.weights, pool.head(), merging_rule(merge, seed))
+    rows = torch.tensor([row for task in tasks for row in classes[task - 1]])
     return Model(
         module=of_composition(network, pool.head(), rows).requires_grad_(False).eval(),
         classes=tuple(about.class_names[row] for row in rows.tolist()),
         transform=transform,
         about=about,
-        tasks=kept,
-        seed=chosen,
-        device=where,
-        notes=tuple(notes),
+        tasks=tasks,
+        seed=seed,
+        device=device,
+        notes=notes,
         cpu_threads=None if source.spec is None else source.spec.resources.cpus_per_trial,
     )
 
 
-def _seed_of(source: VectorSource, seed: int | None) -> int:
-    if seed is not None and seed not in source.seeds:
-        have = ", ".join(map(str, source.seeds))
-        raise InputError(f"{source.name}: has no task vectors of seed {seed}; allowed: {have}")
-    return source.seeds[0] if seed is None else seed
-
-
-def _exported(
-    folder: Path,
-    about: About,
-    seed: int | None,
-    tasks: Sequence[int] | None,
-    backbone_weights: str | Path | None,
-    device: str | None,
-) -> Model:
+def _exported(folder: Path, about: About, options: ModelOptions) -> Model:
     """Load an adapter or a timm model, whose tasks cannot be taken apart."""
     if about.form == "models":
         raise InputError(f"{folder}: holds the parts of a composition; load `vectors`, `timm` or `adapter` beside it")
-    if tasks is not None:
+    if options.tasks is not None:
         raise InputError(f"--tasks: {folder} is one composed model; task vectors alone can be composed anew")
     match = SEED_FOLDER.fullmatch(folder.absolute().name)
-    own_seed = None if match is None else int(match[1])
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if seed is not None and own_seed != seed:
-        raise InputError(f"--seed {seed}: {folder} is of another seed")
+    seed = None if match is None else int(match[1])
+    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if options.seed is not None and options.seed != seed:
+        raise InputError(f"--seed {options.seed}: {folder} is of another seed")
     if about.form == "timm":
         from trainables.composition.checkpoints import read_timm_folder  # imports timm: two seconds
 
-        module = read_timm_folder(folder, about.protocol.backbone, len(about.class_names), where)
+        module = read_timm_folder(folder, about.protocol.backbone, len(about.class_names), device)
     else:
-        backbone = backbone_of(", ".join(about.runs), about.protocol, backbone_weights)
-        module = of_adapter(folder, backbone, len(about.class_names), where, about.protocol.precision)
+        backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
+        module = of_adapter(folder, backbone, len(about.class_names), device, about.protocol.precision)
     tasks = tuple(range(1, len(about.tasks) + 1))
-    return Model(module, about.class_names, _described_transform(about), about, tasks, own_seed, where)
+    return Model(module, about.class_names, _described_transform(about), about, tasks, seed, device)
 
 
-def _transform(about: About, source: VectorSource) -> tuple[Transform, list[str]]:
-    """Return the transform of test images, and a warning if the transform is the benchmark's own code.
+def _transform(about: About, source: VectorSource) -> tuple[Transform, tuple[str, ...]]:
+    """Return the transform of test images, and a note if the transform is the benchmark's own code.
 
     Raises:
         InputError: If the vectors do not name their classes, or the code must not run.
@@ -183,7 +170,7 @@ def _transform(about: About, source: VectorSource) -> tuple[Transform, list[str]
     if not about.class_names:
         raise InputError(f"{source.name}: does not name its classes; train the run again")
     if about.transform is not None:
-        return _described_transform(about), []
+        return _described_transform(about), ()
     lacks = f"{source.name}: its transform is code of the benchmark {about.benchmark}"
     if not BenchmarkRef.parse(about.benchmark).is_module:
         raise InputError(f"{source.name}: does not say its transform; train the run again")
@@ -191,7 +178,7 @@ def _transform(about: About, source: VectorSource) -> tuple[Transform, list[str]
         opened = get_source(about.benchmark)
     except InputError as error:
         raise InputError(f"{lacks}, which cannot be used ({error})") from error
-    return opened.transforms(Backbone(about.protocol.backbone).input)[1], [lacks]
+    return opened.transforms(Backbone(about.protocol.backbone).input)[1], (lacks,)
 
 
 def _described_transform(about: About) -> Transform:

@@ -1,7 +1,6 @@
-from .compositions import track_composition
+from .compositions import BEST_ALIAS, Version, is_registered, register_model, track_composition
 from .mlflow_run import MlflowRun
 from .mlflow_store import checked_uri, reason
-from .registry import BEST_ALIAS, Version, is_registered, register_model
 from .tables import PAPER_METRIC, TABLE_TAG, TableRow, write_table
 from .tracker import Tracker
 

@@ -1,46 +1,104 @@
-"""Compositions in MLflow: one run each, beside the run whose task vectors they are of, and told from it by tags."""
+"""Compositions in MLflow: a run each, told from other runs by tags, and versions of a benchmark's registered model.
+
+Every function may raise any error of MLflow, and finds a composition by its final run (`spec`) and its label.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tausearch.runs import RunSpec, Storage
 from tausearch.tracking.mlflow_run import ID_TAG, RUN_TAG
 from tausearch.tracking.mlflow_store import open_store
+from trainables.metrics import TEST
 
 LABEL_TAG = "tausearch.composition"
+BEST_ALIAS = "best"
+ACCURACY_TAG = "final_accuracy"
+_FOLDER = "model"
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a registered model.
+
+    Attributes:
+        model: Name of the registered model: the benchmark's; "-" stands for characters that MLflow refuses in names.
+        number: The number of the version, from 1.
+        best: Whether no version of the model has a higher accuracy; it has the alias `BEST_ALIAS`.
+    """
+
+    model: str
+    number: int
+    best: bool
+
+    @property
+    def uri(self) -> str:
+        """The address of the version in MLflow."""
+        return f"models:/{self.model}/{self.number}"
 
 
 def track_composition(
     spec: RunSpec, storage: Storage, label: str, metrics: Mapping[str, float], tags: Mapping[str, str]
 ) -> None:
-    """Write what MLflow lacks of one composition, which is there once; may raise whatever MLflow raises.
+    """Write what MLflow lacks of a composition, in the store of its final run. The composition gets one run there."""
+    from mlflow.entities import Metric, RunTag  # takes seconds to import
+
+    client, experiment = _store(spec, storage)
+    run = _find(client, experiment, spec, label)
+    is_new = run is None
+    if is_new:
+        every = {**_names(spec, label), "method": spec.method}
+        assert not {RUN_TAG, ID_TAG} & every.keys(), "a final run is found by these, so no composition may have them"
+        run = client.create_run(experiment, run_name=f"{spec.name}/{label}", tags=every)
+    now, known = int(time.time() * 1000), run.data
+    points = [Metric(name, value, now, 0) for name, value in metrics.items() if known.metrics.get(name) != value]
+    changed = [RunTag(name, value) for name, value in tags.items() if known.tags.get(name) != value]
+    if points or changed:
+        client.log_batch(run.info.run_id, metrics=points, tags=changed)
+    if is_new:
+        client.set_terminated(run.info.run_id, status="FINISHED")
+
+
+def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
+    """Whether a composition is a version of a registered model."""
+    client, experiment = _store(spec, storage)
+    run = _find(client, experiment, spec, label)
+    return run is not None and bool(_versions(client, run))
+
+
+def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
+    """Make a composition a version of its benchmark's registered model, unless it is one already.
 
     Args:
-        spec: The final run that it is of; it is tracked where that run is.
-        storage: Holds the default tracking store.
-        label: What the composition is called.
-        metrics: Name to value.
-        tags: Further tags, such as the weights.
+        spec: The final run.
+        storage: The storage root that holds the default tracking store.
+        label: The label of the composition, which `track_composition` has written.
+        folder: The exported model; becomes an artifact of the composition's run.
+
+    Returns:
+        The new version, or that of an earlier call.
     """
     client, experiment = _store(spec, storage)
     run = _find(client, experiment, spec, label)
-    if run is not None:
-        _log(client, run, metrics, tags)
-        return
-    every = {**_names(spec, label), "method": spec.method}
-    assert not {RUN_TAG, ID_TAG} & every.keys(), "a final run is found by these, so no composition may have them"
-    run = client.create_run(experiment, run_name=f"{spec.name}/{label}", tags=every)
-    _log(client, run, metrics, tags)
-    client.set_terminated(run.info.run_id, status="FINISHED")
-
-
-def open_composition(spec: RunSpec, storage: Storage, label: str) -> tuple[Any, Any]:
-    """Return a client, and MLflow's run of a composition; None as long as there is none."""
-    client, experiment = _store(spec, storage)
-    return client, _find(client, experiment, spec, label)
+    assert run is not None, "a composition is written before it is registered"
+    model = re.sub(r"[^\w.-]+", "-", spec.benchmark)
+    if not client.search_registered_models(f"name = '{model}'"):
+        client.create_registered_model(model)
+    known = _versions(client, run)
+    if known:
+        version = known[0]
+    else:
+        client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
+        version = client.create_model_version(model, f"{run.info.artifact_uri}/{_FOLDER}", run.info.run_id)
+    accuracy = run.data.metrics[f"{TEST.final_accuracy}/mean"]
+    client.set_model_version_tag(model, version.version, ACCURACY_TAG, f"{accuracy:.6g}")
+    return Version(model, int(version.version), _mark_best(client, model) == int(version.version))
 
 
 def _store(spec: RunSpec, storage: Storage) -> tuple[Any, str]:
@@ -48,6 +106,7 @@ def _store(spec: RunSpec, storage: Storage) -> tuple[Any, str]:
 
 
 def _find(client: Any, experiment: str, spec: RunSpec, label: str) -> Any:
+    """Return MLflow's run of a composition, or None."""
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in _names(spec, label).items() if value)
     return next(iter(client.search_runs([experiment], query)), None)
 
@@ -57,12 +116,14 @@ def _names(spec: RunSpec, label: str) -> dict[str, str]:
     return {"kind": "composition", LABEL_TAG: label, "composition.of": spec.name, "composition.of_id": spec.id or ""}
 
 
-def _log(client: Any, run: Any, metrics: Mapping[str, float], tags: Mapping[str, str]) -> None:
-    """Write what has changed."""
-    from mlflow.entities import Metric, RunTag  # takes seconds to import
+def _versions(client: Any, run: Any) -> list[Any]:
+    return list(client.search_model_versions(f"run_id = '{run.info.run_id}'"))
 
-    now, known = int(time.time() * 1000), run.data.metrics
-    points = [Metric(name, value, now, 0) for name, value in metrics.items() if known.get(name) != value]
-    changed = [RunTag(name, value) for name, value in tags.items() if run.data.tags.get(name) != value]
-    if points or changed:
-        client.log_batch(run.info.run_id, metrics=points, tags=changed)
+
+def _mark_best(client: Any, model: str) -> int:
+    """Give the alias to the version with the highest accuracy, of equal ones the first; returns its number."""
+    versions = client.search_model_versions(f"name = '{model}'")
+    judged = [(float(each.tags[ACCURACY_TAG]), -int(each.version)) for each in versions if ACCURACY_TAG in each.tags]
+    number = -max(judged)[1]
+    client.set_registered_model_alias(model, BEST_ALIAS, str(number))
+    return number

@@ -1,7 +1,7 @@
-"""What MLflow has of one run: a parent run, and a nested run per trial. A view of the record.
+"""MLflow's view of one run: a parent run, and a nested run per trial.
 
-Every write first knows what is there and adds what is missing, so it can be repeated at any time: after a tracking
-server was away, after the driver was killed, or to build all of it anew.
+Every write looks up what MLflow has and adds what is missing. So a write can be repeated at any time: after a tracking
+server was away, after the driver was killed, or to build the whole view anew.
 """
 
 from __future__ import annotations
@@ -11,16 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.runs import (
-    Conclusion,
-    FinalSpec,
-    RunSpec,
-    SearchSpec,
-    Status,
-    Storage,
-    TrialSummary,
-)
-from tausearch.tracking.mlflow_store import open_store, store_lock
+from tausearch.runs import Conclusion, FinalSpec, RunSpec, SearchSpec, Status, Storage, TrialSummary
+from tausearch.tracking.mlflow_store import open_store, search_runs, store_lock
 from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
 
@@ -46,12 +38,10 @@ class _Nested:
     """The nested run of a trial, as MLflow has it.
 
     Attributes:
-        id: The id that MLflow gave the run.
         start: When the run started, milliseconds since the epoch.
         tasks: Number of tasks whose metrics MLflow has.
         described: Whether MLflow has the trial's parameters.
         status: The run's status in MLflow's words, such as "RUNNING".
-        tags: The run's tags in MLflow.
         latest: Time of the last task written, milliseconds since the epoch; None if it was not looked up.
     """
 
@@ -63,9 +53,15 @@ class _Nested:
     tags: dict[str, str]
     latest: int | None = None
 
+    @classmethod
+    def of(cls, run: Any) -> _Nested:
+        """Return the state of one of MLflow's runs."""
+        tags, tasks = dict(run.data.tags), int(run.data.tags.get(_TASKS_TAG, 0))
+        return cls(run.info.run_id, run.info.start_time, tasks, bool(run.data.params), run.info.status, tags)
+
 
 class MlflowRun:
-    """Brings MLflow's view of a run up to date. Any method may raise whatever MLflow raises; then make a new one.
+    """Brings MLflow's view of a run up to date. Any method may raise any error of MLflow; then make a new object.
 
     Args:
         spec: The specification of the run.
@@ -75,21 +71,27 @@ class MlflowRun:
 
     Attributes:
         written: Number of tasks that this object has written.
-        changes: Number of changes to nested runs that MLflow has taken from it.
+        changes: Number of changes to nested runs that MLflow has taken from this object.
     """
 
     def __init__(self, spec: RunSpec, storage: Storage, uri: str, draw: DrawTrial | None = None) -> None:
         self._draw = draw
         self.spec = spec
-        self.storage = storage
         self.written = 0
         self.changes = 0
+        self._tags = {"method": spec.method, **_origin(spec), **provenance(spec)}  # of the parent and the nested runs
         self._client, self._experiment = open_store(storage, uri, spec.benchmark)
-        self._parent = self._find_parent()
+        self._parent = self._open_parent(storage)
+        self._parent_id: str = self._parent.info.run_id
         self._nested = self._find_nested()
 
+    @property
+    def run_ids(self) -> dict[int, str]:
+        """Number of each trial that MLflow has to the id of its nested run."""
+        return {number: run.id for number, run in self._nested.items()}
+
     def write(self, trial: TrialSummary) -> None:
-        """Write what MLflow lacks of a trial: at most one batched call unless it ended."""
+        """Write what MLflow lacks of a trial: at most one batched call unless the trial ended."""
         run = self._nested.get(trial.number) or self._create(trial)
         rows = trial.rows[run.tasks :]
         if rows or not run.described:
@@ -104,30 +106,11 @@ class MlflowRun:
         elif run.status != status or run.tags.get("status") != trial.status:
             if trial.rows and self._draw is not None:
                 self._client.log_figure(run.id, self._draw(self.spec, trial), MATRIX_FILE)
-            tags = {"status": trial.status, **({"error": trial.error[:4000]} if trial.error else {})}
-            self._log(run.id, tags=tags)
-            run.tags |= tags
+            self._tag(run, {"status": trial.status, **({"error": trial.error[:4000]} if trial.error else {})})
             self._set_status(run, status)
 
-    def _seeds(self, trial: TrialSummary) -> dict[str, int]:
-        """Return the seeds that tell a trial from the others with its hyperparameters."""
-        order = self.spec.class_order(trial.number)
-        split = self.spec.split_of(trial.number)
-        own = {} if split == self.spec.protocol.split_seed else {"split_seed": split}
-        return {"seed": trial.seed, **own, **({} if order is None else {"class_order": order})}
-
-    @property
-    def run_ids(self) -> dict[int, str]:
-        """Number of each trial that MLflow has to the id of its nested run."""
-        return {number: run.id for number, run in self._nested.items()}
-
     def conclude(self, status: str, conclusion: Conclusion) -> None:
-        """Tag the chosen trial, write what the run came to, and end the parent run.
-
-        Args:
-            status: The parent run's final status: "FINISHED", "FAILED" or "KILLED".
-            conclusion: What the run came to.
-        """
+        """Tag the chosen trial, write metrics and files, and end the parent run: "FINISHED", "FAILED" or "KILLED"."""
         for run in self._nested.values():
             if run.status == "RUNNING":
                 self._set_status(run, "KILLED")  # nothing runs without a driver
@@ -136,102 +119,86 @@ class MlflowRun:
         if chosen is not None:
             metrics[f"best/{self.spec.metrics.final_accuracy}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
-            self._log(self._parent.info.run_id, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
+            self._log(self._parent_id, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
         now, known = int(time.time() * 1000), self._parent.data.metrics
-        self._log(self._parent.info.run_id, [(k, v, now, 0) for k, v in metrics.items() if known.get(k) != v])
+        self._log(self._parent_id, [(k, v, now, 0) for k, v in metrics.items() if known.get(k) != v])
         for file in conclusion.files:
             if file.is_file():
-                self._client.log_artifact(self._parent.info.run_id, str(file))
-        self._client.set_terminated(self._parent.info.run_id, status=status)
+                self._client.log_artifact(self._parent_id, str(file))
+        self._client.set_terminated(self._parent_id, status=status)
 
-    def _find_parent(self) -> Any:
+    def _open_parent(self, storage: Storage) -> Any:
         """Return the parent run that an earlier attempt made, or a new one; its parameters are written in any case.
 
-        A request that timed out may have reached a server that was only slow, and been sent again: the parent with
-        nested runs is the one, the other is deleted.
-
-        Returns:
-            MLflow's run, as it was found.
+        A slow server may make a run although the request timed out, and the repeated request makes a second run. The
+        parent with nested runs is kept, the other one is deleted.
         """
-        tag, value = (ID_TAG, self.spec.id) if self.spec.id else (RUN_TAG, self.spec.run_name)
+        spec = self.spec
+        tag, value = (ID_TAG, spec.id) if spec.id else (RUN_TAG, spec.run_name)
         found = self._search(f"tags.`{tag}` = '{value}'")
         if len(found) > 1:
             found.sort(key=lambda run: -len(self._search(f"tags.`{PARENT_TAG}` = '{run.info.run_id}'")))
             self._delete(found[1:])
         if found:
             parent = found[0]
-            # It may have a new name.
-            self._client.update_run(parent.info.run_id, status="RUNNING", name=self.spec.run_name)
-            self._client.set_tag(parent.info.run_id, RUN_TAG, self.spec.run_name)
+            # The run may have a new name.
+            self._client.update_run(parent.info.run_id, status="RUNNING", name=spec.run_name)
+            self._client.set_tag(parent.info.run_id, RUN_TAG, spec.run_name)
         else:
-            names = {RUN_TAG: self.spec.run_name, ID_TAG: self.spec.id}
-            kind = {"method": self.spec.method, "kind": self.spec.purpose}
-            tags = {**kind, **names, **self._origin(), **self._known(), **self._bounds(), **provenance(self.spec)}
-            parent = self._client.create_run(self._experiment, run_name=self.spec.run_name, tags=tags)
+            names = {RUN_TAG: spec.run_name, ID_TAG: spec.id, "kind": spec.purpose}
+            tags = {**names, **self._tags, **_search_tags(spec)}
+            parent = self._client.create_run(self._experiment, run_name=spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):
-            with store_lock(self.storage):  # MLflow fails if two runs say at once what data they are on
-                self._client.log_inputs(parent.info.run_id, [dataset_of(self.spec)])
+            with store_lock(storage):  # MLflow fails if two runs say at once what data they are on
+                self._client.log_inputs(parent.info.run_id, [dataset_of(spec)])
         if not parent.data.params:
-            protocol = {f"protocol/{k}": v for k, v in self.spec.protocol.model_dump(exclude_none=True).items()}
-            self._log(parent.info.run_id, params={**self._about(), **protocol, **self.spec.fixed})
+            search = {"algorithm": spec.algorithm, "seed": spec.seed} if isinstance(spec, SearchSpec) else {}
+            protocol = {f"protocol/{k}": v for k, v in spec.protocol.model_dump(exclude_none=True).items()}
+            self._log(parent.info.run_id, params={"method": spec.method, **search, **protocol, **spec.fixed})
         return parent
 
-    def _about(self) -> dict[str, Any]:
-        """Return the parameters of the parent run beside its protocol and its hyperparameters."""
-        search = {"algorithm": self.spec.algorithm, "seed": self.spec.seed} if isinstance(self.spec, SearchSpec) else {}
-        return {"method": self.spec.method, **search}
-
-    def _origin(self) -> dict[str, str]:
-        """Return the tags that say where the hyperparameters of a final run were tuned."""
-        if not isinstance(self.spec, FinalSpec) or self.spec.tuned_on is None:
-            return {}
-        return {"tuned_on": self.spec.tuned_on, "judged_on": self.spec.benchmark, "source": self.spec.source or ""}
-
-    def _known(self) -> dict[str, str]:
-        """Return the tag that says from where a search knew its first points."""
-        origins = [known.origin for known in self.spec.warm_start] if isinstance(self.spec, SearchSpec) else []
-        return {"warm_start": "; ".join(origins)} if origins else {}
-
-    def _bounds(self) -> dict[str, str]:
-        """Return the tag that says which bounds a search's choice must keep."""
-        bounds = "; ".join(map(str, self.spec.constraints)) if isinstance(self.spec, SearchSpec) else ""
-        return {"constraints": bounds} if bounds else {}
-
     def _find_nested(self) -> dict[int, _Nested]:
-        runs: dict[int, Any] = {}
-        nested = self._search(f"tags.`{PARENT_TAG}` = '{self._parent.info.run_id}'")
-        # A search and its re-evaluations share a parent run; nested runs of older versions have no role.
-        before = "trial" if self.spec.purpose == "search" else "seed"
-        found = [run for run in nested if run.data.tags.get("role", before) == self.spec.role]
+        """Return the nested run of each trial; a second one of the same trial is deleted."""
+        found = [  # a search and its re-evaluations share a parent run
+            run
+            for run in self._search(f"tags.`{PARENT_TAG}` = '{self._parent_id}'")
+            if run.data.tags.get("role") == self.spec.role
+        ]
         found.sort(key=lambda run: (-int(run.data.tags.get(_TASKS_TAG, 0)), run.info.start_time))
+        runs: dict[int, Any] = {}
         for run in found:
             runs.setdefault(int(run.data.tags["trial"]), run)
         self._delete([run for run in found if runs[int(run.data.tags["trial"])] is not run])
-        return {number: _nested(run) for number, run in runs.items()}
+        return {number: _Nested.of(run) for number, run in runs.items()}
 
     def _create(self, trial: TrialSummary) -> _Nested:
         tags = {
-            PARENT_TAG: self._parent.info.run_id,
-            "method": self.spec.method,
+            PARENT_TAG: self._parent_id,
             "trial": str(trial.number),
             "role": self.spec.role,
             **{name: str(value) for name, value in self.spec.about(trial.number).items()},
-            **self._origin(),
-            **provenance(self.spec),
+            **self._tags,
         }
-        start = int((time.time() - trial.seconds) * 1000)  # one that is written late has its length all the same
+        start = int((time.time() - trial.seconds) * 1000)  # so a trial that is written late has its true length
         name = f"{self.spec.run_name}/{self.spec.file_name(trial.number)}"
         run = self._client.create_run(self._experiment, run_name=name, tags=tags, start_time=start)
-        self._nested[trial.number] = _nested(run)
+        self._nested[trial.number] = _Nested.of(run)
         self.changes += 1
         return self._nested[trial.number]
 
-    def _points(self, run: _Nested, trial: TrialSummary, rows: Sequence[Mapping[str, float]]) -> list[_Point]:
-        """Return what to log of some tasks.
+    def _seeds(self, trial: TrialSummary) -> dict[str, int]:
+        """Return the seeds that tell a trial from the others with its hyperparameters."""
+        order = self.spec.class_order(trial.number)
+        split = self.spec.split_of(trial.number)
+        own = {} if split == self.spec.protocol.split_seed else {"split_seed": split}
+        return {"seed": trial.seed, **own, **({} if order is None else {"class_order": order})}
 
-        The time of a task is counted from the start of the run and not read from a clock: MLflow takes a point that it
-        has already, time and all, for the same one, so a batch that arrives twice is there once. A trial that was
-        killed may have run a task again in less time than MLflow has of it; what follows is later all the same.
+    def _points(self, run: _Nested, trial: TrialSummary, rows: Sequence[Mapping[str, float]]) -> list[_Point]:
+        """Return the metrics to log for some tasks of a trial.
+
+        The time of a task is counted from the start of the run and not read from a clock. MLflow drops a point that
+        equals a stored one in value, step and time, so a batch that arrives twice is stored once. A trial that was
+        killed may run a task again in less time than before. Later tasks still get later times.
         """
         points, seconds, latest = [], 0.0, self._latest(run)
         for row in trial.rows:
@@ -243,7 +210,7 @@ class MlflowRun:
         return points
 
     def _latest(self, run: _Nested) -> int:
-        """Return the time of the last task that MLflow has whole; the run's start without one."""
+        """Return the time of the last task that MLflow has in full; the run's start without such a task."""
         if run.latest is None:
             accuracy = self.spec.metrics.average_accuracy  # every task has it
             history = self._client.get_metric_history(run.id, accuracy) if run.tasks else []
@@ -266,18 +233,14 @@ class MlflowRun:
                 self._client.delete_tag(run.id, "chosen")
                 del run.tags["chosen"]
         if number is not None:
-            tags = {"chosen": "true", "benchmark": self.spec.benchmark}
-            self._log(self._nested[number].id, tags=tags)
-            self._nested[number].tags |= tags
+            self._tag(self._nested[number], {"chosen": "true", "benchmark": self.spec.benchmark})
+
+    def _tag(self, run: _Nested, tags: dict[str, str]) -> None:
+        self._log(run.id, tags=tags)
+        run.tags |= tags
 
     def _search(self, query: str) -> list[Any]:
-        found, token = [], None
-        while True:
-            page = self._client.search_runs([self._experiment], query, page_token=token)
-            found += page
-            token = page.token
-            if not token:
-                return found
+        return search_runs(self._client, self._experiment, query)
 
     def _delete(self, runs: Sequence[Any]) -> None:
         for run in runs:
@@ -303,12 +266,17 @@ class MlflowRun:
         )
 
 
-def _nested(run: Any) -> _Nested:
-    return _Nested(
-        id=run.info.run_id,
-        start=run.info.start_time,
-        tasks=int(run.data.tags.get(_TASKS_TAG, 0)),
-        described=bool(run.data.params),
-        status=run.info.status,
-        tags=dict(run.data.tags),
-    )
+def _origin(spec: RunSpec) -> dict[str, str]:
+    """Return the tags that say where the hyperparameters of a final run were tuned."""
+    if not isinstance(spec, FinalSpec) or spec.tuned_on is None:
+        return {}
+    return {"tuned_on": spec.tuned_on, "judged_on": spec.benchmark, "source": spec.source or ""}
+
+
+def _search_tags(spec: RunSpec) -> dict[str, str]:
+    """Return the tags of a search: the origins of its first points, and its constraints."""
+    if not isinstance(spec, SearchSpec):
+        return {}
+    warm_start = "; ".join(known.origin for known in spec.warm_start)
+    tags = {"warm_start": warm_start, "constraints": "; ".join(map(str, spec.constraints))}
+    return {name: text for name, text in tags.items() if text}

@@ -26,9 +26,9 @@ _SHORTER = {
 
 
 def checked_uri(uri: str | None) -> str | None:
-    """Return a tracking URI that MLflow could write to, or None for the default store.
+    """Return a tracking URI that MLflow can write to, without its password; None for the default store.
 
-    A password in it is kept in this process alone, and said to be: what is returned is without it.
+    The password is kept in this process alone, and a line on stderr says so.
 
     Raises:
         InputError: If the URI is empty, or has a scheme that is not supported.
@@ -45,24 +45,15 @@ def checked_uri(uri: str | None) -> str | None:
 
 
 def reason(error: Exception) -> str:
-    """Return in a few words why MLflow could not be read or written; never with a password."""
+    """Return an error of MLflow in a few words, without passwords."""
     line = hide_secrets((str(error).strip().splitlines() or [type(error).__name__])[0])
     return next((shorter for sign, shorter in _SHORTER.items() if sign in line), line)
 
 
 def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
-    """Open the tracking store and find or make the experiment of a benchmark.
-
-    Args:
-        storage: The storage root that holds the default tracking store.
-        uri: MLflow tracking URI of the store to open.
-        benchmark: The benchmark, after which the experiment is named.
-
-    Returns:
-        A `MlflowClient`, and the experiment's id.
-    """
-    # An absent server is noticed within seconds. Whoever writes tries again, after it has looked what has arrived: a
-    # repeated request could make a run twice.
+    """Open a tracking store; returns a `MlflowClient` and the id of the experiment that is named after a benchmark."""
+    # An absent server is noticed within seconds. MLflow must not repeat requests, which could make a run twice: the
+    # caller tries again, after it has looked up what has arrived.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
     from mlflow import MlflowClient  # takes seconds to import
@@ -75,18 +66,29 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
         found = client.get_experiment_by_name(benchmark)
         if found is not None:
             return client, str(found.experiment_id)
-        # A server has its own place for pictures; without one MLflow would put them wherever this process was started.
+        # A server has its own place for artifacts. Without a server MLflow would put them into the working folder.
         location = None if uri.startswith(("http://", "https://")) else storage.mlflow_artifacts.as_uri()
         return client, str(client.create_experiment(benchmark, artifact_location=location))
 
 
+def search_runs(client: Any, experiment: str, query: str) -> list[Any]:
+    """Return all runs of an experiment that match a query, from all pages of the answer."""
+    found, token = [], None
+    while True:
+        page = client.search_runs([experiment], query, page_token=token)
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
 def store_lock(storage: Storage) -> FileLock:
-    """Return the lock for what MLflow must not be asked twice at once by the processes of a storage root."""
+    """Return the lock of a storage root for requests that MLflow cannot take from two processes at once."""
     return FileLock(storage.root / "mlflow.lock")
 
 
 def _follow(storage: Storage) -> None:
-    """Let MLflow look for pictures where they are: it keeps absolute paths, and a storage root may have been moved."""
+    """Correct the paths of artifacts: MLflow stores absolute paths, and a storage root may have been moved."""
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file, timeout=60)) as store, store:
         places = [place for (place,) in store.execute("SELECT DISTINCT artifact_location FROM experiments") if place]
@@ -100,7 +102,7 @@ def _follow(storage: Storage) -> None:
 
 
 def _create_schema(path: Path) -> None:
-    """Make the default tracking store, whole or not at all: half a schema could never be opened again."""
+    """Make the default tracking store, whole or not at all: MLflow cannot open half a schema."""
     from mlflow import MlflowClient  # takes seconds to import
 
     if path.exists():

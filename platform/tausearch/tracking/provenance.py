@@ -1,4 +1,4 @@
-"""Where a run comes from, in the words of MLflow's pages: who, from which command, which commit, which data."""
+"""The origin of a run, in the words of MLflow's pages: user, command, commit, data."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def provenance(spec: RunSpec) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def commit() -> str | None:
-    """Return the commit of the code that runs; None where it was installed, or is no part of what git has there."""
+    """Return the commit of the code that runs; None for an installed package, which git does not know."""
     here = Path(__file__)
-    if _git(here, "ls-files", "--error-unmatch", here.name) is None:  # a repository that only lies around it
+    if _git(here, "ls-files", "--error-unmatch", here.name) is None:  # the repository around it may be another
         return None
     return _git(here, "rev-parse", "HEAD")
 
 
 def dataset_of(spec: RunSpec) -> Any:
-    """Return the data set of a run as MLflow has it; of an older version's run the digest is of the name alone."""
+    """Return the data set of a run for MLflow."""
     from mlflow.entities import Dataset, DatasetInput, InputTag  # takes seconds to import
 
     kind, colon, rest = spec.benchmark.partition("?")[0].partition(":")

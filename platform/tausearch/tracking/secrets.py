@@ -18,7 +18,7 @@ _secrets: set[str] = set()  # the passwords themselves, as they may stand in a m
 
 
 def without_secrets(uri: str) -> str:
-    """Return a tracking URI without password; that of a server without its user, too, who may be a token."""
+    """Return a tracking URI without password. A server's URI loses its user, too: a user may be a token."""
     try:
         parts = urlsplit(uri)
         host = parts.netloc.rpartition("@")[2]
@@ -37,7 +37,7 @@ def _is_secret(part: str) -> bool:
 
 
 def keep_secrets(uri: str) -> str:
-    """Keep what is secret in a tracking URI in this process, and say so; returns the URI without it."""
+    """Keep the secrets of a tracking URI in this process, and say so on stderr; returns the URI without them."""
     clean = without_secrets(uri)
     if clean == uri:
         return uri
@@ -51,7 +51,7 @@ def keep_secrets(uri: str) -> str:
 
 
 def with_secrets(uri: str) -> str:
-    """Return the URI with which to open a tracking store, from the one that is written down."""
+    """Return the URI that opens a tracking store, from the stored URI without secrets."""
     given = os.environ.get(_VARIABLE, "")
     if uri not in _whole and without_secrets(given) == uri != given:
         _keep(given, uri)
@@ -64,7 +64,7 @@ def with_secrets(uri: str) -> str:
 
 
 def hide_secrets(text: str) -> str:
-    """Return a message without any password that this process knows."""
+    """Return a message without the passwords that this process knows."""
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

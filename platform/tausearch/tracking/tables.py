@@ -1,4 +1,4 @@
-"""The table of a benchmark in MLflow: which search and which final run of each method stand in it."""
+"""The table of a benchmark in MLflow: a search and a final run of each method, found by a tag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tausearch.runs import RunSpec, Storage
 from tausearch.tracking.mlflow_run import ID_TAG
-from tausearch.tracking.mlflow_store import open_store
+from tausearch.tracking.mlflow_store import open_store, search_runs
 from trainables.metrics import TEST
 
 TABLE_TAG = "tausearch.table"
@@ -34,23 +34,16 @@ class TableRow:
 
 
 def write_table(storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
-    """Tag the runs that stand in the table of a benchmark, and untag those that stood there for the same methods.
+    """Tag the runs of a benchmark's table, and untag earlier runs of the same methods.
 
-    Of each method one search and one final run are tagged, with the table's name as the value of `TABLE_TAG`.
-
-    Args:
-        storage: The storage root that holds the default tracking store.
-        uri: MLflow tracking URI.
-        benchmark: The benchmark, after which the experiment is named.
-        table: What the table is called.
-        rows: The methods in it.
+    One search and one final run of each method get `TABLE_TAG`; its value is the table's name.
 
     Returns:
-        Where MLflow's pages show its final runs side by side, the best first: what follows their address.
+        The part of a page's address, after that of the server, that shows the final runs side by side, best first.
     """
     client, experiment = open_store(storage, uri, benchmark)
     wanted = {spec.id: row for row in rows for spec in row.runs if spec.id}
-    for run in _parents(client, experiment):
+    for run in search_runs(client, experiment, f"tags.`{ID_TAG}` != ''"):  # without those of trials
         row = wanted.get(run.data.tags.get(ID_TAG, ""))
         if row is not None:
             _mark(client, run, table, row)
@@ -68,19 +61,8 @@ def _mark(client: Any, run: Any, table: str, row: TableRow) -> None:
         client.log_metric(run.info.run_id, PAPER_METRIC, row.paper)
 
 
-def _parents(client: Any, experiment: str) -> list[Any]:
-    """Return the runs of searches and final runs, without those of their trials."""
-    found, token = [], None
-    while True:
-        page = client.search_runs([experiment], f"tags.`{ID_TAG}` != ''", page_token=token)
-        found += page
-        token = page.token
-        if not token:
-            return found
-
-
 def _view(table: str, rows: Sequence[TableRow]) -> dict[str, Any]:
-    """Return what MLflow's pages are to show: accuracies, forgetting, and what was chosen, the commonest first."""
+    """Return the columns of MLflow's page: accuracies, forgetting, and hyperparameters, the most common first."""
     accuracy = f"metrics.`{TEST.final_accuracy}/mean`"
     others = (f"metrics.`{TEST.final_accuracy}/std`", f"metrics.`{PAPER_METRIC}`", f"metrics.`{TEST.forgetting}/mean`")
     counts = Counter(name for row in rows for spec in row.runs if spec.purpose == "final" for name in spec.fixed)
@@ -93,10 +75,5 @@ def _view(table: str, rows: Sequence[TableRow]) -> dict[str, Any]:
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
-        "selectedColumns": [
-            "params.`method`",
-            accuracy,
-            *others,
-            *chosen,
-        ],
+        "selectedColumns": ["params.`method`", accuracy, *others, *chosen],
     }

@@ -1,6 +1,6 @@
 """MLflow while a run is under way: one experiment per benchmark, a parent run per search, a nested run per trial.
 
-The driver is the only writer, in a thread of its own: a slow or absent tracking server never delays a trial.
+A slow or absent tracking server never delays a trial.
 """
 
 from __future__ import annotations
@@ -20,22 +20,27 @@ from tausearch.tracking.mlflow_store import reason
 _log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 5.0  # from a failure to the next attempt
-PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run waits no longer for a server that fails
-SILENCE_SECONDS = 60.0  # the same for one that does not even fail
+PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run stops waiting for a server that fails
+SILENCE_SECONDS = 60.0  # the same for a server that does not answer
 
 
 class Tracker:
-    """Writes a run to MLflow as it happens, and what could not be written when the tracking server is back.
+    """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
-    Nothing is written before the first trial starts, or `settle` or `close` is called.
+    The driver's thread notes changes; a thread of the tracker is the only writer. Nothing is written before the first
+    trial starts, or `settle` or `close` is called.
 
     Args:
-        spec: The run.
-        trials: All of its trials, as they are now.
-        storage: Holds the default tracking store.
+        spec: The specification of the run.
+        trials: All trials of the run, kept up to date by the caller.
+        storage: The storage root that holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
-        after: Writes to the same parent run, and makes it: this one writes nothing before that is there.
+        after: The tracker that makes the same parent run; this one waits for it.
         draw: Draws the picture of a trial that has ended; None for no picture.
+
+    Attributes:
+        error: Why MLflow lacks something; None if it has everything.
+        has_parent: Whether MLflow has ever shown the parent run.
     """
 
     def __init__(
@@ -53,86 +58,69 @@ class Tracker:
         self.storage = storage
         self.uri = uri or storage.mlflow_uri
         self.after = after
-        self.has_parent = False  # ever: whether MLflow has the parent run
-        self._error: str | None = None
-        self._failed = False  # ever: then what has arrived is looked up once more at the end
-        self._told: set[int] = set()  # of trials that have changed since this object was made
-        self._changed: set[int] = set()  # of those, the trials that MLflow does not know yet as they are
-        self._settling = False  # whether somebody waits until it knows them all
-        self._run_ids: dict[int, str] | None = None  # once it does
+        self.error: str | None = None
+        self.has_parent = False
+        self._wake = threading.Condition()
+        self._told: set[int] = set()  # trials that have changed since this object was made
+        self._changed: set[int] = set()  # those of which MLflow lacks the latest change
+        self._settling = False  # whether the caller waits until there are none
+        self._run_ids: dict[int, str] | None = None  # once there are none
         self._end: tuple[str, Conclusion] | None = None
         self._given_up = False
-        self._wake = threading.Condition()
-        self._away = True  # at the last attempt to reach it
-        self._failures: Counter[int] = Counter()  # per trial; one that MLflow refuses holds up no other
+        self._failed = False  # ever: then all trials are compared with MLflow once more at the end
+        self._away = True  # at the last attempt to connect
+        self._failures: Counter[int] = Counter()  # per trial; a trial that MLflow refuses must not hold up others
         self._last_progress = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
-        # In the time that Ray takes to start: Tune imports it as well, and no trial starts before that is done.
+        # While Ray starts: Tune imports MLflow as well, and no trial starts before that is done.
         threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
 
-    @property
-    def error(self) -> str | None:
-        """Why MLflow lacks something; None if it has everything."""
-        return self._error
-
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Take note that a trial started, finished a task, or ended: the table has it."""
+        """Note that a trial started, finished a task, or ended."""
         with self._wake:
             self._told.add(trial.number)
             self._changed.add(trial.number)
-            self._wake.notify()
         self._start()
 
     def settle(self, longest: float = math.inf) -> dict[int, str]:
-        """Write what is left of the trials; waits for that as long as it gets on.
-
-        Args:
-            longest: Seconds after which to leave it at that, however it gets on.
+        """Wait until MLflow has all trials, as long as there is progress and at most `longest` seconds.
 
         Returns:
-            Number of each trial that MLflow has to the id of its run there; empty if it could not be written.
+            Number of each trial to the id of its MLflow run; empty if not all could be written.
         """
-        with self._wake:
-            self._settling = True
-            self._wake.notify()
+        self._settling = True
         self._start()
         self._wait_for(lambda: self._run_ids is not None, longest)
         return dict(self._run_ids or {})
 
     def close(self, status: str, conclusion: Conclusion, longest: float = math.inf) -> None:
-        """Settle, tag the chosen trial, and end the parent run; waits for that as long as it gets on.
-
-        Args:
-            status: "FINISHED", "FAILED" or "KILLED".
-            conclusion: What the run came to.
-            longest: Seconds after which to leave it at that, however it gets on.
-        """
-        with self._wake:
-            self._settling = True
-            self._end = (status, conclusion)
-            self._wake.notify()
+        """Settle, tag the chosen trial, and end the parent run as "FINISHED", "FAILED" or "KILLED"; see `settle`."""
+        self._end = (status, conclusion)
+        self._settling = True
         self._start()
         self._wait_for(lambda: not self._thread.is_alive(), longest)
 
     def _wait_for(self, done: Callable[[], bool], longest: float) -> None:
-        """Wait until something is done, or give up once there has been no progress for too long."""
+        """Wait until a condition holds, or give up once there has been no progress for too long."""
         start = self._last_progress = time.monotonic()
         while not self._given_up and not done():
             self._thread.join(0.02)
             silent = time.monotonic() - self._last_progress
-            patience = SILENCE_SECONDS if self._error is None else PATIENCE_SECONDS
+            patience = SILENCE_SECONDS if self.error is None else PATIENCE_SECONDS
             if silent > patience or time.monotonic() - start > longest:
-                self._error = self._error or "no answer"
-                with self._wake:
-                    self._given_up = True
-                    self._wake.notify()
+                self.error = self.error or "no answer"
+                self._given_up = True
+                self._start()
                 self._thread.join(1.0)
 
     def _start(self) -> None:
+        """Start the writer, or wake it."""
         if self.after is not None:
             self.after._start()
         if self._thread.ident is None:
             self._thread.start()
+        with self._wake:
+            self._wake.notify()
 
     def _work(self) -> None:
         run: MlflowRun | None = None
@@ -149,7 +137,7 @@ class Tracker:
                         run.conclude(*self._end)
                         self._has_all()
                         return
-            except Exception as error:  # whatever MLflow raises, the search goes on
+            except Exception as error:  # the search goes on without MLflow
                 run = None
                 self._note(error)
             self._pause()
@@ -163,7 +151,7 @@ class Tracker:
         if was_away:
             self._last_progress = time.monotonic()
         with self._wake:
-            self._changed = set(self._told)  # costs nothing where MLflow has it
+            self._changed = set(self._told)  # costs no request where MLflow has all
         return run
 
     def _write(self, run: MlflowRun) -> None:
@@ -172,7 +160,7 @@ class Tracker:
                 number = min(self._changed, key=lambda each: (self._failures[each], each))
                 self._changed.discard(number)
                 trial = self.trials.get(number)
-            assert trial is not None, "whoever is told of a trial finds it in the table"
+            assert trial is not None, "the table has every trial that has changed"
             known = run.changes
             try:
                 run.write(trial)
@@ -180,26 +168,26 @@ class Tracker:
                 self._failures[number] += 1
                 raise
             finally:
-                if run.changes > known:  # what was there already is no progress: a write may fail for ever
+                if run.changes > known:  # a repeated write that fails for ever is no progress
                     self._last_progress = time.monotonic()
         self._has_all()
 
     def _has_all(self) -> None:
-        """Take note that nothing is lacking just now; once it has been given up, something is: the end of the run."""
+        """Note that MLflow lacks nothing now. After giving up, it lacks the end of the run."""
         if not self._given_up:
-            self._error = None
+            self.error = None
 
     def _note(self, error: Exception) -> None:
         self._failed = True
         message = reason(error)
-        if message != self._error:
+        if message != self.error:
             _log.warning("MLflow at %s: %s; tried again every %g s", self.uri, message, RETRY_SECONDS)
-        self._error = message
+        self.error = message
 
     def _pause(self) -> None:
-        """Wait for a change; after a failure, for the time of the next attempt."""
+        """Wait for a change, or after a failure for the next attempt."""
         with self._wake:
-            if self._error is None:
+            if self.error is None:
                 self._wake.wait_for(lambda: self._changed or self._is_awaited() or self._given_up)
             elif self._is_awaited():
                 self._wake.wait_for(lambda: self._given_up, 1.0)
@@ -207,5 +195,5 @@ class Tracker:
                 self._wake.wait_for(self._is_awaited, RETRY_SECONDS)
 
     def _is_awaited(self) -> bool:
-        """Whether somebody waits for what is still to be written."""
+        """Whether the caller waits for something that is not written yet."""
         return self._end is not None or (self._settling and self._run_ids is None)

@@ -77,7 +77,7 @@ def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, mo
     run = FinalRun(read_spec(directory), storage, directory)
     assert [run.searcher.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
     went_on: list[SearchSpec] = []
-    monkeypatch.setattr(resuming, "run_training", lambda spec, *_, **__: went_on.append(spec))
+    monkeypatch.setattr(resuming, "run_training", lambda run, *_: went_on.append(run.spec))
     resume("f", storage=storage.root)
     assert went_on == [spec]
 

@@ -73,7 +73,7 @@ def test_what_was_asked_for_is_the_protocol(asked: SearchRequest, spec: SearchSp
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[SearchSpec]:
     """The searches that came as far as being run."""
     found: list[SearchSpec] = []
-    monkeypatch.setattr(resuming, "run_search", lambda spec, *_, **__: found.append(spec))
+    monkeypatch.setattr(resuming, "run_search", lambda run, *_: found.append(run.spec))
     return found
 
 

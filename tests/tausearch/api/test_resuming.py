@@ -22,7 +22,7 @@ URI = "http://localhost:5000"
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[SearchSpec]:
     """The searches that came as far as being run."""
     found: list[SearchSpec] = []
-    monkeypatch.setattr(resuming, "run_search", lambda spec, *_, **__: found.append(spec))
+    monkeypatch.setattr(resuming, "run_search", lambda run, *_: found.append(run.spec))
     monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 4)
     return found
 

@@ -44,7 +44,7 @@ def test_it_goes_on_with_the_seeds_that_have_not_ended(stopped: Storage, monkeyp
 
     monkeypatch.setattr(training, "drive", drive)
     options: dict[str, Any] = {"address": "a:1", "time_budget": 60.0, "progress_to": "stderr"}
-    result = training.run_training(read_spec(directory), stopped, directory, **options)
+    result = training.run_training(training.FinalRun(read_spec(directory), stopped, directory), **options)
     ((run, given),) = driven
     assert given == options
     assert [trial.status for trial in run.trials] == ["complete", "failed", "running"]

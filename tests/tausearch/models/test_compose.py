@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
 def _no_mlflow(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """MLflow takes seconds to start; the test that is about it has it."""
     if "mlflow" not in request.keywords:
-        monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+        monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
 
 
 def accuracies_of(directory: RunDirectory) -> list[list[float]]:

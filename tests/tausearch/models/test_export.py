@@ -28,7 +28,7 @@ WEIGHTS = [0.5, -0.7, 1.1]
 
 @pytest.fixture(autouse=True)
 def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
 def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out") / "composition"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+        patch.setattr("tausearch.models.try_to_record", lambda *_: None)
         done = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, export=folder, storage=made.root)
     assert done.exported == {form: str(folder / form) for form in FORMS}
     return folder
@@ -144,12 +144,10 @@ def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -
 
 
 def test_an_export_that_fails_leaves_nothing(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tausearch.models import exports as exporting
-
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(exporting._WRITERS, "models", full)
+    monkeypatch.setattr("trainables.composition.checkpoints.write_models", full)
     with pytest.raises(ValueError, match="--export .*out: cannot be written .No space left on device"):
         compose(["ita"], export=tmp_path / "out", storage=made.root)
     assert list(tmp_path.iterdir()) == []

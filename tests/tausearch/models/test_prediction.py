@@ -36,7 +36,7 @@ from trainables.errors import InputError
 
 @pytest.fixture(autouse=True)
 def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.models import CompositionResult, read_compositions
-from tausearch.models.merge_weights import central_three
+from tausearch.models.merge_configs import central_three
 from tausearch.runs import RunDirectory
 
 

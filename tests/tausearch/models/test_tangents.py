@@ -23,7 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
 
 @pytest.fixture(autouse=True)
 def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.api.composition.try_to_record", lambda *_: None)
+    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
 
 
 def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(made: Storage) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tausearch.api import export_adapters, export_best
-from tausearch.api.outcome import conclude, identify
+from tausearch.api.outcome import conclude
 from tausearch.runs import (
     AnySpec,
     Record,
@@ -22,7 +22,7 @@ from tausearch.runs import (
     open_storage,
     read_status,
 )
-from tausearch.studies import BestListener, load_best
+from tausearch.studies import BestListener, load_best, write_best
 from tausearch.studies.best_file import best_of_all, choose
 from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
 from trainables.composition import Origin, SavedVector, read_vector, write_vector
@@ -85,12 +85,13 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
     for name, value in (("a", 70.0), ("b", 75.0), ("c", 72.0)):
         write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
     target = tmp_path / "out" / "best.yaml"
-    best = export_best(storage, "digits", "ita-lora", target)
+    best = best_of_all(storage, "digits", "ita-lora")
+    export_best(storage, best, target)
     assert load_best(target) == best and best.selection.search == "b"
     storage.run("b").best_file.unlink()  # as after a kill at the wrong moment: the record has it all the same
-    assert export_best(storage, "digits", "ita-lora", target).selection.search == "b"
+    assert best_of_all(storage, "digits", "ita-lora").selection.search == "b"
     with pytest.raises(InputError, match="no search of 'iel-lora' on 'digits'"):
-        export_best(storage, "digits", "iel-lora", target)
+        best_of_all(storage, "digits", "iel-lora")
 
 
 def _vector_of(method: str) -> SavedVector:
@@ -109,7 +110,8 @@ def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: Se
         artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
         write_vector(artifacts / "seed_0", _vector_of(name))
         (artifacts / "seed_0" / ".task_1.abc.tmp").mkdir(parents=True)  # by a process that was killed
-    copied = export_adapters(storage, best, tmp_path / "adapters")
+    copied = tmp_path / "adapters"
+    export_adapters(storage, best, copied)
     origin = read_vector(copied / "seed_0" / "task_1").origin
     assert origin.method == "same"
     assert [path.name for path in (copied / "seed_0").iterdir()] == ["task_1"]
@@ -170,7 +172,7 @@ def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: SearchSpec) ->
     trials = [make_trial(0, value=70.0)]
     directory = write_run(storage, spec, trials)
     assert load_best(directory.best_file).selection.mlflow_run_id is None
-    identify(spec, directory, trials, {0: "run-1", 1: "run-2"})
+    write_best(spec, directory, trials, {0: "run-1", 1: "run-2"})
     expected = choose(spec, trials[0], 1, "run-1")
     assert load_best(directory.best_file) == expected
 

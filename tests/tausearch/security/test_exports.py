@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.api import export_best_of
+from tausearch.api import export_best
 from tausearch.runs import Storage, read_spec
 from tausearch.studies import start_of
 from tests.tausearch.security.conftest import Refused
@@ -83,9 +83,8 @@ def test_a_best_file_that_cannot_be_written_takes_the_vectors_along(
     trained: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best = start_of(read_spec(trained.run("letters")))
-    monkeypatch.setattr("tausearch.api.export.best_of_run", lambda *_: best)
     monkeypatch.setattr("tausearch.api.export.export_adapters", lambda storage, best, target: target.mkdir())
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
-        export_best_of(trained, "search", tmp_path / "folder", tmp_path / "vectors")
+        export_best(trained, best, tmp_path / "folder", tmp_path / "vectors")
     assert not (tmp_path / "vectors").exists()

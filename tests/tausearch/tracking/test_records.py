@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tausearch.runs import AnySpec, SearchSpec
-from tausearch.tracking import provenance, registry
+from tausearch.tracking import compositions, provenance
 from tests.support.runs.trials import final_spec
 
 
@@ -24,7 +24,8 @@ class Registry:
     def search_model_versions(self, query: str) -> list[Any]:
         assert query == "name = 'digits'"
         tags = {
-            number: {} if text is None else {registry.ACCURACY_TAG: text} for number, text in self.accuracies.items()
+            number: {} if text is None else {compositions.ACCURACY_TAG: text}
+            for number, text in self.accuracies.items()
         }
         return [SimpleNamespace(version=number, tags=tags[number]) for number in self.accuracies]
 
@@ -43,7 +44,7 @@ class Registry:
 )
 def test_the_best_version(accuracies: dict[str, str | None], best: int) -> None:
     client = Registry(accuracies)
-    assert registry._mark_best(client, "digits") == best == int(client.best)
+    assert compositions._mark_best(client, "digits") == best == int(client.best)
 
 
 @pytest.mark.parametrize(

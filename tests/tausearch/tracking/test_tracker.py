@@ -229,7 +229,7 @@ def test_runs_and_points_that_arrived_twice_are_there_once(spec: SearchSpec, tmp
     (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
     parent, experiment = nested.data.tags[PARENT_TAG], nested.info.experiment_id
     # What a slow server does with requests that timed out and were sent again.
-    client.create_run(experiment, tags={PARENT_TAG: parent, "trial": "0"})
+    client.create_run(experiment, tags={PARENT_TAG: parent, "trial": "0", "role": "trial"})
     client.create_run(experiment, run_name=spec.name, tags={RUN_TAG: spec.name})
     client.set_tag(nested.info.run_id, "tasks", "1")  # the batch of task 2 arrived, its tag did not
     again = MlflowRun(spec, storage, storage.mlflow_uri)

@@ -1,4 +1,4 @@
-"""Merge weights: one number per task vector, from the tasks that a user keeps, drops or weighs."""
+"""Merge configurations: a weight for each task vector, and the rule that merges them. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,67 +12,64 @@ from trainables.errors import InputError
 UnlearningMode = Literal["drop", "negate", "subtract"]
 UNLEARNING_MODES: tuple[UnlearningMode, ...] = get_args(UnlearningMode)
 PAPER_UNLEARNING_MODE: UnlearningMode = "subtract"  # its gains are nearest to the paper's; docs/results.md
+LINEAR = "linear"  # the weighted sum, in place of a merging rule
 
 
 @dataclass(frozen=True)
-class MergeWeights:
-    """The weight of each task vector of a composition.
+class MergeConfig:
+    """How T task vectors become one composition.
 
     Attributes:
-        label: Short name of the composition, fit for a file's name: `uniform`, `keep-1,5,10`, `drop-3-negate`.
+        label: Short name, fit for a file's name: `uniform`, `keep-1,5,10`, `drop-3-negate`.
         weights: w_t in the order of the tasks.
+        rule: "linear" for the weighted sum, or one of `trainables.composition.RULES`.
+        density: Share of entries that the rule keeps; None for "linear".
     """
 
     label: str
     weights: tuple[float, ...]
+    rule: str = LINEAR
+    density: float | None = None
+
+    def merged_by(self, rule: str, density: float | None) -> MergeConfig:
+        """Return the same weights with another rule, which the label names."""
+        suffix = "" if rule == LINEAR else f"-{rule}-{density:g}"
+        return MergeConfig(self.label + suffix, self.weights, rule, density)
 
 
-def uniform(count: int) -> MergeWeights:
+def uniform(count: int) -> MergeConfig:
     """Return equal weights that sum to 1, as in the run's own evaluation."""
-    return MergeWeights("uniform", (1 / count,) * count)
+    return MergeConfig("uniform", (1 / count,) * count)
 
 
-def keeping(count: int, tasks: Sequence[int]) -> MergeWeights:
+def keeping(count: int, tasks: Sequence[int]) -> MergeConfig:
     """Return equal weights of some tasks that sum to 1, and 0 for the others: specialisation."""
-    return MergeWeights(f"keep-{_list(sorted(tasks))}", _equal(count, tasks))
+    return MergeConfig(f"keep-{_list(sorted(tasks))}", _equal(count, tasks))
 
 
-def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop") -> MergeWeights:
-    """Return the weights that unlearn some tasks.
+def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop") -> MergeConfig:
+    """Return the weights of `count` task vectors that unlearn some tasks.
 
     The paper subtracts "its associated task vector from the composition" and gives no coefficient. Hence three modes:
     "drop" composes the others alone, with weights that sum to 1. "negate" replaces 1/T by -1/T. "subtract" takes the
     whole vector from the uniform composition, 1/T - 1.
-
-    Returns:
-        The weights of all `count` task vectors.
     """
     label = f"drop-{_list(sorted(tasks))}" + ("" if mode == "drop" else f"-{mode}")
     if mode == "drop":
-        return MergeWeights(label, _equal(count, [t for t in range(1, count + 1) if t not in tasks]))
+        return MergeConfig(label, _equal(count, [t for t in range(1, count + 1) if t not in tasks]))
     own = -1 / count if mode == "negate" else 1 / count - 1
-    return MergeWeights(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
+    return MergeConfig(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
 
 
-def merge_weights_of(
+def merge_config_of(
     count: int,
     *,
-    keep: Sequence[int] | None = None,
-    drop: Sequence[int] | None = None,
-    coefficient: str | None = None,
-    weights: Sequence[float] | None = None,
-) -> MergeWeights:
-    """Turn a user's options into weights; uniform without any.
-
-    Args:
-        count: Number of task vectors, T.
-        keep: Tasks to compose, from 1.
-        drop: Tasks to unlearn, from 1.
-        coefficient: One of `UNLEARNING_MODES`; by default "drop", which equals `keep` of the other tasks.
-        weights: A weight for each task, or for each task of `keep`.
-
-    Returns:
-        The weights, in the order of the tasks.
+    keep: Sequence[int] | None,
+    drop: Sequence[int] | None,
+    coefficient: str | None,
+    weights: Sequence[float] | None,
+) -> MergeConfig:
+    """Return the weights of `count` task vectors for the options of a `ComposeRequest`; uniform without any.
 
     Raises:
         InputError: If a task does not exist, weights are too many or too few, or two options exclude each other.
@@ -90,7 +87,9 @@ def merge_weights_of(
         return keeping(count, keep)
     if drop is None:
         return uniform(count)
-    mode = _mode(coefficient or "drop")
+    mode = next((mode for mode in UNLEARNING_MODES if mode == (coefficient or "drop")), None)
+    if mode is None:
+        raise InputError(f"unknown coefficient {coefficient!r}; allowed: {', '.join(UNLEARNING_MODES)}")
     if mode == "drop" and len(drop) == count:
         raise InputError(f"--drop {_list(drop)}: leaves no task of {count}")
     return dropping(count, drop, mode)
@@ -110,7 +109,7 @@ def require_tasks(option: str, tasks: Sequence[int], count: int) -> None:
         raise InputError(f"--{option} must be different tasks, got {_list(tasks)!r}")
 
 
-def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) -> MergeWeights:
+def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) -> MergeConfig:
     tasks = list(range(1, count + 1)) if keep is None else list(keep)
     if len(weights) != len(tasks):
         which = "task vectors" if keep is None else "tasks of --keep"
@@ -119,18 +118,10 @@ def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) 
         raise InputError(f"--weights must be finite numbers, got {', '.join(map(str, weights))}")
     given = dict(zip(tasks, weights, strict=True))
     label = "weights-" + ",".join(f"{w:g}" for w in weights) + ("" if keep is None else f"-of-{_list(keep)}")
-    return MergeWeights(label, tuple(float(given.get(t, 0.0)) for t in range(1, count + 1)))
-
-
-def _mode(name: str) -> UnlearningMode:
-    for mode in UNLEARNING_MODES:
-        if mode == name:
-            return mode
-    raise InputError(f"unknown coefficient {name!r}; allowed: {', '.join(UNLEARNING_MODES)}")
+    return MergeConfig(label, tuple(float(given.get(t, 0.0)) for t in range(1, count + 1)))
 
 
 def _equal(count: int, tasks: Sequence[int]) -> tuple[float, ...]:
-    """Return equal weights of some tasks, and 0 for the others."""
     return tuple(1 / len(tasks) if t in tasks else 0.0 for t in range(1, count + 1))
 
 

@@ -1,0 +1,102 @@
+"""Manage run directories: delete a run, rename a run. Its runs in MLflow stay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tausearch.models import describe_run
+from tausearch.runs import (
+    AnySpec,
+    Record,
+    RunDirectory,
+    Storage,
+    all_ended,
+    driver_lock,
+    is_driven,
+    read_spec,
+    write_results,
+)
+from tausearch.studies import load_best
+from trainables.errors import InputError
+
+
+def delete_run(directory: RunDirectory) -> None:
+    """Delete the directory of a run, completely or not at all.
+
+    It gets a hidden name first, so that an interrupted deletion leaves no half run.
+
+    Raises:
+        InputError: If there is no such run, a process drives it, or its directory is a link or cannot be deleted.
+    """
+    read_spec(directory)
+    if directory.path.is_symlink():
+        raise InputError(f"run directory {directory.path}: is a link; delete what it leads to, then the link")
+    if (closed := _closed_folder(directory.path)) is not None:
+        raise InputError(f"run directory {directory.path}: {closed} in it cannot be changed; nothing was deleted")
+    doomed = directory.path.with_name(f".{directory.name}.deleted")
+    try:
+        with driver_lock(directory):
+            shutil.rmtree(doomed, ignore_errors=True)
+            directory.path.rename(doomed)
+        shutil.rmtree(doomed)
+    except OSError as error:
+        raise InputError(f"run directory {directory.path}: cannot be deleted ({error.strerror})") from error
+
+
+def _closed_folder(folder: Path) -> Path | None:
+    """Return the first folder in a tree whose content this user cannot remove; None if there is none."""
+    rights = os.R_OK | os.W_OK | os.X_OK
+    closed: list[OSError] = []
+    for path, _, _ in os.walk(folder, onerror=closed.append):
+        if not os.access(path, rights):
+            return Path(path)
+    return Path(closed[0].filename) if closed else None
+
+
+def size_of(directory: RunDirectory) -> int:
+    """Return the size of all files of a run, bytes."""
+    return sum(path.stat().st_size for path in directory.path.rglob("*") if path.is_file())
+
+
+def rename_run(storage: Storage, old: str, new: str) -> list[str]:
+    """Rename a run. Its id stays, so MLflow still knows the run.
+
+    Returns:
+        The names of the final runs whose source it is; they now have the new name.
+
+    Raises:
+        InputError: If there is no such run, a process drives it, or the new name is taken or is no valid name.
+    """
+    directory, target = storage.run(old), storage.run(new)
+    spec = read_spec(directory)
+    with driver_lock(directory):
+        if target.path.exists():
+            raise InputError(f"name {new!r}: is taken in {storage.root}; choose another")
+        renamed = spec.model_copy(update={"name": new})
+        try:
+            directory.path.rename(target.path)
+            renamed.save(target)
+        except OSError as error:
+            raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
+        _renew(renamed, target)
+    specs, _ = storage.read_each(read_spec)
+    finals = [spec for spec in specs if spec.purpose == "final" and spec.source == old]
+    idle = [spec for spec in finals if not is_driven(storage.run(spec.name))]
+    for spec in idle:
+        spec.model_copy(update={"source": new}).save(storage.run(spec.name))
+    return [spec.name for spec in idle]
+
+
+def _renew(spec: AnySpec, directory: RunDirectory) -> None:
+    """Write the files of a run again that contain its name."""
+    if directory.best_file.exists():
+        best = load_best(directory.best_file)
+        selection = best.selection and best.selection.model_copy(update={"search": spec.name})
+        best.model_copy(update={"selection": selection}).save(directory.best_file)
+    if spec.purpose == "final" and directory.results_file.exists():
+        trials = Record(directory.record).trials()
+        if all_ended(trials, spec.trials):
+            write_results(spec, directory, trials)
+        describe_run(directory)
