@@ -38,10 +38,7 @@ def paper_points(method: str) -> dict[str, dict[str, Scalar]]:
 
 
 def far_off(method: str, values: Mapping[str, Scalar]) -> dict[str, Range]:
-    """Return the range of each value outside of the range in the method's own file.
-
-    A value of 0 turns a term off and is never reported.
-    """
+    """Return the range of each value outside the range in the method's own file; 0 turns a term off and is inside."""
     ranges = {name: each for name, each in _own_file(method).space.items() if isinstance(each, Range)}
     return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
 
@@ -76,37 +73,36 @@ def load_space(
     own = _own_file(method)
     names = tuple(known or dict.fromkeys(name for _, name in own.places()))
     _require_known(source, own, names, None)
-    files = [own.suited_to(benchmark, suited or {})]
+    files = [own.with_fixed(benchmark, suited or {})]
     if file is not None:
         files.append(read_space_file(file))
         source = str(file)
         allowed = None if benchmarks is None else (*dict.fromkeys([*paper_benchmarks(), *benchmarks, benchmark]),)
         _require_known(source, files[-1], names, allowed)
         _require_numbers(own, files[-1].fixed_values(benchmark), f"{source}: fixed: ")
-    _require_overrides(own, overrides or {}, names)
-    return resolve(files, method, benchmark, overrides or {}, source)
+    fixed = overrides or {}
+    for name, value in fixed.items():
+        if name not in names:
+            raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
+    _require_numbers(own, fixed, "--set ")
+    return resolve(files, method, benchmark, fixed, source)
 
 
 def _require_known(source: str, file: SpaceFile, names: Collection[str], benchmarks: Collection[str] | None) -> None:
     for where, name in file.places():
         if name not in names:
             raise SpaceError(f"{source}: {where}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
-    for section in ("paper", "start", "fixed") if benchmarks is not None else ():
-        allowed = (*(benchmarks or ()), *(() if section == "paper" else (DEFAULT,)))
+    if benchmarks is None:
+        return
+    for section in ("paper", "start", "fixed"):
+        allowed = (*benchmarks, *(() if section == "paper" else (DEFAULT,)))
         for name in getattr(file, section):
             if name not in allowed and ":" not in name:  # names with a colon, such as folder:PATH, are checked on use
                 raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; allowed: {', '.join(allowed)}")
 
 
-def _require_overrides(own: SpaceFile, overrides: Mapping[str, Scalar], names: Collection[str]) -> None:
-    for name, value in overrides.items():
-        if name not in names:
-            raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
-    _require_numbers(own, overrides, "--set ")
-
-
 def _require_numbers(own: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
-    """Refuse other values than numbers where the method's file has a range; the method checks the number itself."""
+    """Refuse values that are not numbers where the method's file has a range; the method checks their size."""
     for name, value in values.items():
         dimension = own.space.get(name)
         if not isinstance(dimension, Range):

@@ -17,10 +17,7 @@ DEFAULT = "default"
 
 
 class Range(Strict):
-    """A number from `low` to `high`, both included; on a logarithmic scale if `log`.
-
-    `grid` holds the values that a grid search tries.
-    """
+    """A number from `low` to `high`, both included, and the values of a grid search."""
 
     low: FiniteFloat
     high: FiniteFloat
@@ -41,8 +38,6 @@ class Range(Strict):
             raise ValueError(f"low and high must be whole numbers, got low={self.low:g} and high={self.high:g}")
         if self.log and self.low <= 0:
             raise ValueError(f"low must be above 0 on a log scale, got {self.low:g}")
-        if not self.grid:
-            raise ValueError("grid must hold at least one value")
         _require_different("grid", self.grid)
         for value in self.grid:
             if value not in self:
@@ -77,8 +72,6 @@ class Choices(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Choices:
-        if not self.choices:
-            raise ValueError("choices must hold at least one value")
         _require_different("choices", self.choices)
         return self
 
@@ -110,7 +103,9 @@ class Choices(Strict):
 
 
 def _require_different(what: str, values: Sequence[Scalar]) -> None:
-    """Refuse duplicates; 1 and 1.0 are the same value, True and 1 are not."""
+    """Refuse none and duplicates; 1 and 1.0 are the same value, True and 1 are not."""
+    if not values:
+        raise ValueError(f"{what} must hold at least one value")
     kinds = [(isinstance(value, bool), value) for value in values]
     twice = next((value for n, (_, value) in enumerate(kinds) if kinds[n] in kinds[:n]), None)
     if twice is not None:
@@ -147,8 +142,8 @@ class SpaceFile(Strict):
         """Return the values that are not searched on a benchmark."""
         return {**self.fixed.get(DEFAULT, {}), **self.fixed.get(benchmark, {})}
 
-    def suited_to(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
-        """Return the file with more values fixed on a benchmark; its own values for the benchmark come first."""
+    def with_fixed(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
+        """Return the file with more values fixed on a benchmark; the file's own values for the benchmark win."""
         fixed = {**values, **self.fixed.get(benchmark, {})}
         return self.model_copy(update={"fixed": {**self.fixed, benchmark: fixed}}) if values else self
 
@@ -186,16 +181,11 @@ def resolve(
 ) -> ResolvedSpace:
     """Return the checked search space of a method on one benchmark.
 
-    Args:
-        files: The method's file, and the user's own if there is one; later files replace entries, key by key. If the
-            user's file narrows a range without a start value, the start moves to the nearest allowed value.
-        method: Name of the method.
-        benchmark: Name of the benchmark.
-        overrides: Values fixed by the user (`--set`); they are not searched.
-        source: Name of the files in an error.
+    The user's file, if there is one, replaces entries of the method's file, key by key. If it narrows a range without a
+    start value, the start moves to the nearest allowed value. Overridden values (`--set`) are not searched.
 
     Raises:
-        SpaceError: If a start value is missing or out of range.
+        SpaceError: If a start value is missing or out of range; names the source of the files.
     """
     space: dict[str, Dimension] = {}
     first: dict[str, Scalar] = {}

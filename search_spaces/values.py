@@ -24,11 +24,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def as_scalar(value: object) -> object:
-    """Return the number that a text is, as on the command line; other values are returned unchanged.
-
-    Raises:
-        ValueError: If 64 bits cannot represent the number.
-    """
+    """Return the number in a text, as on the command line; other values are returned unchanged."""
     return number_or_text(value) if isinstance(value, str) else value
 
 
@@ -42,29 +38,21 @@ ScalarField = Annotated[Scalar, BeforeValidator(as_scalar), AfterValidator(_fini
 
 
 def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
-    """Return key and value of every `key=value` of the command line.
+    """Return key and value of every `key=value` of the command line; a value that looks like a number is a number.
 
     Raises:
-        SpaceError: If a text is wrong, or a key is set twice.
+        SpaceError: If a text is not `key=value`, has a number that 64 bits cannot represent, or sets a key again.
     """
     found: dict[str, Scalar] = {}
-    for key, value in map(parse_assignment, texts):
+    for text in texts:
+        key, _, right = (part.strip() for part in text.partition("="))
+        if not (key and right):
+            raise SpaceError(f"--set {shown(text)}: must be KEY=VALUE, such as lr=0.001")
+        try:
+            value = number_or_text(right)
+        except ValueError as error:
+            raise SpaceError(f"--set {shown(text)}: {error}") from error
         if key in found:
             raise SpaceError(f"--set {key}: is given twice, {found[key]} and {value}")
         found[key] = value
     return found
-
-
-def parse_assignment(text: str) -> tuple[str, Scalar]:
-    """Return key and value of `key=value`; a value that looks like a number is returned as a number.
-
-    Raises:
-        SpaceError: If the text has no `=`, no key or no value, or a number that 64 bits cannot represent.
-    """
-    key, sign, value = text.partition("=")
-    if not (sign and key.strip() and value.strip()):
-        raise SpaceError(f"--set {shown(text)}: must be KEY=VALUE, such as lr=0.001")
-    try:
-        return key.strip(), number_or_text(value.strip())
-    except ValueError as error:
-        raise SpaceError(f"--set {shown(text)}: {error}") from error

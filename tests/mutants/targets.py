@@ -169,8 +169,7 @@ ROOMS = (
     Room(
         PLATFORM,
         (
-            *(f"platform/tausearch/studies/{name}.py" for name in ("replays", "replay_request", "replay_comparison")),
-            "platform/tausearch/studies/recorded_trials.py",
+            *(f"platform/tausearch/studies/{name}.py" for name in ("replays", "recorded_trials")),
             "platform/tausearch/cli/output/replays.py",
         ),
         (f"{SEARCH}/test_replay.py",),

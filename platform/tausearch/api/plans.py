@@ -13,6 +13,7 @@ from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
 from tausearch.runs import (
+    ALGORITHMS,
     Algorithm,
     AnySpec,
     ExperimentProtocol,
@@ -25,7 +26,6 @@ from tausearch.runs import (
     protocol_of,
 )
 from tausearch.studies import (
-    algorithm_named,
     constraints_named,
     different_numbers,
     grid_size,
@@ -66,7 +66,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         require_gpu("--gpus-per-trial auto")
     opened = opening(_text_of(request), request.data_root)
     storage, given = _given(request, "search", opened, entry)
-    algorithm = algorithm_named(request.algorithm)
+    algorithm = one_of("algorithm", request.algorithm, ALGORITHMS)
     precision = one_of("precision", request.precision, PRECISIONS)
     scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     on_gpu = request.gpus_per_trial != 0

@@ -4,7 +4,6 @@ from .dashboard import dashboard_of
 from .grid import grid_size
 from .options import (
     USUAL_REEVALUATION,
-    algorithm_named,
     constraints_named,
     different_numbers,
     one_of,
@@ -13,9 +12,7 @@ from .options import (
     usual_reevaluation,
 )
 from .recorded_trials import RecordedTrials
-from .replay_comparison import Comparison, Outcome
-from .replay_request import DEFAULT_SEEDS, replays_of
-from .replays import Replay, replay
+from .replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
 from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
@@ -40,7 +37,6 @@ __all__ = [
     "StudyMirror",
     "Searcher",
     "USUAL_REEVALUATION",
-    "algorithm_named",
     "best_of_all",
     "best_of_run",
     "requested_reevaluation",

@@ -1,4 +1,4 @@
-"""Best files: what a search exports and a final run reads; YAML with a versioned schema, refused if anything is off."""
+"""Best files: a search writes them and a final run reads them; YAML with a versioned schema, strictly checked."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 class Reevaluated(Strict):
-    """How sure a choice is: what the chosen trial and its rivals came to on fresh seeds and validation splits.
+    """The verdict of a re-evaluation in a best file.
 
     Attributes:
         value: Mean of the metric over the chosen trial's fresh runs, percent.
-        error: Its standard error; None of a single run.
-        seeds: The seeds of the runs, and of their validation splits.
-        candidates: Numbers of the trials that were run again, the best by the search's own value first.
-        second: The one that came nearest; None if there was no other.
-        ahead: By how many points the chosen trial is ahead of it, over the rounds that both have run.
-        ahead_error: Standard error of that; None of a single run.
+        error: Standard error of the mean; None for a single run.
+        seeds: The seeds of the runs and of their validation splits.
+        candidates: Numbers of the trials that ran again, the best by the search's own value first.
+        second: The candidate nearest to the winner; None without a rival.
+        ahead: Mean difference between winner and second in points, over the rounds that both have run.
+        ahead_error: Standard error of the difference; None for a single run.
     """
 
     value: FiniteFloat
@@ -62,15 +62,12 @@ class Selection(Strict):
     """How the configuration was chosen.
 
     Attributes:
-        metric: Name of the metric.
-        value: Its value in the search, percent: if the choice was re-evaluated, what made the trial a candidate, and no
-            more than that.
+        value: The metric of the trial in the search, percent; a re-evaluation takes its candidates by it.
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
-        constraints: The bounds that it had to keep.
-        mlflow_run_id: Of the chosen trial's run; None if MLflow was not written.
-        reevaluation: What fresh runs said; None if the highest value was chosen, without any.
+        mlflow_run_id: The chosen trial's run; None if MLflow was not written.
+        reevaluation: None if the highest value was chosen.
     """
 
     metric: str
@@ -84,15 +81,11 @@ class Selection(Strict):
 
 
 class BestFile(Strict):
-    """A chosen configuration and all that is needed to train it again.
+    """A chosen configuration and everything that is needed to train it again.
 
     Attributes:
-        schema_version: Of this layout.
-        benchmark: Name.
-        method: Name.
         hyperparameters: All of them, searched and fixed.
-        protocol: See `ExperimentProtocol`.
-        selection: See `Selection`; None if the configuration was not searched.
+        selection: None if the configuration was not searched.
         versions: Of tausearch, torch, timm and peft.
         left_out: A line for each image that could not be read and was left out of the search.
     """
@@ -107,7 +100,7 @@ class BestFile(Strict):
     left_out: tuple[str, ...] = ()
 
     def save(self, path: Path) -> None:
-        """Write the file whole or not at all."""
+        """Write the file completely or not at all."""
         header = "# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0 1 2\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
@@ -119,8 +112,19 @@ def choose(
     mlflow_run_id: str | None = None,
     reevaluation: Reevaluation | None = None,
 ) -> BestFile:
-    """Describe the chosen trial of a search, its hyperparameters with those that were left at their defaults."""
+    """Return the best file of a search with a chosen trial; it has all hyperparameters, defaults included."""
     assert best.value is not None
+    reevaluated = None
+    if reevaluation is not None and (verdict := reevaluation.verdict) is not None:
+        reevaluated = Reevaluated(
+            value=verdict.mean,
+            error=verdict.error,
+            seeds=reevaluation.seeds,
+            candidates=reevaluation.race.candidates,
+            second=verdict.second,
+            ahead=verdict.ahead,
+            ahead_error=verdict.ahead_error,
+        )
     selection = Selection(
         metric=spec.metrics.final_accuracy,
         value=best.value,
@@ -129,28 +133,13 @@ def choose(
         search=spec.name,
         constraints=spec.constraints,
         mlflow_run_id=mlflow_run_id,
-        reevaluation=_reevaluated(reevaluation),
+        reevaluation=reevaluated,
     )
     return _best(spec, best.hyperparameters, selection)
 
 
-def _reevaluated(reevaluation: Reevaluation | None) -> Reevaluated | None:
-    if reevaluation is None or reevaluation.verdict is None:
-        return None
-    verdict = reevaluation.verdict
-    return Reevaluated(
-        value=verdict.mean,
-        error=verdict.error,
-        seeds=reevaluation.seeds,
-        candidates=reevaluation.race.candidates,
-        second=verdict.second,
-        ahead=verdict.ahead,
-        ahead_error=verdict.ahead_error,
-    )
-
-
 def start_of(spec: AnySpec) -> BestFile:
-    """Describe a configuration that was not searched: where a search would start, or what a final run trains."""
+    """Return the best file of a configuration that was not searched: a search's start, or that of a final run."""
     return _best(spec, {**spec.fixed, **(spec.start if spec.purpose == "search" else {})}, None)
 
 
@@ -169,10 +158,7 @@ def _best(spec: AnySpec, hyperparameters: Mapping[str, Scalar], selection: Selec
 
 
 def load_best(path: str | Path) -> BestFile:
-    """Read a best file.
-
-    Returns:
-        The checked content.
+    """Return the checked content of a best file.
 
     Raises:
         InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
@@ -189,29 +175,19 @@ def load_best(path: str | Path) -> BestFile:
     if got is True or got != SCHEMA_VERSION:
         raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {shown(got)}")
     try:
-        best = _completed(BestFile.model_validate(content))
+        return _completed(BestFile.model_validate(content))
     except ValidationError as error:
         raise InputError(f"best file {path}: {_explain(error)}") from error
     except InputError as error:
         raise InputError(f"best file {path}: {error}") from error
-    return best
 
 
 def best_of_all(
     storage: Storage, benchmark: str, method: str, left_out: Callable[[InputError], None] = lambda fault: None
 ) -> BestFile:
-    """Find the best configuration of all searches of a benchmark and method, from their records.
+    """Return the best file of the best search of a benchmark and method; the oldest of equals.
 
-    A search that has re-evaluated its choice counts with the mean of its fresh runs.
-
-    Args:
-        storage: The storage root.
-        benchmark: Name.
-        method: Name.
-        left_out: Told of every run that cannot be read.
-
-    Returns:
-        The best file of that search.
+    A re-evaluated search counts with the mean of the fresh runs. `left_out` is called for each run that cannot be read.
 
     Raises:
         InputError: If there is no such method, or no search of them has a finished trial.
@@ -220,22 +196,17 @@ def best_of_all(
     statuses, faults = all_statuses(storage)
     for fault in faults:
         left_out(fault)
-    searches = [
-        found
-        for found in statuses
-        if found.spec.purpose == "search" and (found.spec.benchmark, found.spec.method) == (benchmark, method)
-    ]
-    finished = [(found.accuracy or 0.0, found) for found in searches if found.best is not None]
-    if not finished:
-        specs = [each.spec for each in statuses if _has_found(each)]
-        there = sorted({f"{shlex.quote(spec.benchmark)} {spec.method}" for spec in specs})
+    searches = [found for found in statuses if found.spec.purpose == "search" and found.best is not None]
+    matching = [each for each in searches if (each.spec.benchmark, each.spec.method) == (benchmark, method)]
+    if not matching:
+        there = sorted({f"{shlex.quote(each.spec.benchmark)} {each.spec.method}" for each in searches})
         others = f"; there are searches of: {', '.join(there)}" if there else ""
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial{others}")
-    return _best_of(storage, max(finished, key=lambda pair: pair[0])[1], left_out)
+    return _best_of(storage, max(matching, key=lambda found: found.accuracy or 0.0), left_out)
 
 
 def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], None] = lambda fault: None) -> BestFile:
-    """Return the best configuration of a search; `left_out` is told of a best file that cannot be read.
+    """Return the best file of a search; `left_out` is called if the file cannot be read.
 
     Raises:
         InputError: If there is no such search, or none of its trials has finished.
@@ -249,13 +220,9 @@ def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], No
     return _best_of(storage, found, left_out)
 
 
-def _has_found(found: RunStatus) -> bool:
-    return found.spec.purpose == "search" and found.best is not None
-
-
 def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError], None]) -> BestFile:
-    """Return the best file of a search that has a finished trial; one that is damaged is made from the record."""
-    assert found.best is not None and isinstance(found.spec, SearchSpec), "the callers have looked"
+    """Return the best file of a search with a finished trial; a missing or damaged file is made from the record."""
+    assert found.best is not None and isinstance(found.spec, SearchSpec)
     directory = storage.run(found.spec.name)
     if directory.best_file.exists():
         try:
@@ -266,13 +233,10 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
 
 
 def _completed(best: BestFile) -> BestFile:
-    """Check what a file names, and fill in the hyperparameters that came after it was written.
-
-    Returns:
-        The best file; a hyperparameter that came later stands at its usual value, which changes nothing.
+    """Return a best file with the hyperparameters that are newer than the file at their neutral values.
 
     Raises:
-        InputError: If it names something unknown, or leaves a hyperparameter to whatever the default is today.
+        InputError: If the file names something unknown, or lacks another hyperparameter: its default may change.
     """
     reference(best.benchmark)
     entry = get_method(best.method)

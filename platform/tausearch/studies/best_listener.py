@@ -22,31 +22,15 @@ from tausearch.studies.best_file import BestFile, choose
 def write_best(
     spec: SearchSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
 ) -> BestFile | None:
-    """Choose the best trial that keeps all constraints, re-evaluations considered, and write the best file.
-
-    Args:
-        spec: The search.
-        directory: The run directory of the search.
-        trials: All trials of the search.
-        run_ids: Trial number to the id of the trial's run in MLflow, where it is known.
-
-    Returns:
-        The content of the file; None if no trial can be chosen.
-    """
+    """Write the best file of a search, with the ids of MLflow runs by trial; returns None if no trial is chosen."""
     trials = list(trials)
     return _write(spec, directory, trials, read_reevaluation(spec, directory.reevaluation, trials), run_ids or {})
 
 
 class BestListener:
-    """Writes the best file whenever the choice changes, so that a kill at any moment leaves it behind; a `Listener`.
+    """Writes the best file whenever the choice changes, so that a kill at any moment leaves a current file.
 
-    Is told of the trials of a search, or of its re-evaluations.
-
-    Args:
-        spec: The search.
-        directory: The run directory of the search.
-        trials: All trials of the search, as they are now.
-        reevaluations: All re-evaluations, as they are now.
+    It listens to a search, or to its re-evaluations; both tables hold the current state.
     """
 
     def __init__(
@@ -59,7 +43,7 @@ class BestListener:
         self._choice: tuple[int, Verdict | None] | None = None
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Choose again if the trial has ended, and write the best file if the choice is another."""
+        """Choose again if the trial has ended; write the best file if the choice has changed."""
         if trial.status == "running":
             return
         trials, reevaluation = list(self.trials), None

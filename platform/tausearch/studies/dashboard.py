@@ -1,4 +1,4 @@
-"""optuna-dashboard on the study files of a storage root: all searches on one page, as they stand when it is started."""
+"""optuna-dashboard on the study files of a storage root: a snapshot of all searches on one page."""
 
 from __future__ import annotations
 
@@ -14,16 +14,10 @@ if TYPE_CHECKING:
 
 
 def dashboard_of(storage: Storage) -> tuple[Callable[..., None], list[InputError]]:
-    """Return a dashboard of all searches that have a study file.
-
-    Args:
-        storage: The storage root.
-
-    Returns:
-        A function of `host` and `port` that serves it until Ctrl-C; and why study files are left out.
+    """Return a function of `host` and `port` that serves all study files until Ctrl-C, and an error per damaged file.
 
     Raises:
-        InputError: If optuna-dashboard is not installed, or there is no study file that can be read.
+        InputError: If optuna-dashboard is not installed, or there is no readable study file.
     """
     import optuna
 
@@ -51,5 +45,5 @@ def _add(studies: InMemoryStorage, directory: RunDirectory) -> None:
         found = optuna.storages.JournalStorage(JournalFileBackend(str(directory.study_file)))
         for study in found.get_all_studies():
             optuna.copy_study(from_study_name=study.study_name, from_storage=found, to_storage=studies)
-    except Exception as error:  # a damaged file: whatever Optuna makes of it
+    except Exception as error:  # Optuna raises many kinds for a damaged file
         raise InputError(f"study file {directory.study_file}: cannot be read ({error})") from error

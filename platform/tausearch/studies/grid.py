@@ -13,36 +13,32 @@ from tausearch.studies.warm_start import without_repeats
 from trainables.randomness import derive_seed
 
 Point = dict[str, Scalar]
-SPREAD = 64  # points that are chosen one by one, which takes time; after so many a shuffle is as even
+SPREAD = 64  # points that are chosen one by one, which takes time; after them a shuffle is as even
 
 
 def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) -> int:
-    """Return the number of points of a grid search: those of the grid, and the known points of a warm start."""
+    """Return the number of different points of a grid search: those of the grid and of the warm start."""
     return len(without_repeats([*grid_points(space), *(each.point for each in known)]))
 
 
 def grid_points(space: Mapping[str, Dimension]) -> list[Point]:
-    """Return every point of the grid, the last hyperparameter varying fastest."""
+    """Return all points of the grid; the last hyperparameter varies fastest."""
     values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
     return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
 
 
 def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: int) -> list[Point]:
-    """Return the points of a grid in an order whose first points cover all values of all hyperparameters evenly.
+    """Return all points of a grid in an order whose first points cover all values of all hyperparameters evenly.
 
-    In the order of the grid the first points differ in its last hyperparameters alone. Here each next one is the point
-    whose most frequent value has been taken the fewest times so far, for how many values there are; among equals, as
-    a shuffle with the search's seed has them. The first k are the same for every `count` from k on, so that a search
-    can be extended.
+    In the order of the grid the first points differ in the last hyperparameters alone. Here the next point is always
+    the one whose most frequent value was taken least often, relative to the number of values. A shuffle with the seed
+    of the search breaks ties. The first k points are the same for every `count` from k on, so a search can be extended.
 
     Args:
         points: All points of the grid.
         ahead: Points that are tried before these; their values count as taken.
-        count: How many points will be tried; with all of them the order is that of the grid.
+        count: Number of points that will be tried; if that is all, the order is that of the grid.
         seed: Seed of the search.
-
-    Returns:
-        All points: those that will be tried first.
     """
     if count >= len(points):
         return list(points)

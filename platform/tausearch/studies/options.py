@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from checked_input.bounds import MOST_SEEDS
 from checked_input.text_files import shown
-from tausearch.runs import ALGORITHMS, SCHEDULERS, Algorithm, Constraint, Reevaluate, Scheduler, row_metrics
+from tausearch.runs import SCHEDULERS, Algorithm, Constraint, Reevaluate, Scheduler, row_metrics
 from tausearch.studies.study import FIRST_STOP
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
@@ -20,11 +20,7 @@ _Name = TypeVar("_Name", bound=str)
 
 
 def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
-    """Return a name if it is allowed.
-
-    Raises:
-        InputError: If it is none of them.
-    """
+    """Return a name if it is allowed; raises an `InputError` if it is not."""
     for each in allowed:
         if each == name:
             return each
@@ -32,11 +28,7 @@ def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
 
 
 def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
-    """Return the whole numbers of an option.
-
-    Raises:
-        InputError: If there are none or too many, or one is there twice.
-    """
+    """Return the numbers of an option; raises an `InputError` for none, too many, or one that is there twice."""
     if not numbers or len(set(numbers)) < len(numbers) or len(numbers) > MOST_SEEDS:
         raise InputError(f"{option} must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}")
     return tuple(numbers)
@@ -48,13 +40,13 @@ def requested_reevaluation(
     """Return the re-evaluation of a search with a number of trials.
 
     Args:
-        best: How many of the best trials are to run again (`--reevaluate`), 0 for none; None for as many as so far.
-        runs: How often each (`--reevaluate-runs`); None for as often as so far, or twice.
+        best: The option `--reevaluate`, 0 for none; None keeps `known`.
+        runs: The option `--reevaluate-runs`; None keeps `known`, or is twice.
         trials: Number of trials of the search.
-        known: How it has re-evaluated so far, or does if nobody says.
+        known: The re-evaluation so far, or by default.
 
     Raises:
-        InputError: If that cannot be done.
+        InputError: If the options contradict each other or the number of trials.
     """
     wanted = best if best is not None or known is None else known.best
     if not wanted:
@@ -67,52 +59,33 @@ def requested_reevaluation(
 
 
 def usual_reevaluation(embedded: bool, trials: int) -> Reevaluate | None:
-    """Return the default re-evaluation: only where trials take seconds, for at most half the tasks of the search.
-
-    Args:
-        embedded: Whether its benchmark is embedded, and its backbone, too.
-        trials: Number of trials of the search.
-    """
+    """Return the default: only with an embedded benchmark and backbone, for at most half the tasks of the search."""
     affordable = 2 * USUAL_REEVALUATION.best * USUAL_REEVALUATION.runs <= trials
     return USUAL_REEVALUATION if embedded and affordable else None
 
 
-def algorithm_named(name: str) -> Algorithm:
-    """Return a search algorithm by name.
-
-    Raises:
-        InputError: If there is none of that name.
-    """
-    return one_of("algorithm", name, ALGORITHMS)
-
-
 def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
-    """Return a rule for stopping early by name.
-
-    Raises:
-        InputError: If there is none of that name, or it can do nothing for the algorithm or trials of so many tasks.
-    """
+    """Return a scheduler by name; raises an `InputError` for an unknown one, or one with a `scheduler_fault`."""
     scheduler = one_of("scheduler", name, SCHEDULERS)
-    if scheduler != "none" and algorithm == "gp":
-        raise InputError(f"--scheduler {name}: gp learns nothing from trials that were stopped; allowed with it: none")
-    if scheduler != "none" and steps <= FIRST_STOP:
-        raise InputError(
-            f"--scheduler {name}: stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
-        )
+    if fault := scheduler_fault(scheduler, algorithm, steps):
+        raise InputError(f"--scheduler {name}: {fault}")
     return scheduler
 
 
-def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_gpu: bool) -> tuple[Constraint, ...]:
-    """Return the constraints of a search.
+def scheduler_fault(scheduler: Scheduler, algorithm: Algorithm, steps: int) -> str | None:
+    """Return why a scheduler can do nothing for an algorithm and trials of so many tasks; None if it can."""
+    if scheduler != "none" and algorithm == "gp":
+        return "gp learns nothing from trials that were stopped; allowed with it: none"
+    if scheduler != "none" and steps <= FIRST_STOP:
+        return f"stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
+    return None
 
-    Args:
-        texts: What was given, such as `forgetting <= 5`.
-        entry: The method.
-        tasks: Number of tasks.
-        on_gpu: Whether its trials run on a GPU, and so report the memory that they take.
+
+def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_gpu: bool) -> tuple[Constraint, ...]:
+    """Return the constraints of a search with a method; trials on a GPU report the memory that they take, too.
 
     Raises:
-        InputError: If one is no constraint, or is given twice; or no trial has its metric.
+        InputError: If a text such as `forgetting <= 5` is wrong or given twice, or no trial has its metric.
     """
     extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
     metrics = row_metrics(tasks, VALIDATION, extra)

@@ -13,15 +13,9 @@ REPLAYABLE = ("complete", "pruned", "diverged")  # the end of other trials is un
 
 
 class RecordedTrials:
-    """Recorded trials, found by their points in the search space.
+    """The trials of a search that can be replayed, found by their points in the search space.
 
-    Args:
-        trials: The trials of a search.
-        space: The hyperparameters that it searched.
-
-    Attributes:
-        trials: Those that can be replayed, in their order.
-        left_out: How many cannot: they failed, or have not ended.
+    The number of the others is `left_out`: they failed, or have not ended.
     """
 
     def __init__(self, trials: Sequence[TrialSummary], space: Mapping[str, Dimension]) -> None:
@@ -39,15 +33,7 @@ class RecordedTrials:
         return {name: trial.hyperparameters[name] for name in self.space}
 
     def nearest(self, point: Mapping[str, Scalar], used: Collection[int]) -> tuple[TrialSummary, float]:
-        """Return the trial whose configuration is nearest to a point.
-
-        Args:
-            point: A value for every searched hyperparameter.
-            used: Numbers of trials that are not to be found any more; at least one must be left.
-
-        Returns:
-            The trial, the earlier one of two that are equally near, and its distance.
-        """
+        """Return the trial nearest to a point and its distance; leaves out trials in `used`; the earlier of equals."""
         free = [trial for trial in self.trials if trial.number not in used]
         distances = [distance(self.space, point, self.point(trial)) for trial in free]
         least = min(range(len(free)), key=distances.__getitem__)
@@ -57,7 +43,7 @@ class RecordedTrials:
 def distance(space: Mapping[str, Dimension], one: Mapping[str, Scalar], other: Mapping[str, Scalar]) -> float:
     """Return the distance of two points as a share of the ranges, 0 to 1: root mean square over the hyperparameters.
 
-    On a logarithmic scale where the range has one; two different choices are as far apart as two ends of a range.
+    It uses the scale of each range. Two different choices are as far apart as the ends of a range.
     """
     squares = [_share(dimension, one[name], other[name]) ** 2 for name, dimension in space.items()]
     return math.sqrt(sum(squares) / len(squares))

@@ -1,37 +1,49 @@
-"""Replay a search: the algorithm proposes points, the record has the results, and tasks are counted."""
+"""Replays of a recorded search: the algorithm proposes points, the record has the results, and nothing is trained."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import optuna
 
 from search_spaces import Scalar
-from tausearch.runs import SearchSpec, Status, TrialSummary, best_trial
+from tausearch.runs import (
+    ALGORITHMS,
+    ENOUGH,
+    SCHEDULERS,
+    Algorithm,
+    Record,
+    Scheduler,
+    Score,
+    SearchSpec,
+    Status,
+    Storage,
+    TrialSummary,
+    best_trial,
+    read_spec,
+)
+from tausearch.studies.options import different_numbers, one_of, scheduler_fault
 from tausearch.studies.recorded_trials import RecordedTrials
 from tausearch.studies.searchers import points_ahead
 from tausearch.studies.study import SearchStudy
+from trainables.errors import InputError
+
+DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The result of a replay.
+    """The result of a replay."""
 
-    Attributes:
-        seed: The seed of the algorithm.
-        tried: Numbers of the recorded trials that it tries, in their order.
-        ends: How each of them ends in it, and after how many tasks.
-        chosen: The recorded trial that it chooses; None if none reaches the last task.
-        distance: Median distance from what the algorithm asked for to what was recorded, as a share of the ranges.
-    """
-
-    seed: int
-    tried: tuple[int, ...]
-    ends: tuple[tuple[Status, int], ...]
-    chosen: TrialSummary | None
-    distance: float
+    seed: int  # of the algorithm
+    tried: tuple[int, ...]  # numbers of the recorded trials, in the order in which they are tried
+    ends: tuple[tuple[Status, int], ...]  # the status and the number of tasks with which each of them ends
+    chosen: TrialSummary | None  # None if no trial reaches the last task
+    distance: float  # median distance from a proposed point to the recorded one, as a share of the ranges
 
     @property
     def stopped(self) -> int:
@@ -43,25 +55,156 @@ class Replay:
         """Number of tasks that all trials would train."""
         return sum(tasks for _, tasks in self.ends)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form of the replay."""
+        return {
+            "seed": self.seed,
+            "chosen": None if self.chosen is None else self.chosen.number,
+            "value": None if self.chosen is None else self.chosen.value,
+            "tried": list(self.tried),
+            "stopped": self.stopped,
+            "tasks": self.tasks,
+            "distance": self.distance,
+        }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The replays of one algorithm and scheduler, one per seed."""
+
+    algorithm: Algorithm
+    scheduler: Scheduler
+    replays: tuple[Replay, ...]
+
+    @property
+    def accuracy(self) -> Score | None:
+        """Final accuracy of the chosen trials, percent, over the seeds; None if a seed finished no trial."""
+        chosen = [each.chosen for each in self.replays]
+        values = [trial.value for trial in chosen if trial is not None and trial.value is not None]
+        return Score.of(values) if len(values) == len(self.replays) else None
+
+    @property
+    def tasks(self) -> Score:
+        """Tasks trained, over the seeds."""
+        return Score.of([float(each.tasks) for each in self.replays])
+
+    def found(self, best: TrialSummary) -> int:
+        """Return the number of seeds that choose a trial."""
+        return sum(each.chosen is not None and each.chosen.number == best.number for each in self.replays)
+
+    def as_dict(self, best: TrialSummary) -> dict[str, Any]:
+        """Return the plain form of the outcome, with the regret to the best recorded trial."""
+        accuracy = self.accuracy
+        return {
+            "algorithm": self.algorithm,
+            "scheduler": self.scheduler,
+            "accuracy": None if accuracy is None else vars(accuracy),
+            "regret": None if accuracy is None else (best.value or 0.0) - accuracy.mean,
+            "found_best": self.found(best),
+            "tasks": vars(self.tasks),
+            "replays": [each.as_dict() for each in self.replays],
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Replays of a recorded search under several algorithms and schedulers."""
+
+    spec: SearchSpec  # of the recorded search
+    recorded: RecordedTrials
+    trials: int  # of every replay
+    outcomes: Sequence[Outcome]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `tausearch replay --json` prints."""
+        best, spec = self.recorded.best, self.spec
+        return {
+            "name": spec.name,
+            "benchmark": spec.benchmark,
+            "method": spec.method,
+            "recorded": {
+                "algorithm": spec.algorithm,
+                "scheduler": spec.scheduler,
+                "trials": len(self.recorded.trials),
+                "left_out": self.recorded.left_out,
+                "tasks": sum(trial.tasks_done for trial in self.recorded.trials),
+                "best": {"trial": best.number, "value": best.value, "hyperparameters": best.hyperparameters},
+            },
+            "trials": self.trials,
+            "outcomes": [outcome.as_dict(best) for outcome in self.outcomes],
+        }
+
+
+def replays_of(
+    storage: Storage,
+    name: str,
+    *,
+    algorithm: str | None = None,
+    scheduler: str | None = None,
+    trials: int | None = None,
+    seeds: Sequence[int] = DEFAULT_SEEDS,
+) -> Comparison:
+    """Return the replays of a recorded search under other algorithms and schedulers, one per seed.
+
+    Args:
+        storage: The storage root.
+        name: Name of the search.
+        algorithm: None for all but the grid.
+        scheduler: None for all that work with the algorithm.
+        trials: Number of trials of a replay; None for half of the recorded trials.
+        seeds: Seeds of the algorithm.
+
+    Raises:
+        InputError: If there is no such search, it has too few finished trials, or an option is wrong.
+    """
+    directory = storage.run(name)
+    spec = read_spec(directory)
+    if spec.purpose == "final" or not spec.space:
+        raise InputError(f"run {spec.name!r}: nothing was searched in it, so there is nothing to replay")
+    recorded = RecordedTrials(Record(directory.record).trials(), spec.space)
+    finished, most = sum(trial.status == "complete" for trial in recorded.trials), len(recorded.trials)
+    if finished < ENOUGH:
+        raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
+    pairs = _pairs(algorithm, scheduler, spec.steps)
+    if trials is not None and not 1 <= trials <= most:
+        raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")
+    count = trials or math.ceil(most / 2)
+    different_numbers("--seeds", seeds)
+    outcomes = []
+    for a, s in pairs:
+        asked = spec.model_copy(update={"algorithm": a, "scheduler": s, "trials": count})
+        replays = (replay(asked.model_copy(update={"seed": seed}), recorded) for seed in seeds)
+        outcomes.append(Outcome(a, s, tuple(replays)))
+    return Comparison(spec, recorded, count, outcomes)
+
+
+def _pairs(algorithm: str | None, scheduler: str | None, steps: int) -> list[tuple[Algorithm, Scheduler]]:
+    """Return the algorithms and schedulers to replay: the named ones, or all that work together."""
+    algorithms = (
+        [a for a in ALGORITHMS if a != "grid"] if algorithm is None else [one_of("algorithm", algorithm, ALGORITHMS)]
+    )
+    schedulers = SCHEDULERS if scheduler is None else [one_of("scheduler", scheduler, SCHEDULERS)]
+    faults = {(a, s): scheduler_fault(s, a, steps) for a in algorithms for s in schedulers}
+    pairs = [pair for pair, fault in faults.items() if fault is None]
+    if not pairs:
+        raise InputError(f"--scheduler {scheduler}: {next(iter(faults.values()))}")
+    return pairs
+
 
 def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
-    """Run a search on the record, one trial at a time.
+    """Return the result of a search that runs on the record, one trial at a time.
 
-    A point that the algorithm asks for becomes the nearest recorded configuration that has not been tried, and the
-    algorithm is told that it was that one. A trial that the recorded search stopped, or that diverged, ends where it
-    did there.
+    A point that the algorithm proposes becomes the nearest recorded configuration that has not been tried, and the
+    algorithm is told of that one. A trial that the recorded search stopped, or that diverged, ends where it did there.
 
     Args:
         spec: The search to replay: its space and start, and the algorithm, scheduler, seed and number of trials.
-        recorded: The record; at least as many trials as are asked for.
-
-    Returns:
-        What it would have found.
+        recorded: At least as many trials.
     """
     study, tried, ends, distances = SearchStudy(spec), [], [], []
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # a replay has no log for Optuna's warnings
     used: set[int] = set()
-    for number, point in _asked(study, spec):
+    for number, point in _proposed(study, spec):
         trial, far = recorded.nearest(point, used)
         study.exchange(number, recorded.point(trial))
         used.add(trial.number)
@@ -78,7 +221,7 @@ def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
     )
 
 
-def _asked(study: SearchStudy, spec: SearchSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
+def _proposed(study: SearchStudy, spec: SearchSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
     """Yield the points of a search, each as a running trial: first the points ahead, then those of the sampler."""
     ahead = iter(points_ahead(spec))
     for number in range(spec.trials):

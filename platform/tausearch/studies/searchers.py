@@ -13,13 +13,10 @@ from tausearch.studies.warm_start import without_repeats
 
 
 class Searcher(Protocol):
-    """A source of trials, which is told their results."""
+    """A source of trials, which learns their results."""
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next trial; None if there is none now.
-
-        While trials are under way there may be one later. None when all have ended means that there are no more.
-        """
+        """Return number and hyperparameters of the next trial; None if it must wait for others, or none are left."""
         ...
 
     def report(self, number: int, step: int, value: float) -> bool:
@@ -34,15 +31,13 @@ class Searcher(Protocol):
 class OptunaSearcher:
     """Trials of an Optuna study that is rebuilt from the record.
 
-    The search's starting point comes first; of a grid, if it is one of its points. What is known from elsewhere comes
-    next. A grid is the list of its points, handed to the study in order (spread, where only some of them are tried), so
-    that every algorithm leaves the same kind of history.
+    Unfinished trials come first, under their own numbers, then `points_ahead`. A grid has points ahead alone, so every
+    algorithm leaves the same kind of history.
 
     Args:
-        spec: The specification of the search: its space, algorithm, scheduler, seed and number of trials.
-        history: The trials that are known already, when a search is continued. Those that have not ended are handed out
-            first, under their own numbers.
-        trials: The table of all trials as the driver knows them; constraints are judged by what it has.
+        spec: The search.
+        history: The trials so far, when a search is continued.
+        trials: The driver's table of all trials; constraints are judged by its metrics.
     """
 
     def __init__(
@@ -79,11 +74,7 @@ class OptunaSearcher:
 
 
 class FixedSearcher:
-    """Trials of a fixed list: the seeds of a final run.
-
-    Args:
-        trials: Number and hyperparameters of each trial, in the order in which they are handed out.
-    """
+    """Trials of a fixed list: the seeds of a final run, as number and hyperparameters."""
 
     def __init__(self, trials: Iterable[tuple[int, Mapping[str, Scalar]]]) -> None:
         self.left = [(number, dict(hyperparameters)) for number, hyperparameters in trials]
@@ -101,12 +92,12 @@ class FixedSearcher:
 
 
 class ReevaluationSearcher:
-    """The re-evaluations of a search, round by round; eliminated candidates have no more.
+    """The re-evaluations of a search, round by round, until a candidate is eliminated.
 
     Args:
-        spec: The re-evaluations that are asked for.
+        spec: The re-evaluations.
         trials: The trials of the search, all of which have ended.
-        runs: The re-evaluations that are known already, when a search is continued.
+        runs: The re-evaluations so far, when a search is continued.
     """
 
     def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Iterable[TrialSummary]) -> None:
@@ -137,7 +128,10 @@ class ReevaluationSearcher:
 
 
 def points_ahead(spec: SearchSpec) -> list[dict[str, Scalar]]:
-    """Return the points that a search tries before its algorithm proposes any, each once; for a grid all points."""
+    """Return the points that a search tries before its algorithm proposes any, each once.
+
+    The start comes first (in a grid, if it is one of the points), then the warm start, then all points of a grid.
+    """
     grid = grid_points(spec.space) if spec.algorithm == "grid" else []
     start = [spec.start] if spec.algorithm != "grid" or spec.start in grid else []
     first = without_repeats([*start, *(known.point for known in spec.warm_start)])

@@ -20,21 +20,10 @@ def space_of(
     overrides: Mapping[str, Scalar],
     suited: Mapping[str, Scalar] | None = None,
 ) -> ResolvedSpace:
-    """Return the space that a search uses.
-
-    Args:
-        method: Name of the method.
-        benchmark: Name of the benchmark.
-        file: The user's own file (`--space`).
-        overrides: Values fixed by the user (`--set`).
-        suited: Values that suit the benchmark better than what the method's file fixes by default.
-
-    Returns:
-        The space, every value of which the method understands.
+    """Return the space that a search uses, checked by the method; see `search_spaces.load_space` for the arguments.
 
     Raises:
-        InputError: If there is no such method, or it cannot take a value; names file or option, key, value and what
-            is allowed.
+        InputError: If there is no such method, or it refuses a value; names the place, value and allowed ones.
     """
     entry = get_method(method)
     known = [each.name for each in fields(entry.config)]
@@ -43,7 +32,10 @@ def space_of(
     )
     own = load_space(method, benchmark, known=known)
     for name, value in overrides.items():
-        _attempt(f"--set {name}={value}", entry, {**own.fixed, **own.start, name: value})
+        try:
+            entry.parse({**own.fixed, **own.start, name: value})
+        except InputError as error:
+            raise InputError(f"--set {name}={value}: {error}") from error
     try:
         require_space_fits(entry, space)
     except InputError as error:
@@ -52,40 +44,25 @@ def space_of(
 
 
 def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
-    """Check that the method accepts every hyperparameter of a space, at its start and at both ends.
-
-    Raises:
-        InputError: If the method cannot take one of these values.
-    """
+    """Raise the method's `InputError` for a space with a value that it refuses: the start, an end or a grid value."""
     for hyperparameters in _probes(space):
         entry.parse(hyperparameters)
 
 
 def require_runs(entry: MethodEntry, space: ResolvedSpace, scenario: Scenario) -> None:
-    """Check that the method runs with the tasks and the backbone, at the start of a space and at both ends.
-
-    Raises:
-        InputError: If it cannot with one of these values.
-    """
+    """Raise the method's `InputError` if it cannot run with the tasks and the backbone at one of these values."""
     for hyperparameters in _probes(space):
         entry.validate(entry.parse(hyperparameters), scenario)
 
 
 def _probes(space: ResolvedSpace) -> Iterator[dict[str, Scalar]]:
-    """Yield the start of a space, then the start with one hyperparameter at each of its ends and grid values."""
+    """Yield the start of a space, then the start with one hyperparameter at each end and grid value."""
     start = {**space.fixed, **space.start}
     yield start
     for name, dimension in space.space.items():
         ends = (dimension.low, dimension.high) if isinstance(dimension, Range) else ()
         for value in (*ends, *dimension.grid):
             yield {**start, name: dimension.typed(value) if isinstance(dimension, Range) else value}
-
-
-def _attempt(where: str, entry: MethodEntry, hyperparameters: Mapping[str, Scalar]) -> None:
-    try:
-        entry.parse(hyperparameters)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from error
 
 
 def defaults(space: ResolvedSpace) -> dict[str, Any]:

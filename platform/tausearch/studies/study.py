@@ -1,7 +1,7 @@
 """The Optuna study of a search: space, sampler, pruner, and the trials of the record.
 
-The study lives in the driver's memory. It is rebuilt from the record by asking, reporting and telling once more,
-through Optuna's public interface, so that whatever sampler and pruner keep about a trial is there after a resume.
+The study lives in the driver's memory. After a resume it is rebuilt from the record by asking, reporting and telling
+once more through Optuna's public interface, so sampler and pruner know all that they knew before.
 """
 
 from __future__ import annotations
@@ -52,12 +52,7 @@ class MedianPruner(optuna.pruners.BasePruner):
 
 
 class SearchStudy:
-    """The Optuna study of one search; its trials have their numbers in the search.
-
-    Args:
-        spec: The specification of the search: its space, algorithm, scheduler and seed.
-        history: The trials that have ended already.
-    """
+    """The Optuna study of one search, with the trials that have ended already."""
 
     def __init__(self, spec: SearchSpec, history: Sequence[TrialSummary] = ()) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -77,8 +72,7 @@ class SearchStudy:
 
     def ask(self, number: int) -> dict[str, float | int | str | bool]:
         """Start a trial; returns its hyperparameters: the first point in the queue, else the sampler's choice."""
-        # Draws depend on seed, number and known trials only, so a killed search that continues tries the same
-        # points.
+        # Draws depend on seed, number and known trials only, so a killed search that continues tries the same points.
         self.optuna.sampler = _sampler(self.spec.algorithm, derive_seed(self.spec.seed, "trial", number) % 2**32)
         self.running[number] = self.optuna.ask(self.space)
         return dict(self.running[number].params)
@@ -103,11 +97,11 @@ class SearchStudy:
         return number in self._stopped  # also if its process died before the stop
 
     def tell(self, number: int, status: Status, value: float | None, known: TrialSummary | None = None) -> None:
-        """Note the end of a trial; `known` is the whole trial, which constraints need.
+        """Note the end of a trial; constraints need the whole trial, `known`.
 
-        One that did not reach the last task is pruned, whatever its last value was: average accuracy falls as tasks
-        come, so it would otherwise look better than a whole one. A Gaussian process learns nothing from pruned trials,
-        so a diverged one is told to it as complete and worst.
+        A trial that did not reach the last task is pruned, whatever its last value: average accuracy falls with every
+        task, so the trial would look better than a complete one. A Gaussian process learns nothing from pruned trials,
+        so it gets a diverged trial as complete with the worst value.
         """
         trial = self.running.pop(number)
         for name, excess in self._excesses(known).items():
@@ -121,7 +115,7 @@ class SearchStudy:
             self.optuna.tell(trial, state=_STATES[status])
 
     def replay(self, trial: TrialSummary) -> None:
-        """Add a trial of the record; one that has not ended stays running."""
+        """Add a trial of the record; an unfinished one stays running."""
         self.enqueue(self.point(trial))
         self.ask(trial.number)
         self.replay_rows(trial)
@@ -129,7 +123,7 @@ class SearchStudy:
             self.tell(trial.number, trial.status, trial.value, trial)
 
     def replay_rows(self, trial: TrialSummary) -> None:
-        """Report the tasks of a trial of the record; earlier decisions to stop are not made again."""
+        """Report the tasks of a recorded trial again, without stopping the trial."""
         for step, value in self.reports(trial).items():
             self.report(trial.number, step, value)
         self._stopped.discard(trial.number)

@@ -20,14 +20,14 @@ _log = logging.getLogger(__name__)
 class StudyMirror:
     """Writes every trial that has ended to the study file. A failure is logged and stops nothing.
 
-    The file is made anew whenever a driver starts, so a continued search leaves no trial out and none twice. A trial's
-    number in the search is its attribute `trial`: in the file, trials are in the order in which they ended.
+    Each driver makes the file anew, so a continued search has each trial once. In the file, trials are in the order in
+    which they ended; the attribute `trial` is the number in the search.
 
     Args:
-        file: Path of the study file to write.
+        file: Path of the study file.
         name: The name of the study in the file.
-        as_optuna: Function that turns a trial that ended into Optuna's form of it.
-        history: The trials that are known already, when a search is continued.
+        as_optuna: Converts an ended trial to Optuna's form.
+        history: The trials so far, when a search is continued.
     """
 
     def __init__(

@@ -19,12 +19,7 @@ BEST_OF_A_RUN = 3  # configurations taken from a search: the order of its best i
 
 @dataclass(frozen=True)
 class Configuration:
-    """A chosen configuration and its origin.
-
-    Attributes:
-        origin: Where it was chosen, in words.
-        hyperparameters: Its hyperparameters; others are left to the search that it is given to.
-    """
+    """A chosen configuration and its origin in words."""
 
     origin: str
     hyperparameters: Mapping[str, Scalar]
@@ -38,20 +33,19 @@ def known_points(
 ) -> tuple[KnownPoint, ...]:
     """Collect known configurations of a method and map them into a space.
 
-    The best of every source come before the second best of any. A point that is there already, or that the search
-    tries first anyway, is left out.
+    The best of every source come before the second best of any. Duplicates and the start of the space are left out.
 
     Args:
         sources: `paper`, names of searches, and paths of best files.
-        space: The space of the search that is to start from them.
-        storage: The storage root that holds the searches.
+        space: The space of the new search.
+        storage: The storage root of the searches.
         require: Raises an InputError if the method cannot run with all hyperparameters of a point.
 
     Returns:
-        The points, in the order in which they are to be tried.
+        The points, in the order in which they are tried.
 
     Raises:
-        InputError: If a source is unknown, has nothing to give, or is of another method.
+        InputError: If a source is unknown, has no configuration, or belongs to another method.
     """
     if sources and not space.space:
         raise InputError(f"--warm-start {sources[0]}: every hyperparameter is fixed, so there is nothing to start")
@@ -65,24 +59,20 @@ def known_points(
     for source, configuration in filter(None, chain.from_iterable(zip_longest(*found.values()))):
         known = _mapped(configuration, space)
         if known.point != space.start and known.point not in [each.point for each in points]:
-            _require(source, require, {**space.fixed, **known.point})
+            try:
+                require({**space.fixed, **known.point})
+            except InputError as error:
+                raise InputError(f"--warm-start {source}: {error}") from error
             points.append(known)
     return tuple(points)
 
 
-def _require(source: str, require: Callable[[dict[str, Scalar]], None], hyperparameters: dict[str, Scalar]) -> None:
-    try:
-        require(hyperparameters)
-    except InputError as error:
-        raise InputError(f"--warm-start {source}: {error}") from error
-
-
 def _configurations(source: str, method: str, storage: Storage) -> list[Configuration]:
     """Return the configurations of one source, the best first."""
-    if source == PAPER:
-        return _of_paper(method)
-    is_file = Path(source).suffix in (".yaml", ".yml")
     try:
+        if source == PAPER:
+            return _of_paper(method)
+        is_file = Path(source).suffix in (".yaml", ".yml")
         return _of_file(source, method) if is_file else _of_search(source, method, storage)
     except InputError as error:
         raise InputError(f"--warm-start {source}: {error}") from error
@@ -91,7 +81,7 @@ def _configurations(source: str, method: str, storage: Storage) -> list[Configur
 def _of_paper(method: str) -> list[Configuration]:
     chosen = paper_points(method)
     if not chosen:
-        raise InputError(f"--warm-start {PAPER}: the paper lists no hyperparameters for {method}")
+        raise InputError(f"the paper lists no hyperparameters for {method}")
     return [Configuration(f"the paper on {benchmark}", point) for benchmark, point in chosen.items()]
 
 
@@ -121,7 +111,7 @@ def _require_method(got: str, wanted: str) -> None:
 
 
 def _mapped(configuration: Configuration, space: ResolvedSpace) -> KnownPoint:
-    """Map a configuration into a space; returns the point and what does not fit."""
+    """Map a configuration into a space; returns the point and the values that do not fit."""
     there, point, misfits = configuration.hyperparameters, {}, []
     for name, dimension in space.space.items():
         point[name] = _nearest(dimension, there.get(name), space.start[name])
@@ -140,7 +130,7 @@ def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> S
 
 
 def warm_start_lines(spec: SearchSpec) -> Iterator[str]:
-    """Return lines about the known points of a search: those it tries, misfits, and those without a trial."""
+    """Yield a line per point of a warm start: its origin, whether it gets a trial, and its misfits."""
     for number, known in enumerate(spec.warm_start, start=1):
         late = "" if number < spec.trials else f" (not among the {spec.trials} trials)"
         yield f"warm start: {known.origin}{late}" + "".join(f"; {misfit}" for misfit in known.misfits)
