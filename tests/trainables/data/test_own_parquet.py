@@ -73,5 +73,5 @@ def test_faults_of_parquet(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no column of labels"):
         get_source(f"parquet:{tmp_path}?tasks=2")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing")
-    with pytest.raises(InputError, match=r"a.parquet: cannot be read as Parquet"):
+    with pytest.raises(InputError, match=r"a.parquet: cannot be read"):
         get_source(f"parquet:{tmp_path}?tasks=2")

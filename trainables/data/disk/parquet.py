@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ class Columns:
 
     image: str  # structs with `bytes` (and `path`), or bytes
     label: str | None  # whole numbers or names
-    path: str | None = None  # of the images
+    path: str | None  # of the images
+    names: tuple[str, ...]  # of all columns
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,8 @@ class ParquetImages:
         """Return the image file in a row; an unreadable Parquet file or a row without bytes is an InputError."""
         file, inner = self._place(row)
         group = int(np.searchsorted(np.asarray(file.groups), inner, side="right")) - 1
-        try:
-            value = _read_group(file.path, group, self.column)[inner - file.groups[group]].as_py()
-        except (OSError, pa.ArrowException) as error:
-            raise InputError(f"{file.path}: cannot be read ({str(error).splitlines()[0]})") from error
+        with _readable(file.path):
+            value = _reader.read(file.path, group, self.column)[inner - file.groups[group]].as_py()
         content = value.get("bytes") if isinstance(value, dict) else value
         if not content:
             raise InputError(f"image {self.name(row)}: cannot be read (the row holds no bytes)")
@@ -101,28 +101,45 @@ class ParquetImages:
         return replace(self, rows=self.rows[rows.numpy()])
 
 
+def parquet_images(paths: Sequence[str], column: str, rows: np.ndarray | None = None) -> ParquetImages:
+    """Return some rows of files, int64 `(n,)`, by default all; an unreadable or too long file is an InputError."""
+    files = tuple(map(_parquet_file, paths))
+    return ParquetImages(files, column, np.arange(sum(file.groups[-1] for file in files)) if rows is None else rows)
+
+
 class _TooLargeError(OSError):
     """A column that is too large for the memory."""
 
 
-_local = threading.local()  # Arrow's readers are not shared between threads
+class _Reader(threading.local):
+    """Open files and row groups of one thread: Arrow's readers are not shared between threads."""
+
+    def __init__(self) -> None:
+        self._open = lru_cache(maxsize=64)(partial(pq.ParquetFile, memory_map=True))
+        self._group = lru_cache(maxsize=_GROUPS_KEPT)(self._read_group)
+
+    def read(self, path: str, group: int, column: str) -> Any:
+        found = self._group(path, group, column)
+        if isinstance(found, _TooLargeError):
+            raise found
+        return found
+
+    def _read_group(self, path: str, group: int, column: str) -> Any:
+        try:
+            return _bounded(self._open(path), [group], column).combine_chunks()
+        except _TooLargeError as error:  # cached too, because the discovery takes long
+            return error
 
 
-def _read_group(path: str, group: int, column: str) -> Any:
-    if not hasattr(_local, "read"):
+_reader = _Reader()
 
-        @lru_cache(maxsize=_GROUPS_KEPT)
-        def read(path: str, group: int, column: str) -> Any:
-            try:
-                return _bounded(_open(path), [group], column).combine_chunks()
-            except _TooLargeError as error:  # cached too, because the discovery takes long
-                return error
 
-        _local.read = read
-    found = _local.read(path, group, column)
-    if isinstance(found, _TooLargeError):
-        raise found
-    return found
+@contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
 
 
 def _bounded(file: pq.ParquetFile, groups: Sequence[int], column: str) -> pa.ChunkedArray:
@@ -151,19 +168,10 @@ def _longest(file: pq.ParquetFile, groups: Sequence[int], column: str) -> int:
     return max(found)
 
 
-def _open(path: str) -> Any:
-    if not hasattr(_local, "open"):
-        _local.open = lru_cache(maxsize=64)(lambda path: pq.ParquetFile(path, memory_map=True))
-    return _local.open(path)
-
-
-def parquet_file(path: str) -> ParquetFile:
-    """Return the facts of a Parquet file; an unreadable file or one of too many rows is an InputError."""
-    try:
+def _parquet_file(path: str) -> ParquetFile:
+    with _readable(path):
         stat = Path(path).stat()
         metadata = pq.read_metadata(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     _require_rows(path, metadata)
     groups = [0]
     for group in range(metadata.num_row_groups):
@@ -178,16 +186,15 @@ def _require_rows(path: str, metadata: pq.FileMetaData) -> None:
 
 def find_columns(path: str) -> Columns:
     """Find the columns of images, labels and paths; a file without a column of image bytes is an InputError."""
-    try:
+    with _readable(path):
         schema = pq.read_schema(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     names = schema.names
     holds_bytes = [name for name in names if _holds_bytes(schema.field(name).type)]
     image = _first(IMAGE_COLUMNS, holds_bytes) or (holds_bytes[0] if len(holds_bytes) == 1 else None)
     if image is None:
         raise InputError(f"{path}: has no column of image bytes; has {', '.join(names)}")
-    return Columns(image, _first(LABEL_COLUMNS, names), _first(("filename", "file_name", "path"), names))
+    paths = _first(("filename", "file_name", "path"), names)
+    return Columns(image, _first(LABEL_COLUMNS, names), paths, tuple(names))
 
 
 def _first(preferred: Sequence[str], found: Sequence[str]) -> str | None:
@@ -210,9 +217,7 @@ def read_labels(paths: Sequence[str], column: str) -> list[Any]:
     labels: list[Any] = []
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
-                _require_rows(path, file.metadata)
-                labels += _bounded(file, range(file.metadata.num_row_groups), column).to_pylist()
+            labels += _read_column(path, column)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
         except (KeyError, IndexError, UnicodeDecodeError, pa.ArrowException) as error:
@@ -227,13 +232,17 @@ def read_paths(paths: Sequence[str], columns: Columns) -> list[str] | None:
     names: list[str] = []
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
-                groups = range(file.metadata.num_row_groups)
-                column = _bounded(file, groups, columns.path or f"{columns.image}.path")
+            values = _read_column(path, columns.path or f"{columns.image}.path")
         except (OSError, KeyError, IndexError, pa.ArrowException):
             return None
-        names += [value["path"] if isinstance(value, dict) else value for value in column.to_pylist()]
+        names += [value["path"] if isinstance(value, dict) else value for value in values]
     return None if None in names else names
+
+
+def _read_column(path: str, column: str) -> list[Any]:
+    with pq.ParquetFile(path) as file:
+        _require_rows(path, file.metadata)
+        return _bounded(file, range(file.metadata.num_row_groups), column).to_pylist()
 
 
 def label_names(path: str, column: str) -> list[str] | None:

@@ -7,24 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
+from trainables.data.disk import parquet
 from trainables.data.disk.listing import Listing, Rows, Splitter, seeded_split
-from trainables.data.disk.parquet import (
-    LABEL_COLUMNS,
-    Columns,
-    ParquetImages,
-    find_columns,
-    label_names,
-    parquet_file,
-    read_labels,
-    read_paths,
-)
 from trainables.data.disk.tree import open_tree
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
@@ -75,14 +63,14 @@ def find_in(
     Raises:
         InputError: If the columns of the files do not fit.
     """
-    columns = find_columns(files[0])
+    columns = parquet.find_columns(files[0])
     column = label or columns.label
     if column is None:
-        raise InputError(
-            f"{files[0]}: has no column of labels ({', '.join(LABEL_COLUMNS)}); name it with --label-column"
-        )
-    if column not in (there := pq.read_schema(files[0]).names):
-        raise InputError(f"--label-column {column}: {files[0]} has no such column; it has {', '.join(there)}")
+        known = ", ".join(parquet.LABEL_COLUMNS)
+        raise InputError(f"{files[0]}: has no column of labels ({known}); name it with --label-column")
+    if column not in columns.names:
+        there = ", ".join(columns.names)
+        raise InputError(f"--label-column {column}: {files[0]} has no such column; it has {there}")
     splits = _splits(files, root)
     if split is not None or len(splits) == 1:
         return _unsplit(files, columns, column, split or seeded_split, drop)
@@ -94,11 +82,13 @@ def find_in(
     if not train or not test:
         raise InputError(f"parquet:{root}: needs files of a train and of a test split, has {', '.join(splits)}")
     names, encode = _classes(train, column)
-    parts = {"train": train, "test": test}
+
+    def rows(part: Part) -> Rows:
+        chosen = train if part == "train" else test
+        return parquet.parquet_images(chosen, columns.image), encode(chosen)
+
     return Listing(
-        names,
-        {part: partial(_all_rows, parts[part], columns, column, encode) for part in PARTS},
-        "Parquet files split into " + ", ".join(splits),
+        names, {part: partial(rows, part) for part in PARTS}, f"Parquet files split into {', '.join(splits)}"
     )
 
 
@@ -112,44 +102,39 @@ def _splits(files: Sequence[str], root: Path) -> dict[str, list[str]]:
     return splits
 
 
-Encode = Callable[[list[Any], str], Tensor]
+Encode = Callable[[Sequence[str]], Tensor]
+"""From Parquet files to the labels of all their rows, int64 `(n,)`."""
 
 
 def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode]:
-    """Return the class names and the function from the column's values to labels."""
-    names = label_names(files[0], column)
+    """Return the class names of a column of labels and the function that reads labels."""
+    known: Sequence[int | str]
+    names = parquet.label_names(files[0], column)
     if names is not None:
-        return tuple(names), _encoder(range(len(names)), f"from 0 to {len(names) - 1}")
-    labels = list(read_labels(files, column))
-    kinds = {type(value) for value in labels}
-    if len(kinds) != 1 or not kinds <= {int, str}:
-        got = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no rows"
-        raise InputError(f"{files[0]}: column {column!r} must hold whole numbers or names, has {got}")
-    values = sorted(set(labels))
-    return tuple(map(str, values)), _encoder(values, "a class of the training part")
-
-
-def _encoder(known: Sequence[int | str], allowed: str) -> Encode:
+        known, allowed = range(len(names)), f"from 0 to {len(names) - 1}"
+    else:
+        values = parquet.read_labels(files, column)
+        kinds = {type(value) for value in values}
+        if len(kinds) != 1 or not kinds <= {int, str}:
+            got = ", ".join(sorted(kind.__name__ for kind in kinds)) or "no rows"
+            raise InputError(f"{files[0]}: column {column!r} must hold whole numbers or names, has {got}")
+        known, allowed = sorted(set(values)), "a class of the training part"
+        names = list(map(str, known))
     number = {value: label for label, value in enumerate(known)}
 
-    def encode(values: list[Any], where: str) -> Tensor:
+    def encode(paths: Sequence[str]) -> Tensor:
+        values = parquet.read_labels(paths, column)
         for row, value in enumerate(values):
             if not isinstance(value, int | str) or value not in number:
-                raise InputError(f"{where}: label in row {row} must be {allowed}, got {value!r}")
+                raise InputError(f"{paths[0]}: label in row {row} must be {allowed}, got {value!r}")
         return torch.tensor([number[value] for value in values], dtype=torch.int64)
 
-    return encode
-
-
-def _all_rows(files: Sequence[str], columns: Columns, column: str, encode: Encode) -> Rows:
-    labels = encode(read_labels(files, column), files[0])
-    images = ParquetImages(tuple(map(parquet_file, files)), columns.image, np.arange(len(labels)))
-    return images, labels
+    return tuple(names), encode
 
 
 def _unsplit(
     files: Sequence[str],
-    columns: Columns,
+    columns: parquet.Columns,
     column: str,
     split: Splitter,
     drop: Callable[[tuple[str, ...]], str | None],
@@ -159,18 +144,15 @@ def _unsplit(
     gone = len(names) if dropped is None else names.index(dropped)
 
     @cache
-    def parts() -> dict[Part, Rows]:
-        labels = encode(read_labels(files, column), files[0])
+    def parts() -> dict[str, Rows]:
+        labels = encode(files)
         # In the order of their paths, images are split as the same files in class folders.
-        paths = read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
+        paths = parquet.read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
         order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
         kept = torch.tensor([row for row in order if labels[row] != gone])
-        kept_labels = labels[kept] - (labels[kept] > gone).long()
-        images = ParquetImages(tuple(map(parquet_file, files)), columns.image, kept.numpy())
-        return {
-            part: (images.take(chosen), kept_labels[chosen])
-            for part, chosen in zip(PARTS, split(kept_labels), strict=True)
-        }
+        labels = labels[kept] - (labels[kept] > gone).long()
+        images = parquet.parquet_images(files, columns.image, kept.numpy())
+        return {part: (images.take(rows), labels[rows]) for part, rows in zip(PARTS, split(labels), strict=True)}
 
     def rows(part: Part) -> Rows:
         return parts()[part]

@@ -27,7 +27,7 @@ from torch import Tensor
 from checked_input.text_files import read_text
 from trainables.data.disk.decoding import MOST_PIXELS, MOST_RATIO
 from trainables.data.disk.listing import Listing, Rows
-from trainables.data.disk.parquet import ParquetImages, parquet_file, read_labels
+from trainables.data.disk.parquet import parquet_images, read_labels
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 from trainables.tensor_files import require_file
@@ -139,7 +139,7 @@ def _open_shards(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Ro
         labels = torch.from_numpy(np.asarray(read_labels(paths, "label"), dtype=np.int64))
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{folder}: cannot be read; prepare the data again") from error
-    return ParquetImages(tuple(map(parquet_file, paths)), "image", np.arange(len(labels))), labels
+    return parquet_images(paths, "image"), labels
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from trainables.data.disk.listing import Listing, Rows, from_split_file, is_image
-from trainables.data.disk.parquet import ParquetImages, find_columns, parquet_file, read_paths
+from trainables.data.disk.listing import Listing, Rows, from_split_file, is_image, require_listed
+from trainables.data.disk.parquet import ParquetImages, find_columns, parquet_images, read_paths
 from trainables.data.disk.tree import Tree
 from trainables.data.published._layouts import (
     STANDARD,
@@ -77,10 +77,8 @@ def _listed(tree: Tree, part: Part) -> Rows:
 def _in_parquet(file: str, paths: list[str], split: str) -> ParquetImages:
     columns = find_columns(file)
     row_of = {path: row for row, path in enumerate(read_paths([file], columns) or [])}
-    missing = [path for path in paths if path not in row_of]
-    if missing:
-        raise InputError(f"{split}: {len(missing)} of {len(paths)} images are not in {file}, first {missing[0]}")
-    return ParquetImages((parquet_file(file),), columns.image, np.array([row_of[path] for path in paths]))
+    require_listed(paths, row_of, split, f"in {file}")
+    return parquet_images([file], columns.image, np.array([row_of[path] for path in paths]))
 
 
 CROPDISEASE = Publication(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from trainables.data.disk.arrays import NpzImages, read_npz
-from trainables.data.disk.listing import FileRows, Listing, Rows, labelled_files, listed_files
+from trainables.data.disk.listing import FileRows, Listing, Rows, labelled_files, listed_files, require_listed
 from trainables.data.disk.tree import Tree
 from trainables.data.published._layouts import STANDARD, find_parquet
 from trainables.data.published.publication import Expected, Publication
@@ -18,7 +18,6 @@ from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
 _CLASSES = 200
-_ARRAYS: dict[Part, str] = {"train": "train_data.npz", "test": "test_data.npz"}
 
 
 def find(tree: Tree, variant: str) -> Listing | None:
@@ -26,10 +25,9 @@ def find(tree: Tree, variant: str) -> Listing | None:
     split = tree.find("train_test_split.txt")
     if split is not None:
         return _official(tree, split.removesuffix("train_test_split.txt"))
-    arrays = {part: tree.find(name) for part, name in _ARRAYS.items()}
-    if all(arrays.values()):
+    if all(tree.find(f"{part}_data.npz") for part in PARTS):
         names = tuple(f"{number:03d}" for number in range(1, _CLASSES + 1))
-        return Listing(names, {part: partial(_arrays, tree, str(arrays[part])) for part in PARTS}, "numpy arrays")
+        return Listing(names, {part: partial(_arrays, tree, part) for part in PARTS}, "numpy arrays")
     return find_parquet(tree)
 
 
@@ -49,12 +47,7 @@ def _official(tree: Tree, folder: str) -> Listing:
     if not paths.keys() == labels.keys() == trains.keys():
         raise InputError(f"{tree.root / folder}: images.txt, image_class_labels.txt and train_test_split.txt differ")
     files = tree.below(f"{folder}images")
-    missing = [path for path in paths.values() if path not in files]
-    if missing:
-        raise InputError(
-            f"{tree.root / folder}: {len(missing)} of {len(paths)} images are not there, first {missing[0]}"
-        )
-
+    require_listed(list(paths.values()), files, str(tree.root / folder))
     if not all(label.isdecimal() and len(label) < 10 for label in labels.values()):
         raise InputError(f"{tree.root / folder}image_class_labels.txt: a label is not a whole number")
 
@@ -66,7 +59,8 @@ def _official(tree: Tree, folder: str) -> Listing:
     return Listing(names, listed_files(chosen("1"), chosen("0")), "CUB_200_2011 with its split")
 
 
-def _arrays(tree: Tree, path: str) -> Rows:
+def _arrays(tree: Tree, part: Part) -> Rows:
+    path = str(tree.find(f"{part}_data.npz"))
     entry = tree.entries[path]
     labels: Any = read_npz(entry, "targets", path)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
