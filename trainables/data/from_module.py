@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checked_input.bounds import BATCH, EPOCHS, Bounds
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
@@ -139,20 +140,18 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
         problem = "class_names must be a tuple of names"
     elif len(set(names)) < len(names) or len(names) < 2:
         problem = f"class_names must be at least 2 different ones, got {len(names)}, {len(set(names))} different"
-    elif not _is_whole(source.num_tasks, 1, len(names) // 2):
-        problem = f"num_tasks must be from 1 to {len(names) // 2}, 2 classes each, got {source.num_tasks!r}"
-    elif not (_is_whole(source.epochs, 1, 100_000) and _is_whole(source.batch_size, 1, 1_000_000)):
-        problem = f"epochs and batch_size must be at least 1, got {source.epochs!r} and {source.batch_size!r}"
+    elif fault := Bounds(1, len(names) // 2).fault(source.num_tasks):
+        problem = f"num_tasks {fault}; a task needs 2 classes"
+    elif fault := EPOCHS.fault(source.epochs):
+        problem = f"epochs {fault}"
+    elif fault := BATCH.fault(source.batch_size):
+        problem = f"batch_size {fault}"
     elif not callable(source.load) or not callable(source.transforms):
         problem = "load and transforms must be functions"
     elif not isinstance(source.backbone, str):
         problem = f"backbone must be a name, got {type(source.backbone).__name__}"
     if problem is not None:
         raise InputError(f"benchmark {name!r}: {problem}")
-
-
-def _is_whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def _checked_load(name: str, source: BenchmarkSource, part: Part) -> Rows:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from trainables.data.disk.listing import (
-    TEST_SHARE,
-    FileRows,
-    Listing,
-    is_image,
-    labelled_files,
-    listed_files,
-    split_files,
-)
+from trainables.data.disk.listing import FileRows, Listing, is_image, labelled_files, listed_files, split_files
 from trainables.data.disk.tree import Entry, Tree, is_junk, open_tree
+from trainables.data.splits import PARTS, TEST_SHARE
 from trainables.errors import InputError
 
-_SPLITS = ("train", "test")
 _VALIDATION = ("val", "valid", "validation", "dev")
 
 
@@ -37,36 +28,45 @@ def find(root: Path) -> Listing:
     loose = [path for path in tree.entries if "/" not in path] + list(tree.closed)
     if loose:
         raise InputError(f"folder:{root}: {loose[0]!r} lies beside the class folders; move it into one or away")
-    if set(folders) & set(_SPLITS):
-        return _split(root, folders, tree)
-    names, files = _classes(root, tree, 4, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
+    if set(folders) & set(PARTS):
+        return _split(tree, folders)
+    names, files = _classes(tree, 4, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
     return Listing(names, split_files(files), "class folders, seeded 80/20 split")
 
 
-def _split(root: Path, folders: list[str], tree: Tree) -> Listing:
-    extra = sorted(set(folders) - set(_SPLITS))
+def _split(tree: Tree, folders: list[str]) -> Listing:
+    root = tree.root
+    extra = sorted(set(folders) - set(PARTS))
     if extra:
         advice = "its images belong into train" if extra[0] in _VALIDATION else "move it away"
         raise InputError(f"folder:{root}: {extra[0]!r} lies beside train and test; {advice}")
-    missing = [part for part in _SPLITS if part not in folders]
+    missing = [part for part in PARTS if part not in folders]
     if missing:
         raise InputError(f"folder:{root}: has no folder {missing[0]!r}; both train and test are needed, or neither")
-    (train_names, train), (test_names, test) = (
-        _classes(root / part, Tree(root / part, tree.below(part)), fewest, why)
-        for part, fewest, why in (("train", 3, "2 to train, 1 to validate"), ("test", 1, "1 to test"))
-    )
+    train_names, train = _classes(Tree(root / "train", tree.below("train")), 3, "2 to train, 1 to validate")
+    test_names, test = _classes(Tree(root / "test", tree.below("test")), 1, "1 to test")
     if train_names != test_names:
         name = sorted(set(train_names) ^ set(test_names))[0]
-        has, lacks = _SPLITS if name in train_names else _SPLITS[::-1]
+        has, lacks = PARTS if name in train_names else PARTS[::-1]
         raise InputError(f"folder:{root}: class {name!r} is in {has} but not in {lacks}")
     return Listing(train_names, listed_files(train, test), "class folders in train and test")
 
 
-def _classes(root: Path, tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRows]:
-    names = tuple(_visible_folders(root))
+def _classes(tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRows]:
+    root, names = tree.root, tuple(_visible_folders(tree.root))
     if len(names) < 2:
         raise InputError(f"folder:{root}: needs at least 2 class folders, has {len(names)}")
-    images = {name: _images_of(root, name, tree.below(name)) for name in names}
+    images: dict[str, list[tuple[str, Entry]]] = {name: [] for name in names}
+    for path, entry in tree.entries.items():
+        name, _, below = path.partition("/")
+        if name in images:
+            images[name].append((below, entry))
+    for name, found in images.items():
+        for path, _ in found:
+            if not is_image(path):
+                ending = PurePosixPath(path).suffix or "none"
+                fault = f"{path!r} is not an image file (its ending is {ending}); move it away"
+                raise InputError(f"folder:{root / name}: {fault}")
     for name, found in images.items():
         if len(found) < fewest:
             has = f"{len(found)} image{'' if len(found) == 1 else 's'}" if found else "no image"
@@ -74,16 +74,6 @@ def _classes(root: Path, tree: Tree, fewest: int, why: str) -> tuple[tuple[str, 
     return names, labelled_files(
         (str(root / name / path), entry, label) for label, name in enumerate(names) for path, entry in images[name]
     )
-
-
-def _images_of(root: Path, name: str, files: Mapping[str, Entry]) -> list[tuple[str, Entry]]:
-    for path in files:
-        if not is_image(path):
-            kind = PurePosixPath(path).suffix or "none"
-            raise InputError(
-                f"folder:{root / name}: {path!r} is not an image file (its ending is {kind}); move it away"
-            )
-    return sorted(files.items())
 
 
 def _visible_folders(root: Path) -> list[str]:

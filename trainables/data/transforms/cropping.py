@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,15 +47,11 @@ class RandomResizedCrop:
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """Return float32 `(b, c', size, size)`; a missing generator is a ValueError; see `Transform`."""
-        if generator is None:
-            raise ValueError("RandomResizedCrop needs a generator, got None")
-        flips = _draw_flips(len(images), generator)
-        boxes = [_crop_box(image.shape[1], image.shape[2], generator) for image in images]
-        crops = [
-            resized_crops(with_channels(part, self.normalise), boxes[rows], self.size)
-            for rows, part in _by_size(images)
-        ]
-        return self.normalise(_flipped(torch.cat(crops), flips))
+
+        def crop(part: Tensor, generator: torch.Generator) -> Tensor:
+            return resized_crops(part, [_crop_box(part.shape[2], part.shape[3], generator) for _ in part], self.size)
+
+        return _augmented(images, self.normalise, generator, crop)
 
 
 @dataclass(frozen=True)
@@ -69,16 +65,14 @@ class ResizeRandomCrop:
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """Return float32 `(b, c', size, size)`; a missing generator is a ValueError; see `Transform`."""
-        if generator is None:
-            raise ValueError("ResizeRandomCrop needs a generator, got None")
-        flips = _draw_flips(len(images), generator)
-        crops = []
-        for _, part in _by_size(images):
-            resized = _resized(with_channels(part, self.normalise), self.resize, self.keep_ratio, "bicubic")
+
+        def crop(part: Tensor, generator: torch.Generator) -> Tensor:
+            resized = _resized(part, self.resize, self.keep_ratio, "bicubic")
             room = (resized.shape[2] - self.size + 1, resized.shape[3] - self.size + 1)
             corners = torch.tensor([[int(torch.randint(end, (), generator=generator)) for end in room] for _ in part])
-            crops.append(cut(resized, moved(corners, part.device), self.size, self.size))
-        return self.normalise(_flipped(torch.cat(crops), flips))
+            return cut(resized, moved(corners, part.device), self.size, self.size)
+
+        return _augmented(images, self.normalise, generator, crop)
 
 
 @dataclass(frozen=True)
@@ -105,21 +99,19 @@ class ResizeCenterCrop:
         return vision.center_crop(resized, [self.size, self.size])
 
 
-def _by_size(images: Images) -> Iterator[tuple[slice, Tensor]]:
-    """Yield rows and images of one size, `(b, c, h, w)`: all images at once, or else image by image."""
-    if isinstance(images, Tensor):
-        yield slice(len(images)), images
-    else:
-        yield from ((slice(i, i + 1), image[None]) for i, image in enumerate(images))
-
-
-def _draw_flips(count: int, generator: torch.Generator) -> Tensor:
-    """Draw the flips, bool `(b,)`; before the crops, so that results repeat."""
-    return torch.rand(count, generator=generator) < 0.5
-
-
-def _flipped(images: Tensor, flips: Tensor) -> Tensor:
-    return torch.where(moved(flips, images.device)[:, None, None, None], images.flip(3), images)
+def _augmented(
+    images: Images,
+    normalise: Normalise,
+    generator: torch.Generator | None,
+    crop: Callable[[Tensor, torch.Generator], Tensor],
+) -> Tensor:
+    """Crop images of one size `(b, c', h, w)` together and others alone, flip half of them, normalise."""
+    if generator is None:
+        raise ValueError("a random crop needs a generator, got None")
+    flips = torch.rand(len(images), generator=generator) < 0.5  # before the crops, so that results repeat
+    parts = [images] if isinstance(images, Tensor) else [image[None] for image in images]
+    crops = torch.cat([crop(with_channels(part, normalise), generator) for part in parts])
+    return normalise(torch.where(moved(flips, crops.device)[:, None, None, None], crops.flip(3), crops))
 
 
 def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
