@@ -36,11 +36,7 @@ class Bounds:
         return f"must be {self.words}, got {shown(value, 40)}"
 
     def checked(self, value: float) -> float:
-        """Return a value within the bounds.
-
-        Raises:
-            ValueError: If it is outside.
-        """
+        """Return a value within the bounds; another value is a ValueError."""
         if fault := self.fault(value):
             raise ValueError(fault)
         return value

@@ -38,12 +38,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        TextFileError: If it cannot be read, is too large, or is not JSON.
-    """
+    """Return the content of a JSON file; see `read_text`. A file that is not JSON is a TextFileError."""
     text = read_text(path)
     try:
         return json.loads(text)

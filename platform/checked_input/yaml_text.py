@@ -37,12 +37,7 @@ _NO_KEY = object()
 
 
 def read_yaml(path: Path) -> object:
-    """Return the plain values of a YAML file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        TextFileError: If it cannot be read, or `parse_yaml` refuses it.
-    """
+    """Return the plain values of a YAML file; for errors see `read_text` and `parse_yaml`."""
     return parse_yaml(read_text(path))
 
 
@@ -85,8 +80,10 @@ def _value(events: Iterator[yaml.Event]) -> object:
     root: list[Any] = []
     open_places: list[_Place] = [(root, _NO_KEY)]
     for event in events:
-        if isinstance(event, yaml.NodeEvent):
-            _require_plain(event)
+        if isinstance(event, yaml.AliasEvent):
+            raise _fault(event, f"alias *{one_line(event.anchor)}: write the value out")
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise _fault(event, f"tag {one_line(tag)}: leave it out")
         if isinstance(event, yaml.DocumentStartEvent) and root:
             raise _fault(event, "a file holds one document")
         if isinstance(event, yaml.ScalarEvent):
@@ -98,14 +95,6 @@ def _value(events: Iterator[yaml.Event]) -> object:
         elif isinstance(event, yaml.CollectionEndEvent):
             _put(open_places, open_places.pop()[0], event)
     return root[0] if root else None
-
-
-def _require_plain(event: yaml.NodeEvent) -> None:
-    if isinstance(event, yaml.AliasEvent):
-        raise _fault(event, f"alias *{one_line(event.anchor)}: write the value out")
-    tag = getattr(event, "tag", None)
-    if tag is not None:
-        raise _fault(event, f"tag {one_line(tag)}: leave it out")
 
 
 def _put(places: list[_Place], value: Any, event: yaml.Event) -> None:
@@ -137,7 +126,7 @@ def _scalar(event: yaml.ScalarEvent) -> object:
 
 
 def number_or_text(text: str) -> int | float | str:
-    """Return the number of a decimal text such as `-1e-3`, an `int` without point and exponent; else the text.
+    """Return the number of a decimal text, an `int` without point and exponent; else the text.
 
     Raises:
         ValueError: If 64 bits cannot represent the number.

@@ -55,11 +55,7 @@ def code_folder(benchmark: str) -> str | None:
 
 
 def source_from_module(name: str) -> BenchmarkSource:
-    """Return the benchmark `MODULE:NAME`; all errors of its functions become InputErrors.
-
-    Raises:
-        InputError: If the code is not allowed, the import fails, or the object is no valid benchmark.
-    """
+    """Return the benchmark `MODULE:NAME`; code that is not allowed and all errors of the code are InputErrors."""
     if name not in _allowed:
         raise InputError(
             f"benchmark {name!r}: a file names this code, you did not; if you trust it, let it run with"
@@ -82,12 +78,7 @@ def source_from_module(name: str) -> BenchmarkSource:
 
 
 def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
-    """Check that a benchmark's transforms give the input of the backbone.
-
-    Raises:
-        InputError: If the transforms fail, or give another shape or numbers that are not finite, or if the same images
-            train and evaluate.
-    """
+    """Check that transforms give finite input of the backbone, and that other images evaluate than train."""
     name, task, evaluation = benchmark.spec.name, benchmark.tasks[0], benchmark.evaluation[0]
     generator, rows = torch.Generator().manual_seed(0), torch.arange(min(2, len(evaluation)))
     if len(evaluation) == 0:
@@ -112,14 +103,13 @@ def _on_path(folder: str) -> Iterator[None]:
 
     Libraries import optional packages later; a file of the same name in the working folder must not take their place.
     """
-    if folder in sys.path:
-        yield
-        return
-    sys.path.append(folder)
+    known = folder in sys.path
+    if not known:
+        sys.path.append(folder)
     try:
         yield
     finally:
-        if folder in sys.path:  # the module may have changed the path
+        if not known and folder in sys.path:  # the module may have changed the path
             sys.path.remove(folder)
 
 

@@ -95,13 +95,9 @@ class ImageSet:
     def batches(
         self, batch_size: int, generator: torch.Generator | None, *, shuffle: bool, device: torch.device | str = "cpu"
     ) -> Iterator[Batch]:
-        """Yield all examples once; the last batch may be smaller.
+        """Yield all examples once, x and y on `device`; the last batch may be smaller.
 
-        Args:
-            batch_size: Examples per batch.
-            generator: Source of the order and of the augmentation; None where neither draws.
-            shuffle: Whether to permute the examples.
-            device: The device of x and y.
+        `generator` draws the order and the augmentation; None where neither draws.
         """
         order = torch.randperm(len(self), generator=generator) if shuffle else torch.arange(len(self))
         batches = order.split(batch_size)
@@ -121,15 +117,9 @@ class ImageSet:
         return images
 
     def prepare(self, images: Images, generator: torch.Generator | None, device: torch.device | str = "cpu") -> Tensor:
-        """Move raw images to a device and transform them.
+        """Return the backbone's input, float32 `(b, c, h, w)`, from raw images of this or another set on the CPU.
 
-        Args:
-            images: Raw images of this or another set, as from `pixels`, on the CPU.
-            generator: Source of the augmentation; None where the transform draws nothing.
-            device: The device of the result.
-
-        Returns:
-            The input of the backbone, float32 `(b, c, h, w)`.
+        `generator` draws the augmentation; None where the transform draws nothing.
         """
         there = moved(images, device) if isinstance(images, Tensor) else [moved(image, device) for image in images]
         return self.transform(there, generator)

@@ -36,15 +36,10 @@ def stratified_split(labels: Tensor, share: float, seed: int) -> tuple[Tensor, T
 
 
 def split_per_class(labels: Tensor, held_out: Callable[[int], int], seed: int) -> tuple[Tensor, Tensor]:
-    """Split row numbers per class.
+    """Return the ascending row numbers `(kept, held_out)` of labels, int64 `(n,)`.
 
-    Args:
-        labels: The label of each example, int64 `(n,)`.
-        held_out: Function from a class's number of examples to the number to hold out.
-        seed: Seed of the split; each class draws from its own generator, independent of the other classes.
-
-    Returns:
-        Row numbers `(kept, held_out)`, both ascending.
+    `held_out` returns how many of a class's examples to hold out. Each class draws from its own generator, independent
+    of the other classes.
     """
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     for label in labels.unique().tolist():

@@ -37,8 +37,7 @@ class _ArrayKind:
 
 
 def _empty_array(*_: Any) -> np.ndarray:
-    """An array that the pickle then fills with values of its own, as many as its shape says."""
-    return np.empty(0, np.uint8)
+    return np.empty(0, np.uint8)  # the pickle then fills it with values of its own, as many as its shape says
 
 
 class _HarmlessUnpickler(pickle._Unpickler):  # Pickle's C code takes memory for any number of a memo
@@ -51,11 +50,7 @@ class _HarmlessUnpickler(pickle._Unpickler):  # Pickle's C code takes memory for
 
 
 def unpickle(content: bytes, name: str) -> Any:
-    """Return the numbers, texts, arrays or containers of them in a pickle; texts of Python 2 as bytes.
-
-    Raises:
-        InputError: If the content is no pickle, or holds other objects.
-    """
+    """Return numbers, texts, arrays or containers of them, Python 2's texts as bytes; other content: InputError."""
     try:
         return _HarmlessUnpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a broken pickle raises many kinds
@@ -63,11 +58,7 @@ def unpickle(content: bytes, name: str) -> Any:
 
 
 def read_npz(entry: Entry, member: str, name: str) -> np.ndarray:
-    """Return one array of an npz file; objects in an array must be arrays.
-
-    Raises:
-        InputError: If the member is missing, is too large, or cannot be read.
-    """
+    """Return one array of an npz file; a missing, too large or unreadable member is an InputError."""
     try:
         source = entry.path if isinstance(entry, DiskFile) else io.BytesIO(_content(entry))
         with zipfile.ZipFile(source) as archive, archive.open(f"{member}.npy") as file:

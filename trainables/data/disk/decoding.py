@@ -33,11 +33,7 @@ def require_size(count: int, name: str, most: int = MOST_BYTES) -> None:
 
 
 def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
-    """Return the pixels of an image file, uint8 `(3, h, w)`; see `decode`.
-
-    Raises:
-        InputError: If the path leads to no regular file, or the file is unreadable, above `most` bytes or no image.
-    """
+    """Return `decode` of a regular file of at most `most` bytes; another file is an InputError."""
     try:
         require_size(require_file(path).st_size, str(path), most)
         content = path.read_bytes()
@@ -47,14 +43,10 @@ def read_image_file(path: Path, most: int = MOST_BYTES) -> Tensor:
 
 
 def decode(content: bytes, name: str) -> Tensor:
-    """Return the pixels of an image file's content, uint8 `(3, h, w)`.
+    """Return the pixels of an image file's content, uint8 `(3, h, w)`; error messages have `name`.
 
     Transparent pixels are laid over white, 16-bit values are scaled to 8 bits, and the rotation of EXIF is applied. An
     animation gives its first frame.
-
-    Args:
-        content: The bytes of the image file.
-        name: Name of the image in error messages.
 
     Raises:
         InputError: If the content is no image, is broken, or has floating-point pixels.

@@ -105,12 +105,9 @@ def labelled_files(rows: Iterable[tuple[str, Entry, int]]) -> FileRows:
 
 
 def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, where: str = "") -> FileRows:
-    """Return the images directly in class folders, in order of class and name.
+    """Return the images directly in class folders, in order of class and name; names begin with `where`.
 
-    Args:
-        files: Files by their path below the folder that holds the class folders.
-        class_names: Names of the class folders, in label order.
-        where: Text before each path in error messages.
+    `files` are by their path below the folder that holds the class folders, `class_names` in label order.
     """
     label = {name: number for number, name in enumerate(class_names)}
     found = []

@@ -21,11 +21,7 @@ _SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]
 
 
 def find(path: Path, label: str | None = None) -> Listing:
-    """Return the classes and images of a Parquet file or a folder of such files; see `find_in`.
-
-    Raises:
-        InputError: If there is no Parquet file, or its columns do not fit.
-    """
+    """Return `find_in` of a Parquet file or a folder of such files; a missing file is an InputError."""
     if path.is_file():
         files = [str(path)]
     elif path.is_dir():
@@ -54,11 +50,11 @@ def find_in(
 
     Args:
         files: Paths of the Parquet files.
-        root: Folder below which the names of the files tell their split.
+        root: Folder; paths below it tell the split.
         label: Column of labels; None finds it by its name.
         validation_trains: Whether a validation split beside a test split joins the training part.
         split: Rule in place of the files' own splits.
-        drop: Function of all class names that returns a class to leave out. Only for files without a split.
+        drop: From all class names, the class to leave out; only for files without a split.
 
     Raises:
         InputError: If the columns of the files do not fit.

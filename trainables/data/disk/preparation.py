@@ -30,11 +30,7 @@ ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the array is the default
 
 
 def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick) -> Form:
-    """Return `form`; if None, the array where its pixels take at most 32 GiB and fit the disk of `folder`.
-
-    Raises:
-        InputError: If the form does not fit the disk, or an image cannot be read.
-    """
+    """Return `form`, by default the array if its pixels fit 32 GiB and the disk; too small a disk is an InputError."""
     free = usable_bytes(folder)
     needed: dict[Form, int] = {"array": sum(_decoded_bytes(images, tick) for images in parts)}
     needed["parquet"] = sum(_encoded_bytes(images) for images in parts)

@@ -42,7 +42,6 @@ class _BoundedTarInfo(tarfile.TarInfo):
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Return the member of a header block; see `tarfile.TarInfo.frombuf`."""
         member = super().frombuf(buf, encoding, errors)
         headers = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
         if member.type in (*headers, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK) and member.size > _MOST_NAME:
@@ -171,11 +170,7 @@ class Tree:
         return [path for path in self.closed if path.lower().endswith(_UNPACKABLE)]
 
     def unpacked(self, scratch: Path, progress: Progress) -> Tree:
-        """Return the tree with the content of its compressed archives, which are unpacked into a new folder `scratch`.
-
-        Raises:
-            InputError: If an archive is broken, or its files do not fit the disk.
-        """
+        """Unpack compressed archives into a new folder; a broken archive or too small a disk is an InputError."""
         scratch.mkdir()
         left = usable_bytes(scratch)
         for path in self.unpackable:
@@ -198,10 +193,7 @@ def open_tree(root: Path) -> Tree:
     """Return the files of a folder and the members of its archives, without reading or unpacking them.
 
     Hidden files, files of the operating system and the prepared form are left out. An extracted file takes the place
-    of the same file in an archive.
-
-    Raises:
-        InputError: If the folder cannot be listed or an archive cannot be opened.
+    of the same file in an archive. A folder or archive that cannot be read is an InputError.
     """
     entries: dict[str, Entry] = {}
     closed: dict[str, str] = {}

@@ -66,11 +66,8 @@ def draw(rendered: Tensor, labels: Tensor, generator: torch.Generator, turn: flo
     All processors draw the same uniform numbers, and all later steps are float64. So two processors disagree only on a
     grey level within some 1e-12 of a half. In the shipped images the nearest level is 1e-7 away.
 
-    Args:
-        rendered: Output of `render`, `(c, f, 64, 64)`.
-        labels: Rows of `rendered`, int64 `(n,)`.
-        generator: The source of all randomness.
-        turn: The largest rotation in either direction, radians.
+    `rendered` is the output of `render`, `labels` are its rows, int64 `(n,)`, and `turn` is the largest rotation in
+    either direction, radians.
     """
     n = len(labels)
     faces = torch.randint(rendered.shape[1], (n,), generator=generator)

@@ -46,17 +46,10 @@ def class_folders(files: Iterable[str]) -> tuple[str, ...]:
 def listing_from_yaml(
     tree: Tree, splits: tuple[str, str], *, components: int, class_of: Callable[[str], str], layout: str
 ) -> Listing | None:
-    """Return the images that two split files list; None without the split files.
+    """Return the images that the split files of training and test list; None without the split files.
 
-    Args:
-        tree: The files of the dataset.
-        splits: Names of the split files of the training and the test part.
-        components: How many last components of its path identify an image, wherever its folder lies.
-        class_of: Function from these components to the name of the class.
-        layout: The layout in a few words.
-
-    Raises:
-        InputError: If a split file is malformed or lists images that are missing.
+    The last `components` of its path identify an image, wherever its folder lies. `class_of` returns the name of the
+    class from these components. A malformed split file or a missing image is an InputError.
     """
     found = [path for path in map(tree.find, splits) if path is not None]
     if len(found) < len(splits):
@@ -82,7 +75,7 @@ def _split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
 
 
 def _lists(events: Iterable[yaml.Event]) -> dict[str, list[str | int]]:
-    """Return a mapping from keys to lists of texts and whole numbers, from YAML of ten thousands of lines.
+    """Return lists of texts and whole numbers by key, from YAML of ten thousands of lines.
 
     Raises:
         ValueError: If the YAML has another structure, an alias, a tag or a key twice.
@@ -127,11 +120,7 @@ def ending(path: str, parts: int) -> str:
 
 
 def _names_by_label(labels: Sequence[int], names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return the class names in label order from the label and name of each image.
-
-    Raises:
-        InputError: If a label has two names, or the labels are not 0, 1, ...
-    """
+    """Return the class names in label order; a label with two names, or labels with a gap, are an InputError."""
     found: dict[int, str] = {}
     for label, name in zip(labels, names, strict=True):
         if found.setdefault(label, name) != name:

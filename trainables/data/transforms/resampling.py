@@ -16,19 +16,14 @@ SUPPORT = 2.0  # half the width of the bicubic filter, in pixels of the coarser 
 
 
 def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
-    """Cut a box out of each image and resize the crop to `size` x `size`, bicubic with antialiasing.
+    """Return the box of each image, cut out and resized to `size` x `size`, bicubic with antialiasing.
 
     A CPU works image by image, through torchvision. A GPU would wait for the starts of some six kernels per image, and
     computes two matrix products per batch instead. Both resize along rows, round to whole levels and resize along
     columns, as Pillow does. They may differ by one level, because torchvision has 16-bit weights on a CPU.
 
-    Args:
-        images: uint8 `(b, c, h, w)`.
-        boxes: One per image.
-        size: Pixels of each side of the result.
-
-    Returns:
-        Whole numbers from 0 to 255, `(b, c, size, size)`, uint8 or float32.
+    From uint8 `(b, c, h, w)` and a box per image to whole numbers from 0 to 255, `(b, c, size, size)`, uint8 or
+    float32.
     """
     if images.device.type != "cpu":
         return resized_by_products(images, torch.tensor(boxes), size)
