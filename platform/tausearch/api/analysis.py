@@ -8,20 +8,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tausearch import models, presentation
 from tausearch.api.composition import open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
-from tausearch.models import (
-    Pools,
-    VectorSource,
-    alignment_rows,
-    cosine_rows,
-    find_source,
-    measurements,
-    require_alike,
-    risk_rows,
-    theorem_rows,
-)
-from tausearch.presentation import LongWork
+from tausearch.models import Pools, VectorSource
 from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, require_output, shown_benchmark
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
@@ -38,8 +28,8 @@ class Drawn:
     """Figures that have been drawn.
 
     Attributes:
-        pictures: Name of a figure to its picture; the file with its numbers has the same name, and ends in `.csv`.
-        left_out: A line for each run that is in some figures only, with the reason.
+        pictures: Name of a figure to its picture; the file with its numbers has the same name and ends in `.csv`.
+        left_out: A line for each run that is only in the figure of times, with the reason.
     """
 
     pictures: dict[str, Path]
@@ -69,28 +59,22 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
     """Write all tables and pictures; returns name to picture."""
     tables = _Tables(output)
     times = [row for name in request.runs for row in _times(storage, name)]
-    from tausearch.presentation import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure
-
     specs = [read_spec(storage.run(name)) for name in request.runs if storage.run_exists(name)]
     composed = _of(each for pool in pools for each in pool.sources)
     timed = "; ".join(dict.fromkeys(_on(spec.method, spec.benchmark) for spec in specs))
-    tables.add("time", times, time_figure, f"time per task: {timed}")
-    risk = f"risk of the composed model: {composed}, test images"
-    theorem = f"Theorem 1, task vectors scaled: {composed}, test images"
-    with LongWork() as work:
-        tick = work.start("figures", measurements(pools))
-        tables.add("risk", [row for each in pools for row in risk_rows(each, tick)], risk_figure, risk)
-        tables.add("theorem1", [row for each in pools for row in theorem_rows(each, tick)], theorem_figure, theorem)
+    tables.add("time", times, presentation.time_figure, f"time per task: {timed}")
+    with presentation.LongWork() as work:
+        tick = work.start("figures", models.measurements(pools))
+        risks = [row for each in pools for row in models.risk_rows(each, tick)]
+        tables.add("risk", risks, presentation.risk_figure, f"risk of the composed model: {composed}, test images")
+        bounds = [row for each in pools for row in models.theorem_rows(each, tick)]
+        title = f"Theorem 1, task vectors scaled: {composed}, test images"
+        tables.add("theorem1", bounds, presentation.theorem_figure, title)
     for each in pools:
-        name = Path(each.sources[0].text).name
-        tables.add(f"cosines-{name}", cosine_rows(each), cosine_figure, f"task vectors: {_of(each.sources)}")
-    pairs = [pair for pair in combinations(pools, 2) if _alike(*pair)]
-    tables.add(
-        "alignment",
-        [row for pair in pairs for row in alignment_rows(*pair)],
-        alignment_figure,
-        f"task vectors: {composed}",
-    )
+        name, title = f"cosines-{Path(each.sources[0].text).name}", f"task vectors: {_of(each.sources)}"
+        tables.add(name, models.cosine_rows(each), presentation.cosine_figure, title)
+    alignment = [row for pair in combinations(pools, 2) if _alike(*pair) for row in models.alignment_rows(*pair)]
+    tables.add("alignment", alignment, presentation.alignment_figure, f"task vectors: {composed}")
     return tables.pictures
 
 
@@ -114,27 +98,25 @@ class _Tables:
         """Write a table and its picture, with a title; without rows write nothing."""
         if not rows:
             return
-        from tausearch.presentation import entitle, save, write_table
-
         path = self.folder / f"{name}.png"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_table(rows, path.with_suffix(".csv"))
+            presentation.write_table(rows, path.with_suffix(".csv"))
             figure = draw(rows)
-            entitle(figure, of)
-            self.pictures[name] = save(figure, path)
+            presentation.entitle(figure, of)
+            self.pictures[name] = presentation.save(figure, path)
         except OSError as error:
             raise InputError(f"--output {self.folder}: cannot be written ({error.strerror})") from error
 
 
 def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list[str]]:
-    """Open the runs that have task vectors; also returns a line for each of the others, with the reason."""
+    """Open the runs that have task vectors; also returns a line for each other run, with the reason."""
     found, left_out = [], []
     for name in request.runs:
         if storage.run_exists(name):
             read_spec(storage.run(name))  # an unreadable run is an error, and a run without vectors is not
         try:
-            find_source(storage, name)
+            models.find_source(storage, name)
         except InputError as error:
             if not storage.run_exists(name):
                 raise
@@ -162,7 +144,7 @@ def _alike(first: Pools, second: Pools) -> bool:
     if first.network.theta_0.keys() != second.network.theta_0.keys():  # tangents have biases and norms too
         return False
     try:
-        require_alike([*first.sources, *second.sources])
+        models.require_alike([*first.sources, *second.sources])
     except InputError:
         return False
     return bool(set(first.by_seed) & set(second.by_seed))

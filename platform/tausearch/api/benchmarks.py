@@ -1,4 +1,4 @@
-"""A benchmark as a run opens it: checked before any trial starts, with long work shown."""
+"""Benchmarks of runs: found, and checked before any trial starts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,13 @@ from trainables.data.sources import images_per_task, steps_of
 from trainables.data.splits import PARTS
 from trainables.errors import NotFetchedError
 
-_SMALL = 64  # pixels of the longest side up to which an image loses little in the embedded backbone's 32
-_LOOKED_AT = 16  # images whose size is asked for
+_SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
+_SAMPLED = 16  # images whose size is measured
 
 
 @dataclass(frozen=True)
 class Usable:
-    """The images of a benchmark that a run will use.
-
-    Attributes:
-        data: Digest and numbers of the images.
-        left_out: A line for each image that cannot be read and is left out.
-    """
+    """The images of a benchmark that a run will use; `left_out` has a line for each unreadable image."""
 
     data: DataFacts
     left_out: tuple[str, ...]
@@ -42,8 +37,6 @@ class OpenBenchmark:
     """A benchmark whose images have been found.
 
     Attributes:
-        ref: The reference that names the benchmark, with its options.
-        source: The benchmark's specification with the means to read it.
         data_root: Folder of the published datasets, if it is one of them; absolute, for a worker.
     """
 
@@ -68,13 +61,12 @@ class OpenBenchmark:
         return steps_of(images_per_task(self.source), self.source.batch_size)
 
     def backbone(self, weights: Path | None) -> Backbone:
-        """Return the benchmark's backbone, or the embedded one for small images of the user's own without its weights.
+        """Return the benchmark's backbone.
+
+        If its weights cannot be fetched, the user's own small images get the embedded one, and a line on stderr.
 
         Args:
             weights: Local weights file of the benchmark's backbone, or None.
-
-        Returns:
-            The backbone; a line on stderr names a backbone that takes the place of another.
 
         Raises:
             NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
@@ -85,7 +77,7 @@ class OpenBenchmark:
         try:
             _ = wanted.digest
         except NotFetchedError:
-            side = longest_side(self.source.load("train")[0], _LOOKED_AT)
+            side = longest_side(self.source.load("train")[0], _SAMPLED)
             if side > _SMALL:
                 raise
             reads = Backbone().input
@@ -97,12 +89,9 @@ class OpenBenchmark:
         return wanted
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
-        """Make sure, once, that a run can use it: every image of both parts is readable, every class large enough.
+        """Return the images that a run will use. Check once that all can be read and every class is large enough.
 
-        Of the test images a search learns that they can be decoded, and nothing else: no final run fails on one.
-
-        Returns:
-            What images the run will see.
+        A search decodes the test images, too, so that no final run fails on one, and uses nothing else of them.
 
         Raises:
             InputError: If an image cannot be read, or a class has too few images.
@@ -130,18 +119,11 @@ def allow_typed(benchmark: str | None) -> None:
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]
-"""`open_benchmark`, or a function that opens each benchmark once."""
+"""`open_benchmark`, or a function of a campaign that opens each benchmark once."""
 
 
 def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
-    """Find a benchmark and list its images.
-
-    Args:
-        text: What the benchmark is called, as `BenchmarkRef` reads it.
-        data_root: Folder of the published datasets (`--data-root`); None for the default.
-
-    Returns:
-        The benchmark; its images have been listed, none read.
+    """Return a benchmark by its reference; its images are listed and not read.
 
     Raises:
         InputError: If there is no such benchmark, or its data is not on disk.

@@ -118,10 +118,7 @@ def edit(request: EditRequest) -> list[Edited]:
 def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
     """Return the task vectors of some runs and the benchmark's test images, checked that they fit together.
 
-    Args:
-        storage: The storage root.
-        runs: Runs or folders, as a user names them; see `tausearch.models.find_source`.
-        request: Gives the seeds, and the places of datasets and backbone.
+    `runs` are texts for `find_source`. `request` gives the seeds, and the places of datasets and backbone.
 
     Raises:
         InputError: If something does not fit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
 from tausearch.api.plans import require_continuable, require_enough
@@ -11,20 +12,7 @@ from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
-from tausearch.runs import (
-    AnySpec,
-    Record,
-    RunDirectory,
-    SearchSpec,
-    driver_lock,
-    open_storage,
-    protocol_of,
-    read_reevaluation,
-    read_spec,
-    read_trials,
-    require_space,
-    set_aside_orphans,
-)
+from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation
 from tausearch.tracking import checked_uri
 from trainables.backbones import Backbone
@@ -43,10 +31,10 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
     Raises:
         InputError: If there is no such run, another process drives it, or its protocol has changed.
     """
-    root = open_storage(request.storage, write=True)
-    require_space(root.root)
+    root = runs.open_storage(request.storage, write=True)
+    runs.require_space(root.root)
     directory = root.run(request.name)
-    with driver_lock(directory):
+    with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
         how = (request.address, request.time_budget, request.progress_to)
@@ -76,15 +64,15 @@ def extend(request: ResumeRequest) -> SearchResult:
 
 def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
     """Read the specification of a run, and check that the record belongs to it."""
-    spec = read_spec(directory)
+    spec = runs.read_spec(directory)
     require_continuable(spec)
     if without_damaged:
         for record in (directory.record, directory.reevaluation.record):
             say_unreadable(*Record(record).set_aside_damaged())
-        say_unreadable(*set_aside_orphans(directory))
-    trials = read_trials(spec, directory)
+        say_unreadable(*runs.set_aside_orphans(directory))
+    trials = runs.read_trials(spec, directory)
     if spec.purpose == "search":
-        read_reevaluation(spec, directory.reevaluation, trials)
+        runs.read_reevaluation(spec, directory.reevaluation, trials)
     return spec
 
 
@@ -126,7 +114,7 @@ def _require_unchanged(spec: AnySpec) -> None:
     then = spec.protocol
     backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
     source = open_benchmark(spec.benchmark, spec.data_root).source
-    now = protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
+    now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
     for key, value in then:
         if getattr(now, key) != value:
             raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")

@@ -23,7 +23,6 @@ class DataState:
     """The state of a benchmark's data.
 
     Attributes:
-        name: The benchmark's name.
         state: "embedded", "whole", "not found", or the fault of the data in words.
         whole: Whether the data is complete, so that it can be used.
         home: Folder in which the data is looked for.
@@ -68,11 +67,10 @@ class CheckResult:
     """The result of a check of all images.
 
     Attributes:
-        name: The benchmark's name.
         home: Folder that holds the benchmark's data.
         layout: The layout from which the images were read.
         images: Number of images that were read.
-        faults: One line for each image that cannot be read and each prepared file that has changed.
+        faults: A line for each unreadable image, and for each prepared file that has changed.
     """
 
     name: str
@@ -120,10 +118,7 @@ def _counts(listing: Listing) -> dict[str, dict[str, int]]:
 
 
 def check_dataset(text: str, root: str | None, variant: str | None, partial: bool) -> CheckResult:
-    """Read every image of a benchmark's dataset once.
-
-    Returns:
-        The result of the check, with the images that cannot be read.
+    """Return the result of reading every image of a benchmark's dataset once.
 
     Raises:
         InputError: If there is no such dataset, or it is not whole.
@@ -144,10 +139,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
 
 
 def prepare_dataset(text: str, root: str | None, variant: str | None, partial: bool, form: str) -> DataState:
-    """Convert a benchmark's dataset to the tool's own form.
-
-    Returns:
-        The state of the dataset after the conversion.
+    """Return the state of a benchmark's dataset after its conversion to the tool's own form.
 
     Raises:
         InputError: If `form` is unknown, or the dataset cannot be found or converted.

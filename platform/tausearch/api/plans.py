@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from search_spaces import ResolvedSpace
+from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.cluster import plan_resources, require_gpu
@@ -25,18 +26,6 @@ from tausearch.runs import (
     open_storage,
     protocol_of,
 )
-from tausearch.studies import (
-    constraints_named,
-    different_numbers,
-    grid_size,
-    known_points,
-    one_of,
-    requested_reevaluation,
-    require_runs,
-    scheduler_named,
-    space_of,
-    usual_reevaluation,
-)
 from tausearch.tracking import checked_uri
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
@@ -48,14 +37,9 @@ DEFAULT_TRIALS = 12
 
 
 def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
-    """Check a request for a search, and return its plan. Nothing is started.
+    """Return the plan of a search whose request is right. Nothing is started.
 
-    Args:
-        request: The request.
-        opening: Opens the benchmark; a campaign gives a function that opens each benchmark once.
-
-    Returns:
-        The plan. With `gpus_per_trial="auto"` its share of a GPU is 1 until a pilot trial has been measured.
+    With `gpus_per_trial="auto"` the share of a GPU is 1 until a pilot trial has been measured.
 
     Raises:
         InputError: If something in the request is wrong.
@@ -66,23 +50,23 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         require_gpu("--gpus-per-trial auto")
     opened = opening(_text_of(request), request.data_root)
     storage, given = _given(request, "search", opened, entry)
-    algorithm = one_of("algorithm", request.algorithm, ALGORITHMS)
-    precision = one_of("precision", request.precision, PRECISIONS)
-    scheduler = scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
+    algorithm = studies.one_of("algorithm", request.algorithm, ALGORITHMS)
+    precision = studies.one_of("precision", request.precision, PRECISIONS)
+    scheduler = studies.scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
     on_gpu = request.gpus_per_trial != 0
-    constraints = constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
+    constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
     backbone = _backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
     space = _space(request, entry, opened, scenario)
-    require_runs(entry, space, scenario)
-    known = known_points(
+    studies.require_runs(entry, space, scenario)
+    known = studies.known_points(
         request.warm_start or (),
         space,
         open_storage(request.storage, write=False),
         lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
-    trials = _trial_count(request.trials, algorithm, grid_size(space.space, known), bool(space.space))
-    usual = usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
+    trials = _trial_count(request.trials, algorithm, studies.grid_size(space.space, known), bool(space.space))
+    usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
     protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     usable = opened.require("search", request.seed, backbone.input)
     spec = SearchSpec(
@@ -97,7 +81,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         start=space.start,
         warm_start=known,
         constraints=constraints,
-        reevaluate=requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
+        reevaluate=studies.requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
         fixed=space.fixed,
         left_out=usable.left_out,
     )
@@ -107,16 +91,13 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
 def space_for(request: SearchRequest) -> ResolvedSpace:
     """Return the space that a search would use. Only a benchmark of the user's own images is opened.
 
-    Args:
-        request: The request; only method, benchmark and its options, backbone, space and fixed values are used.
-
     Raises:
-        InputError: If one of them is wrong.
+        InputError: If method, benchmark, backbone or a fixed value is wrong.
         SpaceError: If the space is wrong.
     """
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
     if ref.path is None:
-        return space_of(request.method, ref.name, file, request.set or {})
+        return studies.space_of(request.method, ref.name, file, request.set or {})
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)
     return _space(request, entry, opened, entry.scenario(opened.source.spec, _backbone(request, opened)))
 
@@ -129,18 +110,11 @@ def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
 def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
     file = None if request.space is None else Path(request.space)
     suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.own else {}
-    return space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
+    return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
 def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan[FinalSpec]:
-    """Check a request for a final run, and return its plan. Nothing is started.
-
-    Args:
-        request: The request.
-        opening: Opens the benchmark; a campaign gives a function that opens each benchmark once.
-
-    Returns:
-        The plan.
+    """Return the plan of a final run whose request is right. Nothing is started.
 
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
@@ -148,8 +122,8 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     if isinstance(request.gpus_per_trial, str):
         got = request.gpus_per_trial
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
-    best, seeds = request.best, different_numbers("--seeds", request.seeds)
-    orders = None if request.class_orders is None else different_numbers("--class-orders", request.class_orders)
+    best, seeds = request.best, studies.different_numbers("--seeds", request.seeds)
+    orders = None if request.class_orders is None else studies.different_numbers("--class-orders", request.class_orders)
     entry = get_method(best.method)
     opened = opening(request.benchmark or best.benchmark, request.data_root)
     overrides = dict(request.set or {})
@@ -179,14 +153,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
 
 
 def require_continuable(spec: AnySpec) -> None:
-    """Check the method and the hyperparameters of a specification that was read: its file may have been edited.
-
-    Args:
-        spec: The specification.
-
-    Raises:
-        InputError: If the method or a hyperparameter is unknown.
-    """
+    """Check method and hyperparameters of a specification that was read: a user may have edited its file."""
     entry = get_method(spec.method)
     try:
         entry.parse({**spec.fixed, **(spec.start if spec.purpose == "search" else {})})
@@ -197,7 +164,7 @@ def require_continuable(spec: AnySpec) -> None:
 def _given(
     request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
 ) -> tuple[Storage, dict[str, Any]]:
-    """Check the options that every new run has; returns the storage root and these fields of the specification."""
+    """Check the options of every new run; returns the storage root and fields of the specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri = checked_uri(request.tracking_uri)
@@ -239,19 +206,15 @@ def _text_of(request: SearchRequest) -> str:
     return str(ref)
 
 
-def _trial_count(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> int:
-    require_enough(trials, algorithm, grid_size, anything_to_search)
-    return trials or (grid_size if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
+def _trial_count(trials: int | None, algorithm: Algorithm, points: int, anything_to_search: bool) -> int:
+    require_enough(trials, algorithm, points, anything_to_search)
+    return trials or (points if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
 
 
-def require_enough(trials: int | None, algorithm: Algorithm, grid_size: int, anything_to_search: bool) -> None:
-    """Check that there are at least as many configurations as trials.
-
-    Raises:
-        InputError: If there are fewer.
-    """
-    if trials is not None and algorithm == "grid" and trials > grid_size:
-        raise InputError(f"--trials {trials}: the grid has {counted(grid_size, 'point')}")
+def require_enough(trials: int | None, algorithm: Algorithm, points: int, anything_to_search: bool) -> None:
+    """Refuse more trials than there are configurations; `points` is the size of the grid."""
+    if trials is not None and algorithm == "grid" and trials > points:
+        raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
         raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
 

@@ -25,7 +25,9 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {  # of a field's annotation; bounds look at numbers
+# The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
+# annotation is a text in this file, so that a check imports neither torch nor pydantic.
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "str": (str, "a text"),
     "str | Path": ((str, Path), "a path"),
     "Sequence[str]": ((list, tuple), "a list of texts"),
@@ -52,15 +54,15 @@ class CheckedRequest:
         """
         for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value = getattr(self, each.name)
-            if words := _wanted(each, value):
+            if words := _expected(each, value):
                 raise InputError(f"{_option(each)} must be {words}, got {shown(value)}")
             for part in value if isinstance(value, list | tuple | range) else (value,):
                 if fault := _fault(each, part):
                     raise InputError(f"{_option(each)} {fault}")
 
 
-def _wanted(of: Field[Any], value: object) -> str | None:
-    """Return the expected kind of a value in words; None if the value is of this kind."""
+def _expected(of: Field[Any], value: object) -> str | None:
+    """Return the expected kind of a value in words; None for a value of that kind."""
     asked = str(of.type)
     if value is None and asked.endswith(" | None"):
         return None
@@ -239,7 +241,7 @@ class EditRequest(CheckedRequest):
         runs: Names of final runs, or folders of exported task vectors.
         seeds: The seeds to compose; by default all of the run.
         backbone_weights: Local weights file of the backbone; by default that of the run. It must be the same theta_0.
-        data_root: Folder of the published datasets; by default the one that the run had.
+        data_root: Folder of the published datasets; by default that of the run.
         storage: The storage root, the folder that holds the run directories.
     """
 
@@ -264,10 +266,10 @@ class ComposeRequest(EditRequest):
         weights: A weight for each task, or for each task of `keep`; any numbers.
         rule: "linear", or a merging rule: "ties", "magnitude", "dare" or "dare-ties".
         density: Share of entries that a merging rule keeps; by default 0.2.
-        export: An empty or new folder to write what was composed to.
-        forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all that there can be, and of what
-            is registered "timm", or "vectors" where there is none.
-        register: Whether to make what was composed a version of MLflow's registered model of the benchmark.
+        export: An empty or new folder for the composed models.
+        forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all possible ones. Only "timm" is
+            registered by default, or "vectors" of a method without whole models.
+        register: Whether to make the composition a version of MLflow's registered model of the benchmark.
     """
 
     keep: Sequence[int] | None = within(bounds.TASKS, None)
@@ -286,7 +288,7 @@ class FiguresRequest(EditRequest):
     """The paper's figures of some runs; see `EditRequest` for the rest.
 
     Attributes:
-        runs: Any runs; those that have task vectors are in all figures, the others in that of the time per task.
+        runs: Any runs. Runs with task vectors are in all figures, other runs only in that of the time per task.
         output: The folder to write to; by default `figures` of the first run.
     """
 
@@ -296,14 +298,7 @@ class FiguresRequest(EditRequest):
 def with_fields_of(
     request: Callable[Fields, Request],
 ) -> Callable[[Callable[[Request], Answer]], Callable[Fields, Answer]]:
-    """Let a function of a request be called with the request's fields, so that they are written down once.
-
-    Args:
-        request: The class of the request.
-
-    Returns:
-        A decorator; what it returns has the signature of the request.
-    """
+    """Return a decorator that gives a function of a request the request's signature, so that fields stand once."""
 
     def decorate(answer: Callable[[Request], Answer]) -> Callable[Fields, Answer]:
         @functools.wraps(answer)

@@ -1,24 +1,15 @@
-"""Write to MLflow what it lacks of a run, from the Parquet record. What MLflow has stays as it is."""
+"""Write to MLflow what it lacks of a run's record. What MLflow has stays as it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tausearch import runs
 from tausearch.api.composition import register_again
 from tausearch.api.outcome import conclude, is_over
 from tausearch.models import record_compositions
 from tausearch.presentation import chatter_to, draw_trial
-from tausearch.runs import (
-    AnySpec,
-    Conclusion,
-    RunDirectory,
-    Storage,
-    TrialSummary,
-    driver_lock,
-    read_reevaluation,
-    read_spec,
-    read_trials,
-)
+from tausearch.runs import AnySpec, Conclusion, RunDirectory, Storage, TrialSummary
 from tausearch.studies import write_best
 from tausearch.tracking import MlflowRun, checked_uri, reason
 from trainables.errors import InputError
@@ -26,15 +17,7 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class Synced:
-    """The state of a run in MLflow after `sync`.
-
-    Attributes:
-        name: The name of the run.
-        tracking_uri: The URI of the tracking store.
-        trials: Number of trials.
-        tasks: Number of tasks of all trials together.
-        written: Number of these tasks that MLflow lacked before.
-    """
+    """The numbers of trials, and of tasks of all trials, in MLflow after `sync`; MLflow lacked `written` tasks."""
 
     name: str
     tracking_uri: str
@@ -44,24 +27,18 @@ class Synced:
 
 
 def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None = None) -> Synced:
-    """Bring MLflow up to date with the record of a run that no process drives.
+    """Return the numbers in MLflow, brought up to date with the record of a run that no process drives.
 
-    Args:
-        storage: The storage root.
-        directory: The run directory.
-        tracking_uri: The new URI of the run's tracking store; by default it stays.
-
-    Returns:
-        The numbers of trials and tasks in MLflow.
+    A given `tracking_uri` becomes that of the run.
 
     Raises:
         InputError: If there is no such run, a process drives it, or MLflow cannot be written.
     """
-    spec = read_spec(directory)
+    spec = runs.read_spec(directory)
     wanted = checked_uri(tracking_uri)
     uri = wanted or spec.tracking_uri or storage.mlflow_uri
-    with driver_lock(directory):
-        trials = read_trials(spec, directory)
+    with runs.driver_lock(directory):
+        trials = runs.read_trials(spec, directory)
         try:
             with chatter_to(directory.log_file):
                 written = _write(spec, storage, directory, trials, uri)
@@ -75,7 +52,7 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
 
 
 def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
-    """Write to MLflow what it lacks; returns the number of tasks that were written."""
+    """Write to MLflow what it lacks; returns the number of written tasks."""
     run = MlflowRun(spec, storage, uri, draw_trial)
     for trial in trials:
         run.write(trial)
@@ -93,7 +70,7 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
 def _write_reevaluations(
     spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
 ) -> int:
-    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
+    reevaluation = runs.read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
     if reevaluation is None or not reevaluation.runs:
         return 0
     nested = MlflowRun(reevaluation.spec, storage, uri, draw_trial)

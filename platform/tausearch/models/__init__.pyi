@@ -5,7 +5,7 @@ from .edit_results import EditedSeed, EditResult, read_edit
 from .edits import edit_pools, evaluations
 from .evaluation import evaluate
 from .exports import FORMS, chosen_forms, export
-from .images import image_paths, looked_at
+from .images import image_paths, list_images
 from .loading import ModelOptions, load_model, open_model
 from .merge_configs import (
     LINEAR,
@@ -51,7 +51,7 @@ __all__ = [
     "find_source",
     "image_paths",
     "load_model",
-    "looked_at",
+    "list_images",
     "make_pools",
     "measurements",
     "open_model",

@@ -19,28 +19,20 @@ Rows = list[dict[str, Any]]  # of a table: column to value
 
 
 def risk_rows(pools: Pools, tick: Tick) -> Rows:
-    """Return the terms of eq. (jensencl) on the test images of all tasks, mean cross-entropies in nats.
+    """Return the terms of eq. (jensencl) on the test images of all tasks: mean cross-entropies in nats, a row per seed.
 
-    `tick` counts the measured risks; each seed has T + 2.
-
-    Returns:
-        A row for each seed: the risk of the uniform composition, the mean risk of theta_0 + tau_t with the heads of
-        all tasks, and the risk of theta_0 with h0.
+    The terms are the risk of the uniform composition, the mean risk of theta_0 + tau_t with the heads of all tasks, and
+    the risk of theta_0 with h0. `tick` counts the measured risks; each seed has T + 2.
     """
     with threads(pools.threads):
         return [_risks(pools, seed, pool, tick) for seed, pool in pools.by_seed.items()]
 
 
 def theorem_rows(pools: Pools, tick: Tick) -> Rows:
-    """Return both sides of Theorem 1 on the test images, for the first seed's task vectors scaled by `SCALES`.
+    """Return both sides of Theorem 1 on the test images, for the first seed's task vectors: a row for each of `SCALES`.
 
-    Args:
-        pools: The task vectors.
-        tick: Told of every measurement: (T + 1) times one more than there are scales.
-
-    Returns:
-        A row for each scale: mean norm of the scaled vectors, risks in nats, and the gap. A linearised network has no
-        rows, since its risk is no function of displaced weights.
+    A row has the mean norm of the scaled vectors, risks in nats, and the gap. A linearised network has no rows, since
+    its risk is no function of displaced weights. `tick` counts the measurements, (T + 1) for each scale and one more.
     """
     if not pools.network.displaces_weights:
         return []

@@ -60,10 +60,7 @@ class TangentClassifier(nn.Module):
 def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Module:
     """Return a network's composition as a module, which takes over the network's memory.
 
-    Args:
-        network: Holds the composition.
-        head: The classifier of all classes, `(C, d)` and `(C,)`.
-        rows: Positions of the module's classes, int64, on the CPU.
+    `head` is the classifier of all classes, `(C, d)` and `(C,)`. `rows` are the module's classes, int64, on the CPU.
     """
     if isinstance(network, TangentNetwork):
         return TangentClassifier(network.linearised, network.weights, rows)

@@ -22,10 +22,9 @@ class EditedSeed(Strict):
     """Accuracies of one seed's compositions on each task, percent, over the logits of all classes.
 
     Attributes:
-        seed: The seed.
-        whole: Accuracies of the uniform composition.
-        specialised: Accuracies of the composition of the kept tasks alone.
-        unlearned: Unlearning mode to one row per task u: accuracies of the composition that unlearns u.
+        whole: The uniform composition.
+        specialised: The composition of the kept tasks alone.
+        unlearned: Unlearning mode to one row per task u: the composition that unlearns u.
     """
 
     seed: int
@@ -37,12 +36,7 @@ class EditedSeed(Strict):
 class EditResult(Strict):
     """Results of the protocol on one run, or on one folder of vectors.
 
-    Attributes:
-        run: Name of the run, or path of the folder.
-        benchmark: Name of the benchmark.
-        methods: The methods of the task vectors.
-        kept: The tasks of the specialisation, from 1: first, central, last.
-        seeds: Results of each seed.
+    `kept` are the tasks of the specialisation, from 1: first, central, last.
     """
 
     run: str
@@ -75,11 +69,7 @@ class EditResult(Strict):
 
 
 def read_edit(directory: RunDirectory) -> EditResult | None:
-    """Return the protocol's result on a run; None without one.
-
-    Raises:
-        InputError: If the file cannot be read.
-    """
+    """Return the protocol's result on a run; None without one. See `read_file`."""
     path = directory.compositions / f"{EDIT}.json"
     return read_file(path, EditResult) if path.exists() else None
 

@@ -19,28 +19,18 @@ from trainables.errors import InputError
 
 
 @dataclass(frozen=True)
-class Looked:
-    """One image to classify.
+class UserImage:
+    """One image to classify: its path or position from 0, and a function that reads it.
 
-    Attributes:
-        name: Path, or position in the given order, from 0.
-        read: Function that returns the pixels, uint8 `(c, h, w)`, or raises an `InputError`.
+    `read` returns the pixels, uint8 `(c, h, w)`, or raises an `InputError`.
     """
 
     name: str
     read: Callable[[], Tensor]
 
 
-def looked_at(images: Any, max_image_bytes: int = MOST_BYTES) -> list[Looked]:
-    """List a user's images in their order, without reading files.
-
-    Args:
-        images: A path, a folder (every image in and below it), a Pillow image, an array `(h, w)` or `(h, w, c)`, a
-            tensor `(c, h, w)` or `(n, c, h, w)`, all uint8; or a sequence of these.
-        max_image_bytes: Largest size of an image file.
-
-    Returns:
-        The images.
+def list_images(images: Any, max_image_bytes: int = MOST_BYTES) -> list[UserImage]:
+    """Return a user's images in their order, without reading files; see `Model.predict` for what may be given.
 
     Raises:
         InputError: If an item has another type or shape, or a path leads to no image.
@@ -48,11 +38,11 @@ def looked_at(images: Any, max_image_bytes: int = MOST_BYTES) -> list[Looked]:
     if isinstance(images, Tensor | np.ndarray) and images.ndim == 4:
         images = list(images)
     several = images if isinstance(images, Iterable) and not isinstance(images, _ONE) else [images]
-    found: list[Looked] = []
+    found: list[UserImage] = []
     for each in several:
         if isinstance(each, str | Path):
             paths = image_paths([each])
-            found += [Looked(str(path), partial(read_image_file, path, max_image_bytes)) for path in paths]
+            found += [UserImage(str(path), partial(read_image_file, path, max_image_bytes)) for path in paths]
         else:
             found.append(_in_memory(each, str(len(found))))
     return found
@@ -79,15 +69,10 @@ def image_paths(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def read_images(images: Sequence[Looked], skip_broken: bool, left_out: list[str]) -> Iterator[tuple[Looked, Tensor]]:
-    """Read images one after the other; with `skip_broken`, `left_out` gets a line for each unreadable image.
-
-    Yields:
-        Every image with its pixels, uint8 `(c, h, w)`.
-
-    Raises:
-        InputError: If an image cannot be read and `skip_broken` is not set.
-    """
+def read_images(
+    images: Sequence[UserImage], skip_broken: bool, left_out: list[str]
+) -> Iterator[tuple[UserImage, Tensor]]:
+    """Yield images with their pixels; with `skip_broken`, `left_out` gets a line for each unreadable image instead."""
     for each in images:
         try:
             pixels = each.read()
@@ -102,14 +87,14 @@ def read_images(images: Sequence[Looked], skip_broken: bool, left_out: list[str]
 _ONE = (str, Path, Image.Image, np.ndarray, Tensor)
 
 
-def _in_memory(image: Any, name: str) -> Looked:
+def _in_memory(image: Any, name: str) -> UserImage:
     if isinstance(image, Image.Image):
-        return Looked(name, lambda: as_pixels(image, name))
+        return UserImage(name, lambda: as_pixels(image, name))
     if isinstance(image, np.ndarray) and image.ndim in (2, 3):
         channels_last = image if image.ndim == 3 else image[..., None]
         image = torch.from_numpy(np.array(channels_last)).permute(2, 0, 1)
     if isinstance(image, Tensor) and image.dtype == torch.uint8 and image.ndim == 3 and image.shape[0] in (1, 3):
-        return Looked(name, lambda: image)
+        return UserImage(name, lambda: image)
     kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
     raise InputError(
         f"image {name}: must be a path, a Pillow image, a uint8 array (h, w) or (h, w, c) or a uint8 tensor"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from tausearch.models.descriptions import About
-from tausearch.models.images import Looked, looked_at, read_images
+from tausearch.models.images import UserImage, list_images, read_images
 from trainables.data import stacked
 from trainables.data.disk.decoding import MOST_BYTES
 from trainables.data.transforms import Transform
@@ -94,7 +94,7 @@ class Model:
         Raises:
             InputError: If an item is no image, or an image is unreadable and `skip_broken` is not set.
         """
-        readable = read_images(looked_at(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
+        readable = read_images(list_images(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
         found: list[Prediction] = []
         while batch := list(islice(readable, EVALUATION_BATCH)):
             found += self._predicted(batch)
@@ -103,12 +103,12 @@ class Model:
 
     def probabilities(self, images: Any) -> Tensor:
         """Return the probabilities of all classes, `(n, C)`; see `predict`."""
-        readable = read_images(looked_at(images), False, [])
+        readable = read_images(list_images(images), False, [])
         batches = iter(lambda: list(islice(readable, EVALUATION_BATCH)), [])
         rows = [self._softmax([pixels for _, pixels in batch]) for batch in batches]
         return torch.cat(rows) if rows else torch.empty(0, len(self.classes))
 
-    def _predicted(self, batch: Sequence[tuple[Looked, Tensor]]) -> Iterator[Prediction]:
+    def _predicted(self, batch: Sequence[tuple[UserImage, Tensor]]) -> Iterator[Prediction]:
         rows = self._softmax([pixels for _, pixels in batch])
         for (image, _), row, best in zip(batch, rows.tolist(), rows.argmax(1).tolist(), strict=True):
             named = dict(zip(self.classes, row, strict=True))

@@ -23,7 +23,6 @@ class Pools:
     """The task vectors to compose, a pool for each seed, and the network that evaluates their compositions.
 
     Attributes:
-        sources: Sources of the task vectors.
         benchmark: The benchmark, built for a final run.
         backbone: theta_0.
         by_seed: Seed to a pool with a task vector for each task.
@@ -76,16 +75,15 @@ def require_alike(sources: Sequence[VectorSource]) -> None:
 def make_pools(
     sources: Sequence[VectorSource], benchmark: Benchmark, backbone: Backbone, seeds: Sequence[int] | None
 ) -> Pools:
-    """Return pools of task vectors, each vector checked before any computation.
+    """Return a pool for each seed, each vector checked before any computation.
+
+    The network computes on the run's kind of device if this machine has one.
 
     Args:
         sources: Sources of one benchmark and backbone, see `require_alike`.
         benchmark: The benchmark, built for a final run.
         backbone: theta_0, as it is on this machine.
         seeds: The seeds to compose; None for all.
-
-    Returns:
-        A pool for each seed, and a network on the run's kind of device if this machine has one.
 
     Raises:
         InputError: If a vector is missing, or does not fit benchmark or backbone.
@@ -124,12 +122,9 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
 
 
 def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | None = None) -> Backbone:
-    """Return the backbone of a run, checked against the digest in its protocol.
+    """Return the backbone of a run, checked against the digest in its protocol. `name` stands in errors.
 
-    Args:
-        name: Name of the run, for errors.
-        protocol: The run's protocol.
-        weights: The user's weights file; by default that of the protocol.
+    The user's file of `weights` takes precedence over that of the protocol.
 
     Raises:
         InputError: If the backbone does not exist, is too large to be built on a file's word, or has other weights.

@@ -23,14 +23,10 @@ _Kind = TypeVar("_Kind", bound=Strict)
 class CompositionResult(Strict):
     """Test accuracy of one composition.
 
+    Label, weights, rule and density are those of its `MergeConfig`.
+
     Attributes:
-        label: Short name of the composition: `uniform`, `keep-1,5,10`, `drop-3-negate`.
         runs: The runs or folders of the task vectors.
-        benchmark: Name of the benchmark.
-        rule: "linear", or the merging rule.
-        density: Share of entries that the rule keeps; None for "linear".
-        weights: w_t of each task vector.
-        seeds: The evaluated seeds.
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
     """
@@ -66,7 +62,7 @@ class CompositionResult(Strict):
 
 
 def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> Path:
-    """Write a result of plain values, whole or not at all, and return the file."""
+    """Write a result of plain values, whole or not at all; returns the file."""
     path = _file(directory, label)
     path.parent.mkdir(exist_ok=True)
     replace_text(path, json.dumps(content, indent=2) + "\n")
@@ -81,11 +77,7 @@ def _file(directory: RunDirectory, label: str) -> Path:
 
 
 def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
-    """Return all compositions of a run, sorted by file name.
-
-    Raises:
-        InputError: If a file cannot be read.
-    """
+    """Return all compositions of a run, sorted by file name; see `read_file`."""
     paths = sorted(directory.compositions.glob("*.json")) if directory.compositions.is_dir() else []
     return [read_file(path, CompositionResult) for path in paths if path.stem != EDIT]
 

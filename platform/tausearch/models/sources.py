@@ -6,18 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tausearch.models.descriptions import About, read_about
-from tausearch.runs import (
-    ExperimentProtocol,
-    FinalSpec,
-    Record,
-    RunDirectory,
-    Storage,
-    read_spec,
-)
-from trainables.composition import Origin, read_vector, vector_folders
+from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, read_spec
+from trainables.composition import read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
@@ -32,14 +24,10 @@ class VectorSource:
 
     Attributes:
         name: Name of the run, or path of the folder.
-        benchmark: Name of the benchmark.
-        methods: The methods that learned the vectors.
-        protocol: The protocol of the training run.
         seeds: The seeds with task vectors.
         folder: The folder with a folder `seed_<s>` for each seed.
         tasks: The selected tasks, from 1; None for all.
-        spec: The specification of the run; None for exported vectors.
-        directory: The directory of the run; None for exported vectors.
+        spec: The specification of the run; None for exported vectors, as `directory`.
     """
 
     name: str
@@ -84,7 +72,7 @@ def find_source(storage: Storage, text: str) -> VectorSource:
 
 
 def about_source(source: VectorSource) -> About:
-    """Return the description of a source: of a run, from the vectors' headers and the record; else from the folder.
+    """Return the description of a run from the vectors' headers and the record, or that in an exported folder.
 
     Raises:
         InputError: If a file cannot be read.
@@ -93,7 +81,7 @@ def about_source(source: VectorSource) -> About:
         return read_about(source.folder)
     first = source.of_seed(source.seeds[0])
     folders = vector_folders(first) if any(first.glob("task_*")) else []
-    origins = [read_vector(folder).origin for folder in folders]
+    origins = [origin for origin in (read_vector(folder).origin for folder in folders) if origin.class_names]
     metrics = [TEST.accuracy(task) for task in range(1, source.protocol.tasks + 1)]
     finals = {trial.seed: trial.final for trial in Record(source.directory.record).trials()}
     return About(
@@ -106,20 +94,10 @@ def about_source(source: VectorSource) -> About:
             for seed, row in finals.items()
             if seed in source.seeds and all(metric in row for metric in metrics)
         },
-        **_classes_and_transform([each for each in origins if each.class_names]),
+        class_names=tuple(name for origin in origins for name in origin.class_names),
+        tasks=tuple(len(origin.classes) for origin in origins),
+        transform=origins[0].transform if origins else None,
     )
-
-
-def _classes_and_transform(origins: Sequence[Origin]) -> dict[str, Any]:
-    """Return fields of the description from the headers of one seed's vectors."""
-    if not origins:
-        return {}
-    names = tuple(name for origin in origins for name in origin.class_names)
-    return {
-        "class_names": names,
-        "tasks": tuple(len(origin.classes) for origin in origins),
-        "transform": origins[0].transform,
-    }
 
 
 def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from torch import nn
 import tausearch
 from tausearch import compose
 from tausearch.models import read_about
-from tausearch.models.images import looked_at
+from tausearch.models.images import list_images
 from tausearch.presentation import draw_predictions
 from tausearch.runs import Record, RunDirectory, Storage, open_storage
 from tests.support.command_line import run
@@ -210,7 +210,7 @@ class TestArtefacts:
         names = ["$\\foo$.png", "a\x1b.png", os.fsdecode(b"\xff.png")]
         for name in names:
             shutil.copy(letters / "test" / "A" / "012.png", tmp_path / name)
-        read = looked_at(str(tmp_path))[0].read
+        read = list_images(str(tmp_path))[0].read
         shown = [(name, "$x$", 0.5, read, "\x9b") for name in names]
         assert draw_predictions(shown, tmp_path / "o.png").stat().st_size > 1000 and not recwarn.list
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from tausearch.models import Model, Prediction, looked_at
+from tausearch.models import Model, Prediction, list_images
 from tausearch.presentation import Column, Table, as_csv, console, counted, print_json, terminal_table, words
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
@@ -35,7 +35,7 @@ def draw(predictions: Sequence[Prediction], path: Path) -> Path:
 
     if not predictions:
         raise InputError(f"--figure {path}: there is no image to draw")
-    read = {each.name: each.read for each in looked_at([prediction.image for prediction in predictions])}
+    read = {each.name: each.read for each in list_images([prediction.image for prediction in predictions])}
     shown = [(each.image, each.label, each.probability, read[each.image], _told(each)) for each in predictions]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
