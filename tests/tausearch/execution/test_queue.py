@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -19,15 +19,6 @@ from tausearch.studies import FixedSearcher
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import run_of, search_spec
 from trainables.errors import InputError
-
-
-class FollowedRun(Run):
-    """A run that another one belongs to."""
-
-    child: Run | None = None
-
-    def follow_up(self) -> Run | None:
-        return self.child
 
 
 class Recorder:
@@ -74,11 +65,8 @@ class Line:
         self.results.append(result.name)
 
 
-class Display:
-    """Follows the trials of every run."""
-
-    def __call__(self, cell: Cell, run: Run) -> list[Listener]:
-        return [cast(Listener, f"display of {run.spec.name}")]
+def follow(cell: Cell, run: Run) -> list[Listener]:
+    return [cast(Listener, f"display of {run.spec.name}")]
 
 
 @pytest.fixture(autouse=True)
@@ -95,22 +83,24 @@ def watch(tmp_path: Path) -> StorageWatch:
 
 
 @pytest.fixture
-def queue_of(watch: StorageWatch) -> Callable[..., RunQueue]:
-    def make(*cells: Cell, **options: Any) -> RunQueue:
-        said: list[str] = []
-        made = RunQueue(cells, Interrupt(), watch, said.append, Display(), in_background=False, **options)
-        made.said = said  # type: ignore[attr-defined]
-        return made
+def said() -> list[str]:
+    """The lines for a person."""
+    return []
+
+
+@pytest.fixture
+def queue_of(watch: StorageWatch, said: list[str]) -> Callable[..., RunQueue]:
+    def make(*cells: Cell, in_background: bool = False) -> RunQueue:
+        return RunQueue(cells, Interrupt(), watch, said.append, follow, in_background=in_background)
 
     return make
 
 
-def a_run(name: str, child: Run | None = None) -> FollowedRun:
-    spec = search_spec().model_copy(update={"name": name})
-    plain = run_of(spec, FixedSearcher([]))
-    made = FollowedRun(spec, plain.storage, plain.directory, plain.searcher, plain.trials)
-    made.child = child
-    return made
+def a_run(name: str, child: Run | None = None) -> Run:
+    """A run that another one may belong to."""
+    run = run_of(search_spec().model_copy(update={"name": name}), FixedSearcher([]))
+    run.follow_up = lambda: child  # type: ignore[method-assign]
+    return run
 
 
 def test_cells_are_opened_in_order_and_those_without_a_run_are_passed_over(queue_of: Callable[..., RunQueue]) -> None:
@@ -121,20 +111,13 @@ def test_cells_are_opened_in_order_and_those_without_a_run_are_passed_over(queue
     assert list(first.listeners) == ["record of first", "display of first"]  # the record is told first
 
 
-def test_the_lines_about_what_an_earlier_driver_left_are_said(
-    queue_of: Callable[..., RunQueue], monkeypatch: pytest.MonkeyPatch
+def test_the_lines_about_damaged_checkpoints_are_said(
+    queue_of: Callable[..., RunQueue], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = a_run("run")
-    asked: list[object] = []
-
-    def ready(*args: object) -> list[str]:
-        asked.extend(args)
-        return ["one", "two"]
-
-    monkeypatch.setattr("tausearch.execution.queue.ready", ready)
-    queue = queue_of(Line(run))
-    queue.open_next()
-    assert queue.said == ["one", "two"] and asked == [run.directory, run.trials]  # type: ignore[attr-defined]
+    monkeypatch.setattr("tausearch.execution.queue.ready", lambda *asked: [str(asked == (run.directory, run.trials))])
+    queue_of(Line(run)).open_next()
+    assert said == ["True"]
 
 
 def test_what_belongs_to_a_run_comes_first_and_is_concluded_before_it(
@@ -145,10 +128,7 @@ def test_what_belongs_to_a_run_comes_first_and_is_concluded_before_it(
     cell = Line(search, final)
     queue = queue_of(cell)
     assert queue.open_next() is search
-    assert queue.ended(search) is child and list(child.listeners) == [
-        "record of search.reevaluation",
-        "display of search.reevaluation",
-    ]
+    assert queue.ended(search) is child and len(child.listeners) == 2
     assert queue.ended(child) is final and queue.ended(final) is None
     queue.close()
     assert happened == [
@@ -181,9 +161,9 @@ def test_what_is_still_open_at_the_end_is_concluded_too_the_last_first(
     assert len(queue.results) == 3  # each once
 
 
-def test_a_thread_concludes_runs_as_they_end(watch: StorageWatch, happened: list[str]) -> None:
+def test_a_thread_concludes_runs_as_they_end(queue_of: Callable[..., RunQueue], happened: list[str]) -> None:
     runs = [a_run("first"), a_run("second")]
-    queue = RunQueue([Line(*runs)], Interrupt(), watch, print, Display())
+    queue = queue_of(Line(*runs), in_background=True)
     queue.open_next()
     queue.ended(runs[0])
     wait_until(lambda: "unlock first" in happened, 10, "the first")  # while the next is driven
