@@ -28,7 +28,7 @@ from tausearch.execution.previews import preview
 from tausearch.execution.queue import Cell, RunQueue, SingleRun
 from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.execution.tune_run import run_on_tune
+from tausearch.execution.tune_adapters import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, chatter_to, code_words, command_on, counted
 from tausearch.runs import DrivenDirectory, FinalSpec, Resources, RunResult, RunSpec, SearchSpec, StorageError
 from trainables.data import BenchmarkRef

@@ -16,13 +16,13 @@ NEWEST = 50  # the newest runs that are read: reading hundreds would delay the s
 
 @dataclass(frozen=True)
 class Taken:
-    """Measurements of runs like the one that is previewed.
+    """Measurements of runs like the one that is previewed; None for an unknown number.
 
     Attributes:
-        runs: Their names; none where nothing is known.
-        seconds: Mean of a trial that finished its last task; None if there is none.
-        gpu_bytes: Most memory of a GPU that a trial took; None where none ran on one.
-        disk: Bytes of the largest run directory of the same kind that has finished; None if there is none.
+        runs: Names of the measured runs.
+        seconds: Mean time of a trial that finished its last task.
+        gpu_bytes: Largest GPU memory of a trial.
+        disk: Bytes of the largest finished run directory of the same kind.
     """
 
     runs: tuple[str, ...] = ()
@@ -48,12 +48,7 @@ def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
 
 
 def seconds_per_trial(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> float | None:
-    """Return the mean seconds of a trial that finished its last task; None if there is none.
-
-    Args:
-        runs: The runs.
-        purpose: Of which kind of run; None for both.
-    """
+    """Return the mean seconds of a trial that finished its last task, in runs of one purpose or both; else None."""
     wanted = [run for run in runs if purpose is None or run.spec.purpose == purpose]
     seconds = [trial.seconds for trial in _finished(wanted)]
     return statistics.fmean(seconds) if seconds else None

@@ -8,14 +8,7 @@ from functools import cache
 
 from ray.util.metrics import Gauge
 
-from tausearch.runs import (
-    STATUSES,
-    RunSpec,
-    SearchSpec,
-    TrialSummary,
-    TrialTable,
-    best_trial,
-)
+from tausearch.runs import STATUSES, RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial
 from trainables.metrics import CACHE_HIT
 
 _RUN = ("run", "benchmark", "method")
@@ -33,11 +26,7 @@ class Gauges:
 
     Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done`,
     `ray_tausearch_preconsolidations` (by `source`: `cache` or `computed`) and `ray_tausearch_best_accuracy`, each with
-    the labels `run`, `benchmark` and `method`. Trials in the state `running` are the slots that are busy.
-
-    Args:
-        spec: The run.
-        trials: All of its trials, as they are now.
+    the labels `run`, `benchmark` and `method`. Trials in the state `running` are the busy slots.
     """
 
     def __init__(self, spec: RunSpec, trials: TrialTable) -> None:
@@ -69,8 +58,8 @@ class Gauges:
     def _set(self) -> None:
         states = Counter(each.status for each in self.trials)
         states["pending"] += self.spec.trials - sum(states.values())
+        gauge = _gauge("trials", "Number of trials by state.", "state")
         for state in STATUSES:
-            gauge = _gauge("trials", "Number of trials by state.", "state")
             gauge.set(states[state], {**self.tags, "state": state})
         done = sum(each.tasks_done for each in self.trials)
         _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)

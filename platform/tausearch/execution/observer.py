@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ray import tune
-from ray.exceptions import RayActorError
+import torch
+from ray import cloudpickle, tune
+from ray.exceptions import RayActorError, RayTaskError
 
 from tausearch.execution.checkpoints import remove_checkpoints, remove_older
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.execution.tune_adapters import latest_error, status_of
-from tausearch.runs import TrialSummary, final_value, metrics_of
+from tausearch.runs import Status, TrialSummary, final_value, metrics_of
 
 
 class Observer(tune.Callback):
@@ -122,9 +123,34 @@ def _reason(trial: Any) -> str:
     """Return in one line why a trial failed. Ray's own text about a dead process has many lines."""
     if isinstance(latest_error(trial), RayActorError):
         return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
-    try:  # the traceback in Tune's file on the driver's machine
+    text = ""
+    with suppress(OSError):  # the traceback in Tune's file on the driver's machine
         text = Path(trial.error_file or "").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "unknown error"
+
+
+def latest_error(trial: Any) -> Exception | None:
+    """Return the latest error of a trial's process, None if there was none.
+
+    Tune's own `get_pickled_error` reads the copy in the storage, which Tune makes some time after it reports the error.
+    """
+    path, error = trial.pickled_error_file, None
+    with suppress(OSError):
+        error = None if path is None else cloudpickle.loads(Path(path).read_bytes())
+    return error
+
+
+def is_out_of_memory(error: Exception | None) -> bool:
+    """Whether a trial's process ended because its GPU had no memory left for it."""
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    return isinstance(cause, torch.OutOfMemoryError)
+
+
+def status_of(result: Mapping[str, Any] | None, error: bool, final_metric: str) -> Status:
+    """Say how a trial ended, from its last result and whether its process gave up."""
+    if error:
+        return "failed"
+    if result and result.get("diverged"):
+        return "diverged"
+    return "complete" if result and result.get(final_metric) is not None else "pruned"

@@ -36,15 +36,14 @@ class Preview:
     """A run before it starts; `str` describes it in a few lines.
 
     Attributes:
-        spec: What it is, in full.
-        ended: Number of its trials that have ended already, where it is continued.
-        begun: Number of tasks that trials which go on have done already.
-        points: Hyperparameters that a search tries before its algorithm is asked, in order: its start, what it is
-            warm-started with, the points of a grid.
-        random: Number of trials after them whose hyperparameters are drawn at random.
-        learned: Number of trials that the algorithm chooses by what it has learned from those before.
-        slots: Trials at a time; None where the cluster says it once it has been joined.
-        taken: What runs like it took.
+        ended: Number of trials of a continued run that have ended already.
+        begun: Number of finished tasks of its other trials.
+        points: Hyperparameters that a search tries before its algorithm is asked, in order: its start, its warm start,
+            the points of a grid.
+        random: Number of later trials whose hyperparameters are drawn at random.
+        learned: Number of later trials that the algorithm chooses from what it has learned.
+        slots: Trials at a time; None where it depends on a cluster that is not joined yet.
+        taken: Measurements of similar runs.
     """
 
     spec: RunSpec
@@ -148,8 +147,8 @@ class Preview:
         """Return a line about the certainty of the choice if it is re-evaluated or should be."""
         if asked is not None:
             tasks = self.reevaluations * self.spec.steps
-            what = f"the best {asked.best} again, {asked.runs} times each"
-            yield f"re-evaluation: {what}: up to {counted(self.reevaluations, 'run')}, {tasks} tasks more"
+            runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} tasks more"
+            yield f"re-evaluation: the best {asked.best} again, {asked.runs} times each: {runs}"
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one split this small, so partly luck; {again}"
@@ -158,18 +157,16 @@ class Preview:
         known = len(self.points)
         if spec.algorithm == "grid":
             size = grid_size(spec.space, spec.warm_start)
-            return (
-                f"all {size} points of the grid" if known == size else f"{known} of {size} points of the grid, spread"
-            )
+            whole = f"all {size} points of the grid"
+            return whole if known == size else f"{known} of {size} points of the grid, spread"
         parts = [f"{counted(known, 'known point')} first"]
         if self.random:
             parts.append(f"{self.random} at random")
         if self.learned:
             parts.append(f"{self.learned} chosen by {spec.algorithm} from what it has seen by then")
         elif spec.learns and spec.space:
-            parts.append(
-                f"none chosen by {spec.algorithm}: it learns once {STARTUP_TRIALS} have ended, so ask for more"
-            )
+            why = f"it learns once {STARTUP_TRIALS} have ended, so ask for more"
+            parts.append(f"none chosen by {spec.algorithm}: {why}")
         return ", ".join(parts)
 
     def _estimate(self) -> str:
@@ -195,30 +192,25 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     Args:
         spec: The run.
         storage: Its storage root.
-        address: Of the Ray cluster that is to run it, which alone knows how much it fits; None for this machine.
-        trials: Those that have started already, of a run that is continued.
-
-    Returns:
-        The preview.
+        address: Address of the Ray cluster that will run it; None for this machine.
+        trials: The trials of a continued run that have started.
     """
     known = TrialTable(trials)
     begun = sum(trial.tasks_done for trial in known if trial.status == "running")
     slots = slots_of(spec, on_cluster=address is not None)
     points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
-    random = min(rest, max(0, _unlearned(slots or 1) - len(points))) if spec.learns else rest
+    unlearned = STARTUP_TRIALS + (slots or 1) - 1  # trials that start before enough have ended to learn from
+    random = min(rest, max(0, unlearned - len(points))) if spec.learns else rest
     taken = taken_by_others(storage, spec)
     return Preview(spec, known.ended, begun, tuple(points), random, rest - random, slots, taken)
 
 
 def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
-    """Return the preview of a planned run; see `preview`.
-
-    Returns:
-        The preview; of a run that goes on, of what is left.
+    """Return the preview of a planned run; that of a continued run shows the rest.
 
     Raises:
-        InputError: If it goes on with a run that is not what is asked for.
+        InputError: If the plan differs from the run that it continues.
     """
     if not plan.exists:
         return preview(plan.spec, plan.storage, address)
@@ -230,8 +222,3 @@ def _per_task(spec: RunSpec) -> tuple[int, ...]:
     """Return the number of training images of each task."""
     data = spec.data
     return () if data is None else data.per_task or (data.train // spec.steps,)
-
-
-def _unlearned(slots: int) -> int:
-    """Return the number of trials that start before enough have ended for the algorithm to learn from."""
-    return STARTUP_TRIALS + slots - 1

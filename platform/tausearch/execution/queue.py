@@ -24,11 +24,7 @@ class Cell(Protocol):
     """Runs that follow each other: a search and its final run, or a single run."""
 
     def open(self, held: ExitStack) -> Run | None:
-        """Return the next run; None if no run is left.
-
-        Args:
-            held: Takes what must be released once the run is concluded, such as its lock.
-        """
+        """Return the next run; None if no run is left. `held` is closed once the run is concluded."""
         ...
 
     def failed(self, error: Exception) -> None:
@@ -60,11 +56,7 @@ class SingleRun:
 
 @dataclass
 class _Entry:
-    """An open run.
-
-    Attributes:
-        parent: The search that the run belongs to; it is concluded after the run.
-    """
+    """An open run; `parent` is the search that it belongs to, which is concluded after it."""
 
     cell: Cell
     run: Run
@@ -79,9 +71,9 @@ class RunQueue:
     Args:
         cells: The cells, in order.
         interrupt: Knows whether and how the driver was stopped.
-        watch: Looks after the storage.
+        watch: Once it has a problem, no run is opened, and open runs are not concluded.
         say: Prints a line for a person.
-        follow: Returns who else is told of the trials of a run that is opened.
+        follow: Returns the display's listeners of a run that is opened.
         in_background: Whether a thread concludes each run as it ends, so that no trial waits for figures or MLflow.
             Otherwise `close` concludes them.
 
@@ -160,28 +152,29 @@ class RunQueue:
 
     def _next_of(self, cell: Cell) -> Run | None:
         with ExitStack() as held:
-            return self._tried(cell, lambda: self._opened(cell, cell.open(held), held))
+            return self._opened(cell, lambda: cell.open(held), held)
 
     def _follow_up(self, entry: _Entry) -> Run | None:
         if self.watch.problem is not None:
             return None
-        return self._tried(entry.cell, lambda: self._opened(entry.cell, entry.run.follow_up(), ExitStack(), entry))
+        return self._opened(entry.cell, entry.run.follow_up, ExitStack(), entry)
 
-    def _tried(self, cell: Cell, opened: Callable[[], Run | None]) -> Run | None:
+    def _opened(
+        self, cell: Cell, open_run: Callable[[], Run | None], held: ExitStack, parent: _Entry | None = None
+    ) -> Run | None:
+        """Open a run and its recorder. An error that the storage did not cause is the cell's."""
         try:
-            return opened()
+            run = open_run()
+            if run is None:
+                return None
+            for line in ready(run.directory, run.trials):
+                self.say(line)
+            recorder = Recorder(run, None if parent is None else parent.recorder)
+            run.listeners = [*recorder.listeners, *self.follow(cell, run)]
         except (ValueError, OSError) as error:  # InputError and SpaceError are ValueErrors
             if not self.watch.failed(error):
                 cell.failed(error)
             return None
-
-    def _opened(self, cell: Cell, run: Run | None, held: ExitStack, parent: _Entry | None = None) -> Run | None:
-        if run is None:
-            return None
-        for line in ready(run.directory, run.trials):
-            self.say(line)
-        recorder = Recorder(run, None if parent is None else parent.recorder)
-        run.listeners = [*recorder.listeners, *self.follow(cell, run)]
         self._open[run.spec.name] = _Entry(cell, run, recorder, held.pop_all(), parent)
         return run
 

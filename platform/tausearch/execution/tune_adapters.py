@@ -1,4 +1,4 @@
-"""What Tune asks for, answered by a `Dispatcher`: which trial comes next, and whether one should stop.
+"""Run the trials of a `Dispatcher` on Ray Tune, with a searcher and a scheduler that answer Tune from it.
 
 Tune's own OptunaSearch is not used because it tells Optuna that a trial stopped early is complete, and leaves one that
 reported NaN running for ever. Tune's own schedulers are not used because their state does not survive a resume.
@@ -6,20 +6,78 @@ reported NaN running for ever. Tune's own schedulers are not used because their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+import uuid
+from collections.abc import Callable
 from typing import Any
 
-import torch
-from ray import cloudpickle
-from ray.exceptions import RayTaskError
+from ray import tune
+from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, Trainable, TuneConfig
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from tausearch.execution.dispatcher import Dispatcher
+from tausearch.execution.observer import Observer, is_out_of_memory, latest_error, status_of
 from tausearch.execution.run import Run
-from tausearch.runs import Status
+from tausearch.execution.storage_watch import StorageWatch
+from tausearch.runs import DrivenDirectory
+
+MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
+
+
+def run_on_tune(
+    dispatcher: Dispatcher,
+    home: DrivenDirectory,
+    trainable: type[Trainable],
+    on_step: Callable[[], None],
+    watch: StorageWatch,
+) -> None:
+    """Run every trial that a dispatcher hands out, on the Ray that this process is connected to.
+
+    Args:
+        dispatcher: The runs to drive.
+        home: The folder in which Tune writes.
+        trainable: The class of a trial.
+        on_step: Called in every step of Tune's event loop.
+        watch: Notes errors of the storage.
+    """
+
+    def folder_name(trial: Any) -> str:
+        return home.trial_folder(trial.config["run"], trial.config["trial"])
+
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, _resources),
+        tune_config=TuneConfig(
+            search_alg=TuneSearcher(dispatcher),
+            scheduler=TuneScheduler(dispatcher),
+            num_samples=-1,  # the dispatcher says when there are no more
+            reuse_actors=True,
+            trial_dirname_creator=folder_name,
+        ),
+        run_config=RunConfig(
+            name=_next_attempt(home),
+            storage_path=str(home.ray),
+            callbacks=[Observer(dispatcher, on_step, watch)],
+            failure_config=FailureConfig(max_failures=MAX_FAILURES),
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `Observer` removes older ones
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+
+
+def _resources(config: dict[str, Any]) -> PlacementGroupFactory:
+    return PlacementGroupFactory([{"CPU": config["cpus_per_trial"], "GPU": config["gpus_per_trial"]}])
+
+
+def _next_attempt(home: DrivenDirectory) -> str:
+    """Return the name of a driver's own folder, `attempt-<number>-<random>`, unique on its cluster.
+
+    Ray keeps a working copy of the folder under its name and the second in which it was made. Two drivers that shared
+    a copy would give their trials other folders, in which no checkpoint is looked for.
+    """
+    done = len(list(home.ray.glob("attempt-*"))) if home.ray.exists() else 0
+    return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"
 
 
 class TuneSearcher(Searcher):
@@ -88,32 +146,3 @@ class TuneScheduler(FIFOScheduler):
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing for Tune's snapshot, which is not read."""
         return {}
-
-
-def latest_error(trial: Any) -> Exception | None:
-    """Return the latest error of a trial's process, None if there was none.
-
-    Tune writes it on this machine before it tells anybody. Its own `get_pickled_error` reads the copy in the storage,
-    which is made some time later: until then it knows of no error.
-    """
-    path = trial.pickled_error_file
-    try:
-        error: Exception | None = None if path is None else cloudpickle.loads(Path(path).read_bytes())
-    except OSError:
-        return None
-    return error
-
-
-def is_out_of_memory(error: Exception | None) -> bool:
-    """Whether a trial's process ended because its GPU had no memory left for it."""
-    cause = error.cause if isinstance(error, RayTaskError) else error
-    return isinstance(cause, torch.OutOfMemoryError)
-
-
-def status_of(result: Mapping[str, Any] | None, error: bool, final_metric: str) -> Status:
-    """Say how a trial ended, from its last result and whether its process gave up."""
-    if error:
-        return "failed"
-    if result and result.get("diverged"):
-        return "diverged"
-    return "complete" if result and result.get(final_metric) is not None else "pruned"

@@ -17,7 +17,7 @@ from benchmarks.analytic import AnalyticTrial
 from tausearch.cluster import capacity_here, trials_that_fit
 from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch
-from tausearch.execution.tune_run import run_on_tune
+from tausearch.execution.tune_adapters import run_on_tune
 from tausearch.runs import ExperimentProtocol, Record, Resources, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import Runs

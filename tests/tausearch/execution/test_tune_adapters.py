@@ -11,8 +11,8 @@ from ray.exceptions import RayTaskError
 from ray.train._internal.storage import StorageContext
 from ray.tune.experiment import Trial
 
-from tausearch.execution.tune_adapters import TuneScheduler, latest_error
-from tausearch.execution.tune_run import _next_attempt
+from tausearch.execution.observer import latest_error
+from tausearch.execution.tune_adapters import TuneScheduler, _next_attempt
 from tausearch.runs import RunDirectory
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
