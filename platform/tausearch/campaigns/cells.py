@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from pydantic import Field, ValidationError
 
 from checked_input.schema import Strict
@@ -39,7 +41,7 @@ class CellRuns(Strict):
 
 
 class CampaignCells(Strict):
-    """The cells of a campaign and the names of their runs, as the campaign's folder keeps them."""
+    """The cells of a campaign, as its folder keeps them."""
 
     campaign: str
     cells: tuple[CellRuns, ...]
@@ -69,10 +71,7 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
 def campaign_of(storage: Storage, run: str) -> str | None:
     """Return the name of the readable campaign that a run belongs to; None if there is none."""
     for directory in storage.campaigns():
-        try:
-            cells = read_cells(directory).cells
-        except InputError:
-            continue
-        if any(run in (cell.search, cell.final) for cell in cells):
-            return directory.name
+        with suppress(InputError):
+            if any(run in (cell.search, cell.final) for cell in read_cells(directory).cells):
+                return directory.name
     return None

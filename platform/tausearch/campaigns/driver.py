@@ -68,7 +68,7 @@ def campaign(request: CampaignRequest) -> CampaignResult:
     Takes the fields of `CampaignRequest`.
 
     Returns:
-        The state of its cells, and the files that it has written.
+        The state of its cells, and the files that were written.
 
     Raises:
         InputError: Before any work, if something in the file is wrong, or another process drives the campaign.
@@ -86,7 +86,7 @@ def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> Camp
         trainable: The class that runs a trial; benchmarks give one that computes nothing.
 
     Returns:
-        The state of its cells, and the files that it has written.
+        The state of its cells, and the files that were written.
 
     Raises:
         InputError: If another process drives the campaign or one of its runs, or the cluster cannot run it.
@@ -130,10 +130,7 @@ def _timed(directory: CampaignDirectory) -> Iterator[None]:
 
 
 def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
-    request = plan.request
-    code = code_words(*(planned.cell.benchmark for planned in plan.cells))
-    resume_command = f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}"
-    driver = _driver(plan, resume_command, trainable)
+    driver = _driver(plan, trainable)
     with driver.session(CampaignDisplay) as session:
         display = session.display
         cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
@@ -142,7 +139,7 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
             display.say(line)
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow)
         driver.run(queue, session)
-        return _result(plan, cells, queue.results, session.interrupt, resume_command)
+        return _result(plan, cells, queue.results, session.interrupt, driver.resume_command)
 
 
 def _result(
@@ -172,20 +169,22 @@ def _result(
     )
 
 
-def _driver(plan: CampaignPlan, resume_command: str, trainable: type[Trainable]) -> Driver:
-    specs = [spec for cell in plan.cells for spec in cell.specs]
-    cpus = max(spec.resources.cpus_per_trial for spec in specs)
-    gpus = max(spec.resources.gpus_per_trial for spec in specs)
+def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
+    request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
+    code = code_words(*(cell.cell.benchmark for cell in plan.cells))
     return Driver(
         home=plan.directory,
-        resources=Resources(cpus_per_trial=cpus, gpus_per_trial=gpus),
+        resources=Resources(
+            cpus_per_trial=max(spec.resources.cpus_per_trial for spec in specs),
+            gpus_per_trial=max(spec.resources.gpus_per_trial for spec in specs),
+        ),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        resume_command=resume_command,
-        address=plan.request.address,
-        time_budget=plan.request.time_budget,
-        max_concurrent_trials=plan.request.max_concurrent_trials,
+        resume_command=f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}",
+        address=request.address,
+        time_budget=request.time_budget,
+        max_concurrent_trials=request.max_concurrent_trials,
         trainable=trainable,
-        progress_to=plan.request.progress_to,
+        progress_to=request.progress_to,
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -79,14 +80,10 @@ def read_campaign(path: str | Path) -> CampaignFile:
         InputError: If it cannot be read, or an entry is wrong, with the file, the entry and the allowed values.
     """
     try:
-        content = read_yaml(Path(path))
+        return _campaign(_checked(_File, read_yaml(Path(path)), ""))
     except FileNotFoundError as error:
         raise InputError(f"campaign file {path}: cannot be read ({error.strerror})") from error
-    except TextFileError as error:
-        raise InputError(f"campaign file {path}: {error}") from error
-    try:
-        return _campaign(_checked(_File, content, ""))
-    except InputError as error:
+    except (TextFileError, InputError) as error:
         raise InputError(f"campaign file {path}: {error}") from error
 
 
@@ -97,26 +94,17 @@ def _campaign(file: _File) -> CampaignFile:
     benchmarks = [_reference(f"benchmarks[{n}]", name) for n, name in enumerate(file.benchmarks)]
     search = None if file.search is None else _options("search", SearchRequest, file.search)
     train = _options("train", TrainRequest, file.train)
-    cells = {(b, m): Cell(b, m, search, train) for b in benchmarks for m in file.methods}
+    cells = {cell: Cell(*cell, search, train) for cell in product(benchmarks, file.methods)}
     for number, each in enumerate(file.cells):
         where = f"cells[{number}]"
-        for benchmark, method in _named(where, each, benchmarks, file.methods):
-            cell = cells.get((benchmark, method)) or Cell(benchmark, method, search, train)
-            cells[benchmark, method] = _changed(where, cell, each)
+        if each.benchmark is None and each.method is None:
+            raise InputError(f"{where}: names neither a benchmark nor a method")
+        rows = benchmarks if each.benchmark is None else [_reference(f"{where}.benchmark", each.benchmark)]
+        columns = file.methods if each.method is None else [each.method]
+        for cell in product(rows, columns):  # it can add a row or a column to the table
+            cells[cell] = _changed(where, cells.get(cell) or Cell(*cell, search, train), each)
     order = list(dict.fromkeys(benchmark for benchmark, _ in cells))
     return CampaignFile(file.campaign, tuple(sorted(cells.values(), key=lambda cell: order.index(cell.benchmark))))
-
-
-def _named(
-    where: str, each: _Exception, benchmarks: Sequence[str], methods: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the cells that an exception names; it can add a row or a column to the table."""
-    if each.benchmark is None and each.method is None:
-        raise InputError(f"{where}: names neither a benchmark nor a method")
-    own = benchmarks if each.benchmark is None else [_reference(f"{where}.benchmark", each.benchmark)]
-    for benchmark in own:
-        for method in methods if each.method is None else [each.method]:
-            yield benchmark, method
 
 
 def _changed(where: str, cell: Cell, each: _Exception) -> Cell:

@@ -143,7 +143,7 @@ def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) ->
         scores = read_scores(storage.run(cell.final)) if final is not None and final.state == "finished" else {}
     except InputError as error:
         return CellStanding(cell, "failed", reason=str(error))
-    state, reason = _state(cell, search, final)
+    state, reason = _state(search, final)
     if state == "stopped" and running:
         state = "waiting" if final is None and not (search and search.ended) else "training" if final else "searching"
     return CellStanding(cell, state, search, final, scores, reason)
@@ -153,7 +153,7 @@ def _status(storage: Storage, name: str | None) -> RunStatus | None:
     return read_status(storage.run(name)) if name is not None and storage.run_exists(name) else None
 
 
-def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
+def _state(search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
     """Return the state of a cell, and the reason if it failed."""
     if final is not None:
         if final.state != "finished":
