@@ -27,7 +27,6 @@ from tausearch.runs import (
     TrialSummary,
     race,
     ranked,
-    read_spec,
     read_status,
     set_aside_orphans,
     verdict,
@@ -38,6 +37,27 @@ from tests.tausearch.execution.reevaluated import Outcome, drive, noisy, reevalu
 from trainables.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("no_insight")
+
+
+Search = tuple[SearchSpec, Storage, RunDirectory]
+
+
+def searched(root: Path, outcome: Outcome = noisy, **changes: Any) -> Search:
+    """A search that has run and re-evaluated its best trials."""
+    search = reevaluated_search(root, **changes)
+    drive(*search, outcome)
+    return search
+
+
+def extended(search: Search, **changes: Any) -> list[tuple[str, int, int]]:
+    """Run a search on with a changed specification; nothing runs again. Returns what ran."""
+    spec, storage, directory = search
+    longer = spec.model_copy(update=changes)
+    longer.save(directory)
+    assert read_status(directory).state == "stopped"
+    ran = drive(longer, storage, directory)
+    assert read_status(directory).state == "finished"
+    return ran
 
 
 def records(directory: RunDirectory) -> tuple[list[TrialSummary], list[TrialSummary]]:
@@ -52,8 +72,7 @@ def test_who_is_as_good_as_the_chosen_one_is_not_behind() -> None:
 
 
 def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chosen(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory)
+    spec, storage, directory = searched(tmp_path)
     trials, runs = records(directory)
     candidates = [trial.number for trial in ranked(trials)[:3]]
     reevaluating = ReevaluationSpec.of(spec)
@@ -82,8 +101,7 @@ def _unlucky(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> flo
 
 
 def test_the_value_that_made_it_a_candidate_is_not_used_again(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory, _unlucky)
+    spec, storage, directory = searched(tmp_path, _unlucky)
     status = read_status(directory)
     assert ranked(status.trials)[0].number == 0
     assert status.best is not None and status.best.number == 1  # of equal ones the earlier
@@ -120,8 +138,7 @@ def test_killed_at_any_moment_nothing_is_lost_or_runs_again(
 def test_who_cannot_win_any_more_is_spared_and_the_status_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path, reevaluate=Reevaluate(best=3, runs=5))
-    drive(spec, storage, directory, _clear)
+    _, _, directory = searched(tmp_path, _clear, reevaluate=Reevaluate(best=3, runs=5))
     status = read_status(directory)
     assert status.state == "finished" and status.reevaluation is not None
     assert len(status.reevaluation.runs) < 15
@@ -136,8 +153,7 @@ def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_
     def outcome(spec: SearchSpec, number: int, hyperparameters: dict[str, Any]) -> float:
         return math.nan if spec.role == "reevaluation" else noisy(spec, number, hyperparameters)
 
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory, outcome)
+    _, _, directory = searched(tmp_path, outcome)
     status = read_status(directory)
     assert status.state == "finished" and status.best == ranked(status.trials)[0]
     selection = load_best(directory.best_file).selection
@@ -145,52 +161,36 @@ def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_
 
 
 def test_a_search_without_a_finished_trial_reevaluates_nothing(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory, lambda *about: math.nan)
+    _, _, directory = searched(tmp_path, lambda *about: math.nan)
     assert read_status(directory).state == "finished" and not directory.reevaluation.record.exists()
 
 
 def test_extended_by_candidates_and_rounds_what_has_ended_counts(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path, trials=6)
-    first = drive(spec, storage, directory)
-    longer = spec.model_copy(update={"reevaluate": Reevaluate(best=4, runs=3)})
-    longer.save(directory)
-    assert read_status(directory).state == "stopped"
-    second = drive(longer, storage, directory)
-    assert not set(first) & set(second)
-    once = reevaluated_search(tmp_path / "once", trials=6, reevaluate=Reevaluate(best=4, runs=3))
-    drive(*once)
-    assert load_best(directory.best_file).selection == load_best(once[2].best_file).selection
-    assert read_status(directory).reevaluation.race == read_status(once[2]).reevaluation.race  # type: ignore[union-attr]
+    search = reevaluated_search(tmp_path, trials=6)
+    first, more = drive(*search), Reevaluate(best=4, runs=3)
+    assert not set(first) & set(extended(search, reevaluate=more))
+    once = searched(tmp_path / "once", trials=6, reevaluate=more)
+    assert load_best(search[2].best_file).selection == load_best(once[2].best_file).selection
+    assert read_status(search[2]).reevaluation.race == read_status(once[2]).reevaluation.race  # type: ignore[union-attr]
 
 
 def test_extended_by_trials_the_new_ones_are_candidates_too(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path, trials=4)
-    first = drive(spec, storage, directory)
-    longer = spec.model_copy(update={"trials": 6})
-    longer.save(directory)
-    assert read_status(directory).state == "stopped"
-    second = drive(longer, storage, directory)
-    assert not set(first) & set(second)
-    status = read_status(directory)
-    assert status.state == "finished" and status.reevaluation is not None
-    best = tuple(trial.number for trial in ranked(status.trials))[:3]
-    assert load_best(directory.best_file).selection.reevaluation.candidates == best  # type: ignore[union-attr]
+    search = reevaluated_search(tmp_path, trials=4)
+    first = drive(*search)
+    assert not set(first) & set(extended(search, trials=6))
+    best = tuple(trial.number for trial in ranked(read_status(search[2]).trials))[:3]
+    assert load_best(search[2].best_file).selection.reevaluation.candidates == best  # type: ignore[union-attr]
 
 
 def test_a_search_that_was_made_without_can_be_reevaluated_later(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path, reevaluate=None)
-    drive(spec, storage, directory)
-    assert not directory.reevaluation.path.exists()
-    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2)})
-    asked.save(directory)
-    assert read_spec(directory).reevaluate == Reevaluate(best=2, runs=2)
-    assert {name for name, _, _ in drive(asked, storage, directory)} == {f"{spec.name}.reevaluation"}
+    search = searched(tmp_path, reevaluate=None)
+    assert not search[2].reevaluation.path.exists()
+    ran = extended(search, reevaluate=Reevaluate(best=2, runs=2))
+    assert {name for name, _, _ in ran} == {f"{search[0].name}.reevaluation"}
 
 
 def test_trials_and_reevaluations_do_not_meet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory)
+    spec, storage, directory = searched(tmp_path)
     assert [run.name for run in storage.runs()] == [spec.name]
     assert len(Record(directory.record).trials()) == len(read_status(directory).trials) == spec.trials
     table = Record(directory.reevaluation.record).table()
@@ -220,8 +220,7 @@ def test_no_fresh_seed_is_that_of_the_search(seed: int) -> None:
 
 
 def test_a_damaged_or_foreign_reevaluation_is_named(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory)
+    spec, storage, directory = searched(tmp_path)
     files = sorted(directory.reevaluation.record.glob("*.parquet"))
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
@@ -237,8 +236,7 @@ def test_a_damaged_or_foreign_reevaluation_is_named(tmp_path: Path) -> None:
 
 
 def test_the_reevaluations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path) -> None:
-    spec, storage, directory = reevaluated_search(tmp_path)
-    drive(spec, storage, directory)
+    spec, storage, directory = searched(tmp_path)
     lost = read_status(directory).reevaluation.race.candidates[0]  # type: ignore[union-attr]
     (directory.record / f"trial-{lost:05d}.parquet").unlink()
     with pytest.raises(InputError, match=f"the search has no trial {lost}; `tausearch resume .* --without-damaged`"):
