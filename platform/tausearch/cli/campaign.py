@@ -13,7 +13,8 @@ from tausearch.presentation import print_json, say_loading, say_unreadable, stor
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output
 
 campaign_app = typer.Typer(
-    help="Make a whole table: methods by benchmarks, each cell searched, chosen and trained.", no_args_is_help=True
+    help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
+    no_args_is_help=True,
 )
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The campaign's file; see docs/campaign.md.")]
 
@@ -30,7 +31,7 @@ def plan(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Say what would run, and what it would take; starts no run."""
+    """Say what would run, and what it would take. Starts no run."""
     from tausearch.campaigns import CampaignRequest, estimate, plan_campaign, run_pilots
 
     planned = plan_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
@@ -60,7 +61,7 @@ def run(
     address: options.Address = None,
     json: options.Json = False,
 ) -> None:
-    """Make the table, or go on with it: the same command, as often as one likes; nothing finished runs again."""
+    """Make the table, or go on with it. Nothing that is finished runs again."""
     say_loading()
     from tausearch.campaigns import campaign
 
@@ -119,7 +120,7 @@ def report(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Write one HTML file of all cells; it opens from disk without a network."""
+    """Write one HTML file of all cells. It opens from disk without a network."""
     from tausearch.campaigns import read_standing, write_campaign_report  # plotly takes a second to import
 
     root = open_storage(storage, write=False)

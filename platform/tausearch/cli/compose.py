@@ -58,7 +58,7 @@ def compose(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Compose the task vectors of a final run: all of them, some, or without some; test, and export."""
+    """Compose task vectors: all of them, some, or without one. Tests the composition, and exports it."""
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
     say_loading()
@@ -96,7 +96,10 @@ def edit(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Run the paper's protocol: specialise on the first, central and last task; unlearn each task in three readings."""
+    """Run the paper's protocol of specialising and unlearning.
+
+    It specialises on the first, central and last task, and unlearns each task in three ways.
+    """
     chosen = _numbers("seeds", seeds, int)
     say_loading()
     from tausearch import api
@@ -119,7 +122,10 @@ def figures(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Draw the paper's figures: risk against its bound, alignment, time per task; each with its numbers as CSV."""
+    """Draw the paper's figures of a final run.
+
+    These are risk against its bound, alignment and time per task, each with its numbers as CSV.
+    """
     chosen = _numbers("seeds", seeds, int)
     say_loading()
     from tausearch import api  # torch takes seconds to import; --help must not
@@ -155,7 +161,7 @@ def predict(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Classify images with the model that a final run has left, with probabilities."""
+    """Classify images with the model that a final run has left. Prints the probabilities, too."""
     chosen = _numbers("tasks", tasks, int)
     if json and csv:
         raise InputError("--json and --csv: choose one of them")

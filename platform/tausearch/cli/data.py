@@ -11,17 +11,13 @@ from tausearch.cli import options
 from tausearch.cli.options import app
 from tausearch.presentation import print_json
 
-data_app = typer.Typer(
-    help="List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it.",
-    rich_markup_mode=None,
-)
-
+data_app = typer.Typer(rich_markup_mode=None)
 BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or parquet:PATH.")]
 
 
 @data_app.callback(invoke_without_command=True)
 def data(context: typer.Context, data_root: options.DataRoot = None, json: options.Json = False) -> None:
-    """List the benchmarks: what is on disk, whether it is whole, where it is looked for and where to get it."""
+    """List the benchmarks, and check or prepare their images. Says what is whole, and where to get the rest."""
     context.obj = (data_root, json)
     if context.invoked_subcommand is not None:
         return
@@ -44,7 +40,7 @@ def check(
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Read every image once and name each that cannot be read; of prepared data, every file is compared too."""
+    """Read every image, and name what is faulty. Of prepared data, every file is compared, too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
     from tausearch.cli.output import show_check
 
@@ -70,7 +66,7 @@ def prepare(
     data_root: options.DataRoot = None,
     json: options.Json = False,
 ) -> None:
-    """Convert a dataset to the tool's own form, beside it: trials share one copy and need not decode it again."""
+    """Convert a dataset to the tool's own form. Trials share this copy, and need not decode it again."""
     from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
 
     root, as_json = _inherited(context, data_root, json)
@@ -87,7 +83,7 @@ def backbones(
     word: Annotated[str, typer.Argument(help="List those of timm whose names contain it, such as base_patch16.")] = "",
     json: options.Json = False,
 ) -> None:
-    """List the backbones: the embedded one, those whose weights are here, those that timm offers."""
+    """List the backbones. These are the embedded one, those whose weights are here, and those of timm."""
     from tausearch.cli.output import show_backbones
     from trainables.backbones.offered import offers  # timm takes seconds to import; --help must not
 

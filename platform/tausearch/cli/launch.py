@@ -66,7 +66,7 @@ def search(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Search the hyperparameters of METHOD on BENCHMARK, judged on a 10 % validation split."""
+    """Search the hyperparameters of a method on a benchmark. A 10 % validation split judges the trials."""
     request = SearchRequest(
         benchmark=benchmark,
         method=method,
@@ -126,7 +126,7 @@ def resume(
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
-    """Continue a search or a final run that was stopped or killed; nothing that was finished is run again."""
+    """Continue a run that was stopped or killed. Nothing that was finished is run again."""
     request = ResumeRequest(
         name=name,
         max_concurrent_trials=max_concurrent_trials,
@@ -157,7 +157,7 @@ def extend(
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
-    """Run more trials of a search, the algorithm told everything that is known."""
+    """Run more trials of a search. The algorithm knows all earlier trials."""
     request = ResumeRequest(
         name=name,
         trials=trials,
@@ -206,7 +206,7 @@ def train(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Train a chosen configuration on all training data and test it: the final run."""
+    """Train a chosen configuration on several seeds, and test it. This final run trains on all training data."""
     request = TrainRequest(
         seeds=options.whole_numbers("--seeds", seeds),
         class_orders=None if class_orders is None else options.whole_numbers("--class-orders", class_orders),

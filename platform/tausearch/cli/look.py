@@ -73,7 +73,7 @@ def replay(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Show what another algorithm or scheduler would have chosen, from the record alone; nothing is trained."""
+    """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
     from tausearch.cli.output import show_replays
     from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
 
@@ -100,7 +100,7 @@ def compare(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Put final runs beside the paper's results: a table and a picture."""
+    """Put final runs beside the paper's results. Prints a table and draws a picture."""
     from tausearch import comparison  # matplotlib takes a second to import
 
     chosen = {"json": json, "csv": csv, "markdown": markdown, "latex": latex}
@@ -134,7 +134,7 @@ def export(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Write a best configuration to a file, and task vectors to a folder: of a run, or of METHOD on BENCHMARK."""
+    """Write a best configuration, or task vectors, to disk. Those of a run, or the best of METHOD on BENCHMARK."""
     if len(what) > 2:
         raise InputError(f"export needs a run, or a benchmark and a method, got {' '.join(what)}")
     from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
@@ -188,7 +188,7 @@ def spaces(
     set_: options.Set = None,
     json: options.Json = False,
 ) -> None:
-    """Show the search spaces: exactly what a search would use."""
+    """Show the search spaces of the methods. A search would use exactly these."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
     from tausearch.api import SearchRequest, space_for
 
@@ -214,7 +214,7 @@ def sync(
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
-    """Bring MLflow up to date with the record: write what it lacks of a run, leave what it has."""
+    """Bring MLflow up to date with the record. Writes what MLflow lacks of a run, and leaves what it has."""
     from tausearch.api import sync_run  # torch takes seconds to import; --help must not
     from tausearch.runs import is_driven
     from tausearch.tracking import checked_uri
@@ -263,7 +263,7 @@ def ui(
     optuna: Annotated[bool, typer.Option("--optuna", help="Open optuna-dashboard on the searches instead.")] = False,
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Open MLflow's pages on loopback, until Ctrl-C."""
+    """Open MLflow's pages on this machine. They are served on loopback, until Ctrl-C."""
     root = open_storage(storage, write=False)
     if optuna:
         _open_dashboard(root, port)

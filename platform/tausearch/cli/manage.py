@@ -23,7 +23,7 @@ def cache(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """List the pre-consolidation cache, what trials share, or clear it."""
+    """List or clear the pre-consolidation cache. Trials share its entries on disk."""
     from trainables.preconsolidation.cache import Cache
 
     folder = open_storage(storage, write=False).cache
@@ -42,7 +42,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Delete runs with all that they have left; what MLflow has of them stays."""
+    """Delete runs with all that they have left. What MLflow has of them stays."""
     from rich.filesize import decimal
 
     from tausearch.api import delete_run, size_of
@@ -72,7 +72,7 @@ def rename(
     new: Annotated[str, typer.Argument(help="Its name from now on.")],
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Rename a run, wherever a run of the storage folder says its name."""
+    """Rename a run. Other runs of the storage folder that name it learn the new name."""
     from tausearch.api import rename_run
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.presentation import command_on
@@ -91,7 +91,7 @@ def note(
     text: Annotated[str | None, typer.Argument(help="What to note; '' removes the note [default: show it].")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Note something of a run, which `status` shows from then on; works while it runs."""
+    """Note something of a run. `status` shows the note; the run may be running."""
     from tausearch.runs import read_spec, replace_text  # pydantic takes a moment to import; --help must not
 
     directory = open_storage(storage, write=False).run(name)

@@ -27,7 +27,7 @@ def report(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Write one HTML file that shows a run: plots, tables, the best file; it opens from disk without a network."""
+    """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
     from tausearch.report import cell_of, write_report  # plotly and Optuna take a second to import
 
     root = open_storage(storage, write=False)

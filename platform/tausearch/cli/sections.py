@@ -1,4 +1,4 @@
-"""The list of commands in the help of the whole tool: in sections, those first that one needs first."""
+"""The list of commands in the help of the whole tool, in sections; the commands that a user needs first come first."""
 
 from __future__ import annotations
 
@@ -9,39 +9,11 @@ from typer.core import TyperGroup
 from tausearch.cli.ending import end_interrupted
 
 SECTIONS = {
-    "Search and train": {
-        "search": "Search the hyperparameters of a method on a benchmark.",
-        "resume": "Go on with a run that was stopped or killed.",
-        "extend": "Run more trials of a search.",
-        "train": "Train a chosen configuration on several seeds, and test it.",
-        "campaign": "Make a whole table: methods by benchmarks, from one file.",
-    },
-    "Look": {
-        "status": "Show what runs, what is done, and the best so far.",
-        "report": "Write one HTML file that shows a run.",
-        "compare": "Put final runs beside the paper's results.",
-        "replay": "Show what another algorithm would have chosen.",
-        "ui": "Open MLflow's pages on this machine.",
-    },
-    "Compose and predict": {
-        "compose": "Compose task vectors: all of them, some, or without one.",
-        "edit": "Run the paper's protocol of specialising and unlearning.",
-        "figures": "Draw the paper's figures of a final run.",
-        "predict": "Classify images with what a final run has left.",
-    },
-    "What there is": {
-        "data": "List the benchmarks, and check or prepare their images.",
-        "backbones": "List the backbones.",
-        "spaces": "Show the search spaces of the methods.",
-    },
-    "Keep and tidy up": {
-        "export": "Write a best configuration, or adapters, to a file.",
-        "sync": "Bring MLflow up to date with the record.",
-        "note": "Note something of a run.",
-        "rename": "Rename a run.",
-        "delete": "Delete runs.",
-        "cache": "List or clear what trials share on disk.",
-    },
+    "Search and train": ("search", "resume", "extend", "train", "campaign"),
+    "Look": ("status", "report", "compare", "replay", "ui"),
+    "Compose and predict": ("compose", "edit", "figures", "predict"),
+    "What there is": ("data", "backbones", "spaces"),
+    "Keep and tidy up": ("export", "sync", "note", "rename", "delete", "cache"),
 }
 
 
@@ -56,7 +28,7 @@ class SectionedGroup(TyperGroup):
             end_interrupted()
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, each with its line."""
-        for title, commands in SECTIONS.items():
+        """Write each command with the first sentence of its help."""
+        for title, names in SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl(list(commands.items()))
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
