@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from checked_input.text_files import printable
-from tausearch.cli import compose, launch, look, manage, report  # noqa: F401  # their commands register themselves
+from tausearch.cli import compose, launch, look, manage  # noqa: F401  # their commands register themselves
 from tausearch.cli.campaign import campaign_app
 from tausearch.cli.data import data_app
 from tausearch.cli.options import app

@@ -58,7 +58,7 @@ def compose(
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Compose task vectors: all of them, some, or without one. Tests the composition, and exports it."""
+    """Compose task vectors: all of them, some, or without one. Tests the composition; --export writes it."""
     kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
     say_loading()
@@ -154,7 +154,7 @@ def predict(
     max_image_bytes: Annotated[
         int | None, typer.Option(help="Refuse larger image files [default: 268,435,456].", min=1)
     ] = None,
-    figure: Annotated[Path | None, typer.Option(help="Picture of the surest and the least sure.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Picture of the most and the least confident predictions.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeightsOption = None,
     allow_code: options.AllowCode = None,

@@ -1,4 +1,4 @@
-"""`tausearch data`: what is on disk, whether it is sound, the tool's own form of it; and `tausearch backbones`."""
+"""The commands that show what a search can use: data (also check, prepare), backbones, spaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tausearch.cli import options
+from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
 from tausearch.presentation import print_json
 
@@ -22,13 +22,12 @@ def data(context: typer.Context, data_root: options.DataRoot = None, json: optio
     if context.invoked_subcommand is not None:
         return
     from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
-    from tausearch.cli.output import show_states
 
     states = dataset_states(data_root)
     if json:
         print_json([state.as_dict() for state in states])
     else:
-        show_states(states, data_root)
+        output.show_states(states, data_root)
 
 
 @data_app.command()
@@ -42,14 +41,13 @@ def check(
 ) -> None:
     """Read every image, and name what is faulty. Of prepared data, every file is compared, too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
-    from tausearch.cli.output import show_check
 
     root, as_json = _inherited(context, data_root, json)
     found = check_dataset(benchmark, root, variant, partial)
     if as_json:
         print_json(asdict(found))
     else:
-        show_check(found)
+        output.show_check(found)
     if found.faults:
         raise typer.Exit(1)
 
@@ -84,14 +82,44 @@ def backbones(
     json: options.Json = False,
 ) -> None:
     """List the backbones. These are the embedded one, those whose weights are here, and those of timm."""
-    from tausearch.cli.output import show_backbones
     from trainables.backbones.offered import offers  # timm takes seconds to import; --help must not
 
     found = list(offers(word))
     if json:
         print_json([asdict(each) for each in found])
     else:
-        show_backbones(found, word)
+        output.show_backbones(found, word)
+
+
+@app.command()
+def spaces(
+    method: Annotated[
+        str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completion.methods)
+    ] = None,
+    benchmark: Annotated[
+        str, typer.Option(help='Whose values to show; of your own images with tasks: "folder:birds?tasks=5".')
+    ] = "digits",
+    backbone: options.Backbone = None,
+    space: options.Space = None,
+    set_: options.Set = None,
+    json: options.Json = False,
+) -> None:
+    """Show the search spaces of the methods. A search would use exactly these."""
+    from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
+    from tausearch.api import SearchRequest, space_for
+
+    overrides = parse_assignments(set_ or [])
+    resolved = [
+        space_for(SearchRequest(benchmark, each, space=space, set=overrides, backbone=backbone))
+        for each in (METHODS_WITH_SPACE if method is None else [method])
+    ]
+    if json:
+        plain = [output.space_as_dict(found) for found in resolved]
+        print_json(plain if method is None else plain[0])
+    elif method is not None:
+        output.show_space(resolved[0])
+    else:
+        output.show_spaces(resolved)
 
 
 def _inherited(context: typer.Context, data_root: str | None, json: bool) -> tuple[str | None, bool]:

@@ -1,21 +1,25 @@
-"""The commands that read what runs left: status, compare, export, spaces, sync, ui."""
+"""The commands that show what runs left: status, report, compare, replay, ui."""
 
 from __future__ import annotations
 
 import os
 import socket
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
-from tausearch.presentation import counted, print_json, say_unreadable
-from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
+from tausearch.presentation import print_json, say_unreadable
+from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_output
 from trainables.errors import InputError
+
+if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
+    from tausearch.presentation import Table
+    from tausearch.runs import ProtocolChoice, RunDirectory, RunStatus
 
 
 @app.command()
@@ -32,7 +36,7 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch.runs import all_statuses, eligible, protocol_choices, read_status
+    from tausearch.runs import all_statuses, read_status  # pydantic takes a moment to import; --help must not
 
     root = open_storage(storage, write=False)
     if name is None:
@@ -44,41 +48,58 @@ def status(
             output.show_statuses(statuses)
         return
     found = read_status(root.run(name))
-    choices = []
-    if protocols:
-        if found.spec.purpose == "final":
-            raise InputError(f"--protocols: run {name!r} is a final run; only searches choose")
-        competing = eligible(found.trials, found.spec.constraints)
-        choices = protocol_choices(competing, found.spec.steps, found.spec.metrics)
+    choices = _choices(found) if protocols else None
     if json:
-        correlations = {f"task_{k}": value for k, value in found.rank_correlations.items()}
-        table = output.trials_as_dicts(found.trials)
-        front = [trial.number for trial in found.front]
-        plain = {"protocols": [asdict(each) for each in choices]} if protocols else {}
-        more = {"rank_correlation": correlations, "pareto_front": front, **plain, "table": table}
-        print_json({**found.as_dict(), **more})
-    elif protocols:
+        print_json(output.status_as_dict(found, choices))
+    elif choices is not None:
         output.show_protocols(found, choices)
     else:
         output.show_status(found)
 
 
+def _choices(found: RunStatus) -> list[ProtocolChoice]:
+    from tausearch.runs import eligible, protocol_choices
+
+    if found.spec.purpose == "final":
+        raise InputError(f"--protocols: run {found.spec.name!r} is a final run; only searches choose")
+    return protocol_choices(eligible(found.trials, found.spec.constraints), found.spec.steps, found.spec.metrics)
+
+
 @app.command()
-def replay(
-    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completion.runs)],
-    algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
-    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
+def report(
+    name: Annotated[
+        str, typer.Argument(help="Search or final run; each brings the other along.", autocompletion=completion.runs)
+    ],
+    output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
-    from tausearch.cli.output import show_replays
-    from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
+    """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
+    from tausearch.report import cell_of, write_report  # plotly and Optuna take a second to import
+    from tausearch.runs import shown_benchmark
 
-    root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
-    show_replays(replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers), json)
+    root = open_storage(storage, write=False)
+    require_output(root, output, "--output")
+    cell = cell_of(root, name)
+    file = output or root.run(name).path / "report.html"
+    comparison = [] if cell.final is None else _beside_the_paper(cell.final)
+    title = f"{cell.method} on {shown_benchmark(cell.benchmark)}: {name}"
+    written = write_report(title, [cell], file, comparison=comparison)
+    if json:
+        print_json({"report": str(written)})
+    else:
+        print(f"report: {written}")
+
+
+def _beside_the_paper(final: RunDirectory) -> Sequence[Table]:
+    """Return the final run beside the paper's results, or why it cannot be compared; nothing before it has results."""
+    from tausearch.comparison import as_sheets, read_final_run
+
+    try:
+        _, run = read_final_run(final)
+    except InputError:
+        return []  # the page says why it cannot be read
+    return [] if run is None else as_sheets([run])
 
 
 @app.command()
@@ -125,136 +146,24 @@ def compare(
 
 
 @app.command()
-def export(
-    what: Annotated[
-        list[str], typer.Argument(metavar="RUN | BENCHMARK METHOD", help="Search or final run, or what to look up.")
-    ],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
-    adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
+def replay(
+    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completion.runs)],
+    algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
+    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
-    """Write a best configuration, or task vectors, to disk. Those of a run, or the best of METHOD on BENCHMARK."""
-    if len(what) > 2:
-        raise InputError(f"export needs a run, or a benchmark and a method, got {' '.join(what)}")
-    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
+    """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
+    from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
 
-    root = open_storage(storage, write=False)
-    if len(what) == 1 and root.run_exists(what[0]) and read_spec(root.run(what[0])).purpose == "final":
-        written = _export_final(root, what[0], output, adapters)
-    else:
-        written = _export_search(root, what, output, adapters)
+    root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
+    found = replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers)
     if json:
-        print_json(written)
+        print_json(found.as_dict())
     else:
-        for kind, path in written.items():
-            print(f"{kind.replace('_', ' ')}: {path}")
-
-
-def _export_final(root: Storage, name: str, output: Path | None, adapters: Path | None) -> dict[str, str]:
-    from tausearch.api import export_vectors  # torch takes seconds to import; --help must not
-
-    if adapters is None or output is not None:
-        raise InputError(f"run {name!r}: is a final run, of which task vectors alone are exported: --adapters FOLDER")
-    export_vectors(root, name, adapters)
-    return {"adapters": str(adapters)}
-
-
-def _export_search(root: Storage, what: list[str], output: Path | None, adapters: Path | None) -> dict[str, str]:
-    from tausearch.api import export_best  # torch takes seconds to import; --help must not
-    from tausearch.studies import best_of_all, best_of_run
-    from trainables.data import reference
-
-    if len(what) == 1:
-        stem, best = what[0], best_of_run(root, what[0])
-    else:
-        ref = reference(what[0])
-        stem, best = f"{ref.slug}-{what[1]}", best_of_all(root, str(ref), what[1], say_unreadable)
-    target = output or Path(f"{stem}.best.yaml")
-    export_best(root, best, target, adapters)
-    return {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
-
-
-@app.command()
-def spaces(
-    method: Annotated[
-        str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completion.methods)
-    ] = None,
-    benchmark: Annotated[
-        str, typer.Option(help='Whose values to show; of your own images with tasks: "folder:birds?tasks=5".')
-    ] = "digits",
-    backbone: options.Backbone = None,
-    space: options.Space = None,
-    set_: options.Set = None,
-    json: options.Json = False,
-) -> None:
-    """Show the search spaces of the methods. A search would use exactly these."""
-    from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
-    from tausearch.api import SearchRequest, space_for
-
-    overrides = parse_assignments(set_ or [])
-    resolved = [
-        space_for(SearchRequest(benchmark, each, space=space, set=overrides, backbone=backbone))
-        for each in (METHODS_WITH_SPACE if method is None else [method])
-    ]
-    if json:
-        plain = [output.space_as_dict(found) for found in resolved]
-        print_json(plain if method is None else plain[0])
-    elif method is not None:
-        output.show_space(resolved[0])
-    else:
-        output.show_spaces(resolved)
-
-
-@app.command()
-def sync(
-    name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
-    storage: options.Storage = DEFAULT_STORAGE,
-    tracking_uri: options.TrackingAsBefore = None,
-    allow_code: options.AllowCode = None,
-    json: options.Json = False,
-) -> None:
-    """Bring MLflow up to date with the record. Writes what MLflow lacks of a run, and leaves what it has."""
-    from tausearch.api import sync_run  # torch takes seconds to import; --help must not
-    from tausearch.runs import is_driven
-    from tausearch.tracking import checked_uri
-
-    checked_uri(tracking_uri)
-    root = open_storage(storage, write=False)
-    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
-    done, failed = [], 0
-    for directory in chosen:
-        try:
-            each = sync_run(root, directory, tracking_uri)
-        except (InputError, StorageError) as error:
-            if name is not None:
-                raise
-            say_unreadable(error)  # the others have servers of their own
-            failed += 1
-            continue
-        done.append(each)
-        if not json:
-            trials, tasks = counted(each.trials, "trial"), counted(each.tasks, "task")
-            print(f"{each.name}: {trials}, {tasks} in MLflow, {each.written} of them new")
-    if json:
-        print_json([asdict(each) for each in done])
-    if name is None:
-        _sync_tables(root, tracking_uri)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
-    """Tag the runs that stand in the tables of campaigns."""
-    from tausearch.campaigns import all_standings, track_tables
-
-    standings, faults = all_standings(root)
-    say_unreadable(*faults)
-    for standing in standings:
-        try:
-            track_tables(root, standing, tracking_uri)
-        except InputError as error:
-            say_unreadable(error)
+        output.show_replays(found)
 
 
 @app.command()

@@ -128,7 +128,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["tausearch.cli.application", "typer", "tausearch.cli.report", "yaml"])
+@pytest.mark.parametrize("module", ["tausearch.cli.application", "typer", "tausearch.cli.look", "yaml"])
 def test_ctrl_c_during_any_import_is_a_line_and_no_traceback(module: str, tmp_path: Path) -> None:
     words = [sys.executable, "-c", INTERRUPTED, "spaces", module]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)

@@ -13,7 +13,7 @@ from .runs import (
     show_search,
     show_status,
     show_statuses,
-    trials_as_dicts,
+    status_as_dict,
 )
 from .spaces import show_space, show_spaces, space_as_dict
 
@@ -47,5 +47,5 @@ __all__ = [
     "show_statuses",
     "show_cache",
     "space_as_dict",
-    "trials_as_dicts",
+    "status_as_dict",
 ]

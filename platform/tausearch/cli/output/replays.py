@@ -11,7 +11,6 @@ from tausearch.presentation import (
     counted,
     numbers,
     percent,
-    print_json,
     score,
     terminal_table,
     words,
@@ -19,11 +18,8 @@ from tausearch.presentation import (
 from tausearch.studies import Comparison
 
 
-def show_replays(comparison: Comparison, json: bool) -> None:
+def show_replays(comparison: Comparison) -> None:
     """Print what each setting would have chosen, beside what was recorded."""
-    if json:
-        print_json(comparison.as_dict())
-        return
     out, recorded, best = console(), comparison.recorded, comparison.recorded.best
     trials = counted(len(recorded.trials), "recorded trial")
     tasks = counted(sum(trial.tasks_done for trial in recorded.trials), "task")

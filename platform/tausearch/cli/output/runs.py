@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -69,23 +69,34 @@ class _Lines:
         self.out.print(text, style=style, soft_wrap=True)
 
 
-def trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
+def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
     """Return the plain form of a table of trials."""
     names = ("error", "hyperparameters", "metrics")
     return [{**trial.facts, **{name: getattr(trial, name) for name in names}} for trial in trials]
+
+
+def status_as_dict(found: RunStatus, choices: Sequence[ProtocolChoice] | None) -> dict[str, Any]:
+    """Return what `tausearch status NAME --json` prints, with the choices of first tasks where they are asked for."""
+    return {
+        **found.as_dict(),
+        "rank_correlation": {f"task_{k}": value for k, value in found.rank_correlations.items()},
+        "pareto_front": [trial.number for trial in found.front],
+        **({} if choices is None else {"protocols": [asdict(each) for each in choices]}),
+        "table": _trials_as_dicts(found.trials),
+    }
 
 
 def search_as_dict(result: SearchResult) -> dict[str, Any]:
     """Return what the commands that run a search print with `--json`."""
     best = None if result.best is None else result.best.model_dump(mode="json")
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
-    trials = trials_as_dicts(result.trials)
+    trials = _trials_as_dicts(result.trials)
     return {"name": result.name, "best": best, "trials": trials, **reevaluated, **_tracking_as_dict(result)}
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:
     """Return what the commands that run a final run print with `--json`."""
-    seeds = trials_as_dicts(result.trials)
+    seeds = _trials_as_dicts(result.trials)
     return {"name": result.name, "summary": result.summary, "seeds": seeds, **_tracking_as_dict(result)}
 
 
