@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.cli.application import _join_seeds, _repeat_sources, app
+from tausearch.cli.application import app, several_values
 from tests.documented import PLACEHOLDERS, Command, commands, prepare
 from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES
@@ -36,7 +36,7 @@ def parsed(words: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
         Exception: Typer's, if it does not take them.
     """
     command: Any = get_command(app)
-    rest = _repeat_sources(_join_seeds(_join_seeds(list(words)), "--class-orders"))
+    rest = several_values(list(words))
     context, names = command.make_context("tausearch", rest), []
     while hasattr(command, "commands") and (left := [*context._protected_args, *context.args]):
         name, command, rest = command.resolve_command(context, left)

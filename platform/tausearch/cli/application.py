@@ -27,8 +27,8 @@ def main() -> None:
     _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text, and a terminal may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")
-    warnings.simplefilter("ignore", FutureWarning)  # what libraries tell their callers is not for who types commands
-    sys.argv[1:] = _repeat_sources(_join_seeds(_join_seeds(sys.argv[1:]), "--class-orders"))
+    warnings.simplefilter("ignore", FutureWarning)  # libraries tell them to callers, not to users
+    sys.argv[1:] = several_values(sys.argv[1:])
     try:
         _require_working_folder()
         app(standalone_mode=True)
@@ -50,10 +50,10 @@ def main() -> None:
 
 
 def _open_closed() -> None:
-    """Give a process that was started without an output one that goes nowhere: libraries ask it what it is."""
+    """Open the null device for outputs that are closed, because libraries ask outputs what they are."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # for as long as we live
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
 
 
 def _require_working_folder() -> None:
@@ -69,24 +69,20 @@ def _end(error: Exception, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _repeat_sources(arguments: list[str]) -> list[str]:
-    """Let `--warm-start A B C` take several values, which the option parser does not; up to the next option."""
+def several_values(arguments: list[str]) -> list[str]:
+    """Let `--seeds 0 1` and `--warm-start A B` take several values, which the option parser does not."""
     given: list[str] = []
-    inside = False
+    option = ""
     for argument in arguments:
-        inside = argument == "--warm-start" or (inside and not argument.startswith("--"))
-        if inside and given and argument != "--warm-start" and given[-1] != "--warm-start":
-            given.append("--warm-start")
+        first = not given or given[-1] == option
+        if argument.startswith("--"):
+            option = argument
+        elif option in ("--seeds", "--class-orders"):
+            if not argument.lstrip("-").isdigit():
+                option = ""
+            elif not first:
+                argument = f"{given.pop()} {argument}"
+        elif option == "--warm-start" and not first:
+            given.append(option)
         given.append(argument)
     return given
-
-
-def _join_seeds(arguments: list[str], option: str = "--seeds") -> list[str]:
-    """Let `--seeds 0 1 2` take several values, which the option parser does not."""
-    if option not in arguments:
-        return arguments
-    start = arguments.index(option) + 1
-    end = start
-    while end < len(arguments) and arguments[end].lstrip("-").isdigit():
-        end += 1
-    return [*arguments[:start], " ".join(arguments[start:end]), *arguments[end:]] if end > start else arguments

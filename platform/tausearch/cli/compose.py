@@ -20,11 +20,11 @@ from trainables.errors import InputError
 
 _Number = TypeVar("_Number", int, float)
 
-RunsArgument = Annotated[
+Runs = Annotated[
     list[str], typer.Argument(help="Final run, or folder of exported task vectors.", autocompletion=completion.runs)
 ]
-SeedsOption = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].")]
-BackboneWeightsOption = Annotated[
+Seeds = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].")]
+BackboneWeights = Annotated[
     Path | None, typer.Option(help="Local weights file of the backbone [default: that of the run].")
 ]
 
@@ -44,7 +44,7 @@ def compose(
     density: Annotated[
         float | None, typer.Option(help="Share of entries that a rule keeps [default: 0.2].")
     ] = ComposeRequest.density,
-    seeds: SeedsOption = None,
+    seeds: Seeds = None,
     export: Annotated[Path | None, typer.Option(help="Empty folder for what was composed.")] = None,
     form: Annotated[
         list[str] | None, typer.Option(help="adapter, timm, models or vectors; repeatable [default: all].")
@@ -52,7 +52,7 @@ def compose(
     register: Annotated[
         bool, typer.Option("--register", help="Make it a version of MLflow's registered model of the benchmark.")
     ] = False,
-    backbone_weights: BackboneWeightsOption = None,
+    backbone_weights: BackboneWeights = None,
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
@@ -88,9 +88,9 @@ def compose(
 
 @app.command()
 def edit(
-    runs: RunsArgument,
-    seeds: SeedsOption = None,
-    backbone_weights: BackboneWeightsOption = None,
+    runs: Runs,
+    seeds: Seeds = None,
+    backbone_weights: BackboneWeights = None,
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
@@ -115,8 +115,8 @@ def edit(
 def figures(
     runs: Annotated[list[str], typer.Argument(help="Runs; those with task vectors are in all figures.")],
     output: Annotated[Path | None, typer.Option(help="Folder to draw to [default: figures of the first run].")] = None,
-    seeds: SeedsOption = None,
-    backbone_weights: BackboneWeightsOption = None,
+    seeds: Seeds = None,
+    backbone_weights: BackboneWeights = None,
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
@@ -154,9 +154,9 @@ def predict(
     max_image_bytes: Annotated[
         int | None, typer.Option(help="Refuse larger image files [default: 268,435,456].", min=1)
     ] = None,
-    figure: Annotated[Path | None, typer.Option(help="Picture of the most and the least confident predictions.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Picture of the most and least confident predictions.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    backbone_weights: BackboneWeightsOption = None,
+    backbone_weights: BackboneWeights = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tausearch.cli.options import app
+from tausearch.cli.application import app, several_values
 from tausearch.cli.sections import SECTIONS
 from tests.support.command_line import run
 from tests.support.imports import ROOT
@@ -230,26 +230,23 @@ def test_compare_without_final_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_seeds_take_several_values() -> None:
-    from tausearch.cli.application import _join_seeds
-
-    assert _join_seeds(["train", "f", "--seeds", "0", "1", "--json"]) == ["train", "f", "--seeds", "0 1", "--json"]
-    assert _join_seeds(["train", "f"]) == ["train", "f"]
-    given = ["train", "f", "--seeds", "0", "--class-orders", "3", "4"]
-    assert _join_seeds(given, "--class-orders") == ["train", "f", "--seeds", "0", "--class-orders", "3 4"]
-
-
-def test_sources_of_a_warm_start_take_several_values() -> None:
-    from tausearch.cli.application import _repeat_sources
-
-    given = ["search", "d", "m", "--warm-start", "a", "b.yaml", "--json"]
-    assert _repeat_sources(given) == ["search", "d", "m", "--warm-start", "a", "--warm-start", "b.yaml", "--json"]
-    for unchanged in (
-        ["status", "a", "b"],
-        ["search", "--warm-start", "--warm-start", "a"],
-        ["search", "--warm-start"],
-    ):
-        assert _repeat_sources(unchanged) == unchanged
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        ("train f --seeds 0 1 --json", ["train", "f", "--seeds", "0 1", "--json"]),
+        ("train f --seeds 0 --class-orders 3 4", ["train", "f", "--seeds", "0", "--class-orders", "3 4"]),
+        ("train --seeds 0 1 f 2", ["train", "--seeds", "0 1", "f", "2"]),
+        ("train --seeds x 2", ["train", "--seeds", "x", "2"]),
+        (
+            "search d --warm-start a b.yaml --json",
+            ["search", "d", "--warm-start", "a", "--warm-start", "b.yaml", "--json"],
+        ),
+        *((same, same.split()) for same in ("train f", "status a b", "search --warm-start --warm-start a")),
+        ("search --warm-start", ["search", "--warm-start"]),
+    ],
+)
+def test_some_options_take_several_values(given: str, parsed: list[str]) -> None:
+    assert several_values(given.split()) == parsed
 
 
 def test_the_command_is_installed() -> None:
