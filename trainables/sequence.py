@@ -13,7 +13,7 @@ import torch
 from trainables.backbones import Backbone
 from trainables.composition import Origin
 from trainables.config import Precision
-from trainables.data import Benchmark, ImageSet, Task, described
+from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
 from trainables.metrics import CACHE_HIT, average_accuracy, forgetting, pooled_accuracy, seconds
@@ -25,13 +25,13 @@ class IncrementalSequence:
     """The loop over tasks, its state and its metrics.
 
     Args:
-        benchmark: The benchmark, built for a search (validation split) or a final run (test split).
+        benchmark: Built for a search (validation split) or a final run (test split).
         method: Name of a registered method.
-        hyperparameters: The method's hyperparameters.
+        hyperparameters: Of the method.
         backbone: The pre-trained network, theta_0.
-        seed: The seed of the trial.
+        seed: Of every random draw.
         device: The device that computes.
-        precision: The precision of forward passes in fine-tuning and evaluation.
+        precision: Of forward passes in fine-tuning and evaluation.
         cache: Directory of the pre-consolidation cache; None computes everything here.
         cache_bytes: Maximal size of the cache, bytes; None for no limit.
         artifacts: Folder for task vectors and adapters; None writes none.
@@ -100,12 +100,11 @@ class IncrementalSequence:
         return self.tasks_done == len(self.tasks)
 
     def run_next_task(self) -> dict[str, float]:
-        """Run one task and evaluate on every task seen so far.
+        """Return the metrics row of the next task, evaluated on every task seen so far.
 
-        Returns:
-            Metrics row: `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`,
-            `seconds/<stage>`, and `cache/hit` of a method that needs pre-consolidation; after the last task also
-            `.../final_accuracy`, `.../pooled_accuracy` and `.../forgetting`. Percentages.
+        The row has `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`, `seconds/<stage>`,
+        and `cache/hit` of a method that needs pre-consolidation; after the last task also `.../final_accuracy`,
+        `.../pooled_accuracy` and `.../forgetting`. Accuracies are percentages.
 
         Raises:
             DivergedError: If training became NaN or infinite.
@@ -124,7 +123,9 @@ class IncrementalSequence:
             row |= self.method.train_task(task)
             self.method.end_task(task)
         with _timed(row, "evaluation"):
-            self.accuracies.append(accuracies(self.method.predict, self._seen(task), self.device))
+            pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
+            seen = [images for each, images in pairs if each.classes.start < task.classes.stop]
+            self.accuracies.append(accuracies(self.method.predict, seen, self.device))
         if self.artifacts is not None:
             self.method.save_artifacts(self.artifacts, self._origin(task))
         return row | self._accuracy_metrics()
@@ -137,11 +138,6 @@ class IncrementalSequence:
         found = self.preconsolidator.task(task.index)
         torch.cuda.empty_cache()
         return found
-
-    def _seen(self, task: Task) -> list[ImageSet]:
-        """Return the evaluation images of every task seen so far."""
-        pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
-        return [images for seen, images in pairs if seen.classes.start < task.classes.stop]
 
     def _origin(self, task: Task) -> Origin:
         return Origin(
@@ -160,9 +156,7 @@ class IncrementalSequence:
         metrics |= {names.accuracy(k): value for k, value in enumerate(last, start=1)}
         if self.finished:
             metrics[names.final_accuracy] = average_accuracy(last)
-            metrics[names.pooled_accuracy] = pooled_accuracy(
-                last, [len(images) for images in self.benchmark.evaluation]
-            )
+            metrics[names.pooled_accuracy] = pooled_accuracy(last, list(map(len, self.benchmark.evaluation)))
             metrics[names.forgetting] = forgetting(self.accuracies)
         return metrics
 

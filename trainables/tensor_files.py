@@ -42,9 +42,7 @@ def sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str
 def read_sealed(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the tensors of a file, memory-mapped, and its header without the digest, which is checked if there is one.
 
-    Args:
-        path: The file.
-        shapes: Names and shapes that its tensors must have, checked before any tensor is read; None for any.
+    The tensors must have the names and shapes of `shapes`, which is checked before any is read; None allows any.
 
     Raises:
         OSError: If the file does not exist, or the storage fails.

@@ -20,13 +20,10 @@ _PREFIX = "base_model.model."
 
 
 def concatenated(vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, dict[str, Tensor]]:
-    """Return exact factors of sum_t w_t tau_t: the factors side by side, weight and scale in B.
+    """Return exact factors of sum_t w_t tau_t on each tuned weight: `A` `(sum of r, in)` and `B` `(out, sum of r)`.
 
-    peft's own `add_weighted_adapter("linear")` sums A and B separately, and their product is another matrix.
-    Weights may be negative. A vector of weight 0 adds no rank.
-
-    Returns:
-        Tuned weight name to `A` `(sum of r, in)` and `B` `(out, sum of r)`.
+    The factors stand side by side, weight and scale in B. peft's own `add_weighted_adapter("linear")` sums A and B
+    separately, and their product is another matrix. Weights may be negative. A vector of weight 0 adds no rank.
     """
     factors: dict[str, tuple[list[Tensor], list[Tensor]]] = {}
     for vector, weight in zip(vectors, weights, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,9 @@ def write_models(folder: Path, network: ComposedNetwork, pool: VectorPool) -> No
     missing.
     """
     head = pool.head()
-    for name, weights in _models(network, pool):
-        _write_model(folder / name, _tensors(network, weights, head))
+    _write_model(folder / "theta_0", _tensors(network, network.theta_0, head))
+    for task, vector in enumerate(pool, start=1):
+        _write_model(folder / f"task_{task}", _tensors(network, composed(network.theta_0, [vector], [1.0]), head))
 
 
 def write_timm_folder(
@@ -48,7 +49,7 @@ def write_timm_folder(
     becomes timm's data configuration. The folder is made if missing.
     """
     model = _timm_skeleton(backbone.name, len(labels))
-    tensors = {name: value.to("cpu").contiguous() for name, value in _tensors(network, network.weights, head).items()}
+    tensors = _tensors(network, network.weights, head)
     model.load_state_dict(tensors, assign=True)
     config = {"label_names": list(labels)}
     save_for_hf(model, folder, model_config=config, safe_serialization=True, data_config=_data_config(images, backbone))
@@ -98,21 +99,15 @@ def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
     return config
 
 
-def _models(network: ComposedNetwork, pool: VectorPool) -> Iterator[tuple[str, dict[str, Tensor]]]:
-    yield "theta_0", network.theta_0
-    for task, vector in enumerate(pool, start=1):
-        yield f"task_{task}", composed(network.theta_0, [vector], [1.0])
-
-
 def _tensors(network: ComposedNetwork, weights: dict[str, Tensor], head: Head) -> dict[str, Tensor]:
-    """Return all tensors of a timm model with a classifier, by timm's names."""
-    return {**network.model.state_dict(), **weights, "head.weight": head[0], "head.bias": head[1]}
+    """Return all tensors of a timm model with a classifier, by timm's names, as safetensors writes them."""
+    tensors = {**network.model.state_dict(), **weights, "head.weight": head[0], "head.bias": head[1]}
+    return {name: value.to("cpu").contiguous() for name, value in tensors.items()}
 
 
 def _write_model(folder: Path, tensors: dict[str, Tensor]) -> None:
     folder.mkdir(parents=True)
-    own = {name: value.to("cpu").contiguous() for name, value in tensors.items()}
-    save_tensors(folder / _WEIGHTS, own, {"format": "pt"})
-    size = sum(value.numel() * value.element_size() for value in own.values())
-    table = {"metadata": {"total_size": size}, "weight_map": dict.fromkeys(own, _WEIGHTS)}
+    save_tensors(folder / _WEIGHTS, tensors, {"format": "pt"})
+    size = sum(value.numel() * value.element_size() for value in tensors.values())
+    table = {"metadata": {"total_size": size}, "weight_map": dict.fromkeys(tensors, _WEIGHTS)}
     (folder / _TABLE).write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

@@ -53,15 +53,19 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
     It replaces the folder of an earlier attempt. Missing folders are made.
     """
     target = folder / f"task_{vector.origin.task}"
-    _remove_left_beside(target)
-    unfinished = _beside(target)
+    for left in folder.glob(f".{target.name}.*.tmp"):  # by a crash
+        shutil.rmtree(left, ignore_errors=True)
+    unfinished, old = (folder / f".{target.name}.{uuid.uuid4().hex}.tmp" for _ in range(2))
     unfinished.mkdir(parents=True)
     try:
         tensors = _tensors(vector)
         save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector), tensors))
         if vector.parametrisation == "lora":
             write_adapter(unfinished / _ADAPTER, vector.parameters, _usage(vector.origin))
-        _replace(unfinished, target)
+        with suppress(FileNotFoundError):
+            target.rename(old)  # for a moment there may be no folder, but never half of one
+        unfinished.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return target
@@ -79,8 +83,10 @@ def read_vector(folder: Path) -> SavedVector:
         return _vector(header, tensors)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error
-    except (KeyError, ValueError, OverflowError, RecursionError) as error:
-        raise InputError(f"{path}: is not a task vector ({_reason(error)})") from error
+    except KeyError as error:
+        raise InputError(f"{path}: is not a task vector ({error} is missing)") from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"{path}: is not a task vector ({error})") from error
 
 
 def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> None:
@@ -102,26 +108,6 @@ def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> Non
         shutil.copyfile(path, copied)
 
 
-def _beside(target: Path) -> Path:
-    """Return a unique hidden path beside a folder."""
-    return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-
-
-def _remove_left_beside(target: Path) -> None:
-    """Remove hidden folders that a crash has left."""
-    for left in target.parent.glob(f".{target.name}.*.tmp"):
-        shutil.rmtree(left, ignore_errors=True)
-
-
-def _replace(new: Path, target: Path) -> None:
-    """Replace a folder by a new one: for a moment there may be none, but never half of one."""
-    old = _beside(target)
-    with suppress(FileNotFoundError):
-        target.rename(old)
-    new.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def _tensors(vector: SavedVector) -> dict[str, Tensor]:
     tensors = {
         _name(weight, part): value for weight, parts in vector.parameters.items() for part, value in parts.items()
@@ -136,13 +122,12 @@ def _name(weight: str, part: str) -> str:
 
 
 def _header(vector: SavedVector) -> dict[str, str]:
-    classes = vector.origin.classes
     return {
         "format": "pt",  # by convention, the library whose tensors these are
         "version": str(FORMAT_VERSION),
         "parametrisation": vector.parametrisation,
         "scale": repr(vector.scale),
-        "classes": f"{classes.start}-{classes.stop}",
+        "classes": f"{vector.origin.classes.start}-{vector.origin.classes.stop}",
         **_usage(vector.origin),
     }
 
@@ -180,10 +165,13 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
         raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
     if len(origin.classes) != len(head[0]):
         raise ValueError(f"{len(origin.classes)} classes, but the head has {len(head[0])} rows")
+    scale = float(header["scale"])
+    if not 0 < abs(scale) <= _LARGEST_SCALE:
+        raise ValueError(f"scale {header['scale']} is not a finite number other than 0")
     return SavedVector(
         parametrisation=parametrisation,
         parameters=_parameters(tensors, parametrisation),
-        scale=_scale(header["scale"]),
+        scale=scale,
         head=head,
         anchor=anchor,
         origin=origin,
@@ -195,13 +183,6 @@ def _pop_rows(tensors: dict[str, Tensor], name: str) -> Head:
     if weight.ndim != 2 or bias.shape != weight.shape[:1]:
         raise ValueError(f"{name} is {tuple(weight.shape)} and {tuple(bias.shape)}, must be (c, d) and (c,)")
     return weight, bias
-
-
-def _scale(text: str) -> float:
-    scale = float(text)
-    if not 0 < abs(scale) <= _LARGEST_SCALE:
-        raise ValueError(f"scale {text} is not a finite number other than 0")
-    return scale
 
 
 def _origin(header: dict[str, str]) -> Origin:
@@ -229,18 +210,10 @@ def _parameters(tensors: dict[str, Tensor], parametrisation: Parametrisation) ->
     found = {weight: {part: tensors.pop(_name(weight, part)) for part in parts} for weight in weights}
     if not found or tensors:
         raise ValueError(f"{next(iter(tensors))!r} is no part of one" if tensors else "no tuned weight in it")
+    dimensions = {"tau": (1, 2) if parametrisation == "tangent" else (2,), "A": (2,), "B": (2,), "l": (1,)}
     for weight, values in found.items():
-        _require_shapes(weight, values, parametrisation)
+        fits = all(value.ndim in dimensions[part] for part, value in values.items())
+        if not fits or ("A" in values and len(values["A"]) != values["B"].shape[1]):
+            shapes = ", ".join(f"{part} {tuple(value.shape)}" for part, value in values.items())
+            raise ValueError(f"{weight!r} has {shapes}")
     return found
-
-
-def _require_shapes(weight: str, parts: dict[str, Tensor], parametrisation: Parametrisation) -> None:
-    wanted = {"tau": (2,), "A": (2,), "B": (2,), "l": (1,)} if parametrisation != "tangent" else {"tau": (1, 2)}
-    fits = all(value.ndim in wanted[part] for part, value in parts.items())
-    if not fits or ("A" in parts and len(parts["A"]) != parts["B"].shape[1]):
-        shapes = ", ".join(f"{part} {tuple(value.shape)}" for part, value in parts.items())
-        raise ValueError(f"{weight!r} has {shapes}")
-
-
-def _reason(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

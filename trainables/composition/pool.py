@@ -18,13 +18,9 @@ from trainables.heads import Head
 
 @dataclass(frozen=True)
 class VectorPool:
-    """Task vectors on disk, in the order of their tasks; iterating reads one at a time.
+    """Task vectors on disk, in the order of their tasks; iterating reads one at a time."""
 
-    Attributes:
-        folders: The folder `task_<t>` of each task; runs may differ.
-    """
-
-    folders: tuple[Path, ...]
+    folders: tuple[Path, ...]  # `task_<t>` of each task; runs may differ
 
     def __len__(self) -> int:
         return len(self.folders)
@@ -48,17 +44,13 @@ class VectorPool:
         backbone_digest: str,
         class_names: Sequence[tuple[str, ...]] | None = None,
     ) -> None:
-        """Check that the vectors belong to a benchmark and a backbone.
+        """Check that the vectors belong to a benchmark, with `classes` of each task, and to a backbone of `width` d.
 
-        Args:
-            classes: Positions of the classes of each task of the benchmark.
-            theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-            width: Number of features of the backbone, d.
-            backbone_digest: sha256 of the backbone, see `Backbone.digest`.
-            class_names: Names of the classes of each task; None to accept any names.
+        `theta_0` has the pre-trained value `(out, in)` of each tuned weight. Vectors without class names fit any, and
+        None accepts any names.
 
         Raises:
-            InputError: If a vector does not; names the first.
+            InputError: If a vector does not belong to them; names the first.
         """
         for task, (folder, vector, wanted) in enumerate(zip(self.folders, self, classes, strict=True), start=1):
             origin = vector.origin
@@ -70,16 +62,14 @@ class VectorPool:
             if origin.task != task:
                 raise InputError(f"{folder}: is of task {origin.task}, but lies in the place of task {task}")
             if origin.classes != wanted:
-                raise InputError(
-                    f"{folder}: is of {_span(origin.classes)}, but this task of the benchmark has {_span(wanted)}"
-                )
+                got, must = (f"classes {each.start} to {each.stop - 1}" for each in (origin.classes, wanted))
+                raise InputError(f"{folder}: is of {got}, but this task of the benchmark has {must}")
             if vector.head[0].shape[1] != width:
                 raise InputError(
                     f"{folder}: its head reads {vector.head[0].shape[1]} features, the backbone has {width}"
                 )
             _require_shapes(folder, vector, theta_0)
-            named = vector.origin.class_names
-            if class_names is not None and named not in ((), class_names[task - 1]):
+            if class_names is not None and origin.class_names not in ((), class_names[task - 1]):
                 raise InputError(f"{folder}: names other classes than the model's description")
 
 
@@ -91,13 +81,8 @@ def _require_shapes(folder: Path, vector: SavedVector, theta_0: dict[str, Tensor
     if vector.parameters.keys() - set(CLASSIFIER) != theta_0.keys():
         raise InputError(f"{folder}: does not have the tuned weights of the backbone")
     for name, weight in theta_0.items():
-        if vector.shape(name, weight) != weight.shape:
-            got = tuple(vector.shape(name, weight))
-            raise InputError(f"{folder}: {name!r} is {got}, but the backbone's is {tuple(weight.shape)}")
-
-
-def _span(classes: range) -> str:
-    return f"classes {classes.start} to {classes.stop - 1}"
+        if (got := vector.shape(name, weight)) != weight.shape:
+            raise InputError(f"{folder}: {name!r} is {tuple(got)}, but the backbone's is {tuple(weight.shape)}")
 
 
 def _stacked(rows: Sequence[Head]) -> Head:
