@@ -7,7 +7,7 @@ training task i (both 0-based here); only j <= i exists.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from trainables.config import Purpose
 
@@ -22,38 +22,23 @@ _CIRCUMSTANCES = (_SECONDS, "memory/", "cache/")
 _KINDS = ("val/", "test/", "train/", *_CIRCUMSTANCES)
 
 
-@dataclass(frozen=True)
-class MetricNames:
+class MetricNames(NamedTuple):
     """Names of a trial's accuracies; the prefix is "val" in a search and "test" in a final run."""
 
     prefix: str
-
-    @property
-    def average_accuracy(self) -> str:
-        """Mean accuracy over the tasks seen so far; in every row."""
-        return f"{self.prefix}/average_accuracy"
-
-    @property
-    def final_accuracy(self) -> str:
-        """Average accuracy after the last task; in the row of the last task alone."""
-        return f"{self.prefix}/final_accuracy"
-
-    @property
-    def pooled_accuracy(self) -> str:
-        """Accuracy over the images of all tasks together; in the row of the last task alone."""
-        return f"{self.prefix}/pooled_accuracy"
-
-    @property
-    def forgetting(self) -> str:
-        """Final forgetting; in the row of the last task alone."""
-        return f"{self.prefix}/forgetting"
+    average_accuracy: str  # mean over the tasks seen so far; in every row
+    final_accuracy: str  # average accuracy after the last task; this and the others are in its row alone
+    pooled_accuracy: str  # over the images of all tasks together
+    forgetting: str  # final forgetting
 
     def accuracy(self, task: int) -> str:
         """Return the name of the accuracy on one task (1-based)."""
         return f"{self.prefix}/accuracy/task_{task}"
 
 
-VALIDATION, TEST = MetricNames("val"), MetricNames("test")
+VALIDATION, TEST = (
+    MetricNames(prefix, *(f"{prefix}/{name}" for name in MetricNames._fields[1:])) for prefix in ("val", "test")
+)
 
 
 def names_of(purpose: Purpose) -> MetricNames:
@@ -90,12 +75,7 @@ def average_accuracy(accuracies: Sequence[float]) -> float:
 
 
 def pooled_accuracy(accuracies: Sequence[float], images: Sequence[int]) -> float:
-    """Return the accuracy over the images of all tasks together, percent.
-
-    Args:
-        accuracies: Accuracy on the images of each task, percent.
-        images: Number of images of each task.
-    """
+    """Return the accuracy over the images of all tasks together, from that of each task and its images, percent."""
     right = [round(accuracy * count / 100) for accuracy, count in zip(accuracies, images, strict=True)]
     return 100.0 * sum(right) / sum(images)
 

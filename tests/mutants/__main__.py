@@ -16,19 +16,18 @@ from mutmut.configuration import config
 
 from tests.mutants import page
 from tests.mutants.reach import OPTIONS, Reached, reach_of
-from tests.mutants.results import keep, killed, results
 from tests.mutants.sources import Mutant, import_mutated, mutants_of
 from tests.mutants.targets import ROOMS, Room
-from tests.mutants.trying import tests_for, try_mutant
+from tests.mutants.trying import keep, results, tests_for, try_mutant
 
 
 def main() -> None:
     """Read the command line, try, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0, help="no mutant is begun after these")
-    parser.add_argument("--modules", default="*", help="only those whose name fits this pattern")
-    parser.add_argument("--sample", type=int, default=20, help="try so many mutants of each module (0: all)")
-    parser.add_argument("--again", action="store_true", help="try those once more that survived")
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no mutant later")
+    parser.add_argument("--modules", default="*", help="only modules whose name fits this pattern")
+    parser.add_argument("--sample", type=int, default=20, help="mutants of each module to try (0: all)")
+    parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
     arguments = parser.parse_args()
     os.nice(5)
@@ -49,7 +48,7 @@ def _try_all(arguments: argparse.Namespace) -> None:
 
 
 def _wanted(room: Room, arguments: argparse.Namespace) -> Iterator[Mutant]:
-    """Yield a room's mutants to try: of each module a sample, always the same, without those that have a result."""
+    """Yield the mutants of each module's fixed sample that have no result."""
     known = results()
     for module, source in room.sources().items():
         if not fnmatch(module, arguments.modules):
@@ -57,19 +56,19 @@ def _wanted(room: Room, arguments: argparse.Namespace) -> Iterator[Mutant]:
         mutants = mutants_of(module, source)
         random.Random(module).shuffle(mutants)
         for mutant in mutants[: arguments.sample or None]:
-            if mutant.key not in known or (arguments.again and not killed(known[mutant.key])):
+            if mutant.key not in known or (arguments.again and not known[mutant.key].killed):
                 yield mutant
 
 
 def _prepare(room: Room) -> dict[str, Reached]:
-    """Import the tests of a room, so that forks have them, and find out what they reach."""
+    """Import the tests of a room for all forks, and return what they reach."""
     pytest.main([*OPTIONS, "-qq", "--collect-only", *room.test_files()])
     text = "\n".join(file.read_text() for room in ROOMS for file in room.sources().values())
     return reach_of(room, hashlib.sha256(text.encode()).hexdigest())
 
 
 def _share(mutants: list[Mutant], reach: dict[str, Reached], files: list[str], jobs: int, ends: float) -> None:
-    """Try mutants in several forks at a time, each of which takes every so-manieth."""
+    """Share mutants among forks that run at the same time."""
     children = []
     for job in range(jobs):
         child = os.fork()
@@ -88,10 +87,10 @@ def _try_some(mutants: list[Mutant], reach: dict[str, Reached], files: list[str]
         if time.monotonic() > ends:
             print(f"time is up; {len(mutants) - n + 1} mutants left here", flush=True)
             return
-        verdict = try_mutant(mutant, tests_for(mutant, reach, files))
-        keep(mutant, verdict)
+        result = try_mutant(mutant, tests_for(mutant, reach, files))
+        keep(result)
         change = f"{mutant.module}.{mutant.function}: {mutant.before} -> {mutant.after}"
-        print(f"{n}/{len(mutants)} {verdict.outcome} {change} [{verdict.by}, {verdict.seconds} s]", flush=True)
+        print(f"{n}/{len(mutants)} {result.outcome} {change} [{result.by}, {result.seconds} s]", flush=True)
 
 
 if __name__ == "__main__":

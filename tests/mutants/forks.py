@@ -13,14 +13,10 @@ OUT_OF_TIME = "out of time"
 
 
 def in_fork(work: Callable[[], Any], cpu_seconds: float | None = None) -> Any:
-    """Return what `work` returns in a fork without standard output, or `OUT_OF_TIME`.
-
-    Args:
-        work: Returns something that can be pickled.
-        cpu_seconds: Of the processor; the fork is ended beyond.
+    """Return the result of `work` from a fork without standard output, or `OUT_OF_TIME` after the CPU seconds.
 
     Raises:
-        RuntimeError: The fork ended without an answer.
+        RuntimeError: If the fork ended without an answer.
     """
     read, write = os.pipe()
     child = os.fork()

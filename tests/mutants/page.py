@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from os.path import commonprefix
 from pathlib import Path
 
 import yaml
 
-from tests.mutants.results import Result, killed, results
 from tests.mutants.sources import mutants_of
 from tests.mutants.targets import FLOORS, PLATFORM, ROOMS, ROOT, SCIENCE
-from tests.mutants.trying import LIMIT, UNREACHED
+from tests.mutants.trying import LIMIT, UNREACHED, Result, results
 
 PAGE = ROOT / "docs" / "mutants.md"
 REASONS = Path(__file__).with_name("reasons.yaml")
@@ -49,19 +48,25 @@ The score must be at least {science:g} % in the science and {platform:g} % in th
 
 @dataclass
 class Score:
-    """Of a module or a part: mutants there are, histories of those tried, reasons of those that survived."""
+    """The mutants of a module or a part: their number, and the results of those tried."""
 
-    mutants: int
-    tried: list[list[Result]]
-    reasons: dict[str, tuple[str, str]]
+    mutants: int = 0
+    tried: list[Result] = field(default_factory=list)
+
+    def __add__(self, other: Score) -> Score:
+        return Score(self.mutants + other.mutants, self.tried + other.tried)
+
+    @property
+    def survivors(self) -> list[Result]:
+        return [result for result in self.tried if not result.killed]
 
     @property
     def killed(self) -> int:
-        return sum(map(killed, self.tried))
+        return len(self.tried) - len(self.survivors)
 
     @property
     def equivalent(self) -> int:
-        return sum(self.reasons[history[-1].key][0] == EQUIVALENT for history in self.tried if not killed(history))
+        return sum(_reason(result)[0] == EQUIVALENT for result in self.survivors)
 
     @property
     def percent(self) -> float:
@@ -77,10 +82,17 @@ class Score:
 def write() -> None:
     """Write the page from all results of mutants that the sources still have."""
     modules = {SCIENCE: _scores(SCIENCE), PLATFORM: _scores(PLATFORM)}
-    parts = {part: _sum(scores.values()) for part, scores in modules.items()}
-    tried = [history for score in parts.values() for history in score.tried]
-    reasons = parts[SCIENCE].reasons | parts[PLATFORM].reasons
-    lines = [_introduction(parts, tried), *_table(modules, parts), *_survivors(tried, reasons)]
+    parts = {part: sum(scores.values(), Score()) for part, scores in modules.items()}
+    lines = [_introduction(parts), "## Scores", "", "| module | mutants | tried | killed | equivalent | score |"]
+    lines.append("|---|---|---|---|---|---|")
+    for part, scores in modules.items():
+        lines.append(parts[part].row(f"**{part}**"))
+        lines += [score.row(f"`{module}`") for module, score in scores.items()]
+    lines += ["", "## Survivors", "", "| where | mutant | kind | why |", "|---|---|---|---|"]
+    for result in (each for score in parts.values() for each in score.survivors):
+        kind, why = _reason(result)
+        reached = "" if result.outcome != UNREACHED else f" ({UNREACHED} of its room)"
+        lines.append(f"| {_where(result)} | {_change(result)} | {kind} | {why}{reached} |")
     PAGE.write_text("\n".join(lines) + "\n")
     for part, score in parts.items():
         print(f"{part}: {score.percent:.1f} %, must be {FLOORS[part]:g} % or more")
@@ -90,22 +102,15 @@ def _scores(part: str) -> dict[str, Score]:
     known, scores = results(), {}
     for room in ROOMS:
         for module, source in room.sources().items() if room.part == part else ():
-            mutants = mutants_of(module, source)
-            tried = [known[mutant.key] for mutant in mutants if mutant.key in known]
-            if mutants:
-                scores[module] = Score(len(mutants), tried, {h[-1].key: _reason(h[-1]) for h in tried if not killed(h)})
+            if mutants := mutants_of(module, source):
+                tried = [known[mutant.key] for mutant in mutants if mutant.key in known]
+                scores[module] = Score(len(mutants), tried)
     return scores
 
 
-def _sum(scores: Iterable[Score]) -> Score:
-    total = Score(0, [], {})
-    for score in scores:
-        total = Score(total.mutants + score.mutants, total.tried + score.tried, total.reasons | score.reasons)
-    return total
-
-
+@cache
 def _reason(result: Result) -> tuple[str, str]:
-    """Return kind and text of why a mutant survives."""
+    """Return the kind and the text of the first reason that fits a survivor."""
     where, change = f"{result.module}.{result.function}", f"{result.before} -> {result.after}"
     for entry in yaml.safe_load(REASONS.read_text()):
         if fnmatchcase(where, _literal(entry["where"])) and fnmatchcase(change, f"*{_literal(entry['change'])}*"):
@@ -118,9 +123,8 @@ def _literal(pattern: str) -> str:
     return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
-def _introduction(parts: dict[str, Score], tried: list[list[Result]]) -> str:
-    newest = [history[-1] for history in tried]
-    days = sorted({result.day for result in newest})
+def _introduction(parts: dict[str, Score]) -> str:
+    days = sorted({result.day for score in parts.values() for result in score.tried})
     summary = ", ".join(f"{score.killed} of {len(score.tried)} mutants in the {part}" for part, score in parts.items())
     return INTRODUCTION.format(
         summary=f"The fast tests kill {summary}.",
@@ -129,23 +133,6 @@ def _introduction(parts: dict[str, Score], tried: list[list[Result]]) -> str:
         platform=FLOORS[PLATFORM],
         days=" to ".join(dict.fromkeys((days[0], days[-1]))) if days else "no day",
     )
-
-
-def _table(modules: dict[str, dict[str, Score]], parts: dict[str, Score]) -> list[str]:
-    lines = ["## Scores", "", "| module | mutants | tried | killed | equivalent | score |", "|---|---|---|---|---|---|"]
-    for part, scores in modules.items():
-        lines.append(parts[part].row(f"**{part}**"))
-        lines += [score.row(f"`{module}`") for module, score in scores.items()]
-    return [*lines, ""]
-
-
-def _survivors(tried: list[list[Result]], reasons: dict[str, tuple[str, str]]) -> list[str]:
-    lines = ["## Survivors", "", "| where | mutant | kind | why |", "|---|---|---|---|"]
-    for result in (history[-1] for history in tried if not killed(history)):
-        kind, why = reasons[result.key]
-        reached = "" if result.outcome != UNREACHED else f" ({UNREACHED} of its room)"
-        lines.append(f"| {_where(result)} | {_change(result)} | {kind} | {why}{reached} |")
-    return lines
 
 
 def _where(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""Which tests reach which function, and how long they take: found out once for each file of tests."""
+"""Which tests reach which function, and how long they take: measured once for each file of tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no", "-m", "n
 
 @dataclass
 class Reached:
-    """What one test reaches: mutmut's names of functions, and the seconds of the processor that it takes."""
+    """The functions that one test reaches, by mutmut's names, and the CPU seconds that it takes."""
 
     functions: list[str]
     seconds: float
@@ -80,9 +80,7 @@ def _forget_shared_runs() -> None:
 def reach_of(room: Room, sources: str) -> dict[str, Reached]:
     """Return what the tests of a room reach, by the tests' ids; tests that fail without a mutant are left out.
 
-    Args:
-        room: The room.
-        sources: A digest of the modules that are mutated; where it changes, all is found out anew.
+    `sources` is a digest of the mutated modules; another digest measures everything again.
     """
     found = {}
     for file in room.test_files():

@@ -27,28 +27,19 @@ MOVABLE = {"torch.no_grad()", "torch.inference_mode()", "property", "cached_prop
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one function.
-
-    Attributes:
-        module: Of the function.
-        function: Its name, with its class's.
-        name: What mutmut calls the changed function.
-        before: The lines that the mutant changes, on one line.
-        after: What it makes of them.
-    """
+    """One change of one function."""
 
     module: str
-    function: str
-    name: str
-    before: str
-    after: str
+    function: str  # with the name of its class
+    name: str  # mutmut's name of the changed function
+    before: str  # the lines that the mutant changes, on one line
+    after: str  # the changed lines
 
     @property
     def key(self) -> str:
-        """What stays the same as long as the function does, however often mutmut counts anew."""
-        return hashlib.sha256("\n".join((self.module, self.function, self.before, self.after)).encode()).hexdigest()[
-            :16
-        ]
+        """An identifier that does not depend on mutmut's numbering."""
+        text = "\n".join((self.module, self.function, self.before, self.after))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class _MovedDecorators(cst.CSTTransformer):
@@ -91,12 +82,12 @@ def mutants_of(module: str, source: Path) -> list[Mutant]:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and "__mutmut_" in node.name
     }
-    found = {}
-    for name, body in functions.items():
-        if not name.endswith("_orig"):
-            mutant = _described(module, name, functions[re.sub(r"\d+$", "orig", name)], body)
-            found[mutant.key] = mutant
-    return list(found.values())
+    mutants = [
+        _described(module, name, functions[re.sub(r"\d+$", "orig", name)], body)
+        for name, body in functions.items()
+        if not name.endswith("_orig")
+    ]
+    return list({mutant.key: mutant for mutant in mutants}.values())
 
 
 def _described(module: str, name: str, before: Sequence[str], after: Sequence[str]) -> Mutant:

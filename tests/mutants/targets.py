@@ -12,19 +12,12 @@ FLOORS = {SCIENCE: 90.0, PLATFORM: 85.0}  # percent of the mutants tried
 
 @dataclass(frozen=True)
 class Room:
-    """Modules that share their tests.
+    """Modules that share their tests."""
 
-    Attributes:
-        part: Whose floor holds: `SCIENCE` or `PLATFORM`.
-        modules: Files, as patterns under the repository's root.
-        tests: Files and folders of tests; what stands first runs first.
-        methods: Whose contract tests run after them: all methods' would take minutes for each mutant that survives.
-    """
-
-    part: str
-    modules: tuple[str, ...]
-    tests: tuple[str, ...]
-    methods: tuple[str, ...] = ()
+    part: str  # `SCIENCE` or `PLATFORM`, whose floor holds
+    modules: tuple[str, ...]  # files, as patterns under the repository's root
+    tests: tuple[str, ...]  # files and folders, in the order in which they run
+    methods: tuple[str, ...] = ()  # methods whose contract tests run last; those of all methods would take minutes
 
     def sources(self) -> dict[str, Path]:
         """Return the room's modules by their names."""

@@ -1,9 +1,12 @@
-"""Try one mutant: run the tests that reach its function until one fails."""
+"""Try one mutant: run the tests that reach its function until one fails. The results are kept, one line each."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,19 +14,46 @@ from mutmut.mutation.trampoline import set_mutant_under_test
 
 from tests.mutants.forks import in_fork
 from tests.mutants.reach import OPTIONS, Reached
-from tests.mutants.sources import Mutant
+from tests.mutants.sources import CACHE, Mutant
+from tests.mutants.targets import ROOT
 
-LIMIT = 30.0  # seconds of the processor that the tests of one mutant take together, as long as none fails
+LIMIT = 30.0  # seconds of CPU time that the tests of one mutant take together, as long as none fails
 KILLED, SURVIVED, UNREACHED = "killed", "survived", "reached by no test"
+FILE = CACHE / "results.jsonl"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What became of a mutant: the outcome, the test that noticed (or that time ran out), seconds by the clock."""
+class Result:
+    """The outcome of a trial of a mutant: the test that noticed it (or that time ran out), seconds, commit and day."""
 
+    key: str
+    module: str
+    function: str
+    before: str
+    after: str
     outcome: str
-    by: str = ""
-    seconds: float = 0.0
+    by: str
+    seconds: float
+    commit: str
+    day: str
+
+    @property
+    def killed(self) -> bool:
+        return self.outcome == KILLED
+
+
+def results() -> dict[str, Result]:
+    """Return the last result of each mutant by the mutant's key."""
+    lines = FILE.read_text().splitlines() if FILE.exists() else ()
+    found = (Result(**json.loads(line)) for line in lines)
+    return {result.key: result for result in found}
+
+
+def keep(result: Result) -> None:
+    """Add one result; several processes may do so at once."""
+    FILE.parent.mkdir(exist_ok=True)
+    with FILE.open("a") as file:
+        file.write(json.dumps(asdict(result)) + "\n")
 
 
 class _FirstFailure:
@@ -32,13 +62,11 @@ class _FirstFailure:
     def __init__(self) -> None:
         self.test = ""
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.test:
             self.test = report.nodeid
 
-    def pytest_collectreport(self, report: Any) -> None:
-        if report.failed and not self.test:
-            self.test = report.nodeid
+    pytest_collectreport = pytest_runtest_logreport
 
 
 def tests_for(mutant: Mutant, reach: dict[str, Reached], files: list[str]) -> dict[str, float]:
@@ -57,13 +85,17 @@ def tests_for(mutant: Mutant, reach: dict[str, Reached], files: list[str]) -> di
     return chosen
 
 
-def try_mutant(mutant: Mutant, tests: dict[str, float]) -> Verdict:
-    """Return whether one of the tests notices the mutant."""
-    if not tests:
-        return Verdict(UNREACHED)
-    began = time.monotonic()
-    by = in_fork(lambda: _first_failure(mutant, list(tests)), cpu_seconds=30 + 5 * sum(tests.values()))
-    return Verdict(KILLED if by else SURVIVED, by, round(time.monotonic() - began, 1))
+def try_mutant(mutant: Mutant, tests: dict[str, float]) -> Result:
+    """Run the tests on a mutant."""
+    outcome, by, began = UNREACHED, "", time.monotonic()
+    if tests:
+        by = in_fork(lambda: _first_failure(mutant, list(tests)), cpu_seconds=30 + 5 * sum(tests.values()))
+        outcome = KILLED if by else SURVIVED
+    told = {name: getattr(mutant, name) for name in ("key", "module", "function", "before", "after")}
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    seconds = round(time.monotonic() - began, 1) if tests else 0.0
+    return Result(**told, outcome=outcome, by=by, seconds=seconds, commit=commit, day=date.today().isoformat())
 
 
 def _first_failure(mutant: Mutant, tests: list[str]) -> str:
