@@ -1,6 +1,6 @@
-"""What tests share: a tiny ViT in float64, and random images for it.
+"""Shared fixtures: a tiny ViT in float64, and random images for it.
 
-torch and timm take seconds to import, so the process that only hands tests to its workers is spared them.
+torch and timm take seconds to import, so the controller of pytest-xdist does not import them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import torch
     from timm.models.vision_transformer import VisionTransformer
 
-# The same examples in every run and on every machine, however slow: a red test is red for whoever runs it next.
+# The same examples in every run and on every machine, so that a failure repeats.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _threads() -> None:
-    """Compute with one thread: more cost more than they bring in tiny products, and far more on a busy machine."""
+    """Compute with one thread: tiny products take longer with more, and much longer on a busy machine."""
     import torch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))

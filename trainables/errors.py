@@ -18,17 +18,12 @@ class NotFetchedError(InputError):
 class DivergedError(ArithmeticError):
     """Training diverged: the loss or the weights became NaN or infinite, or the loss blew up.
 
-    Attributes:
-        task: The task, from 1.
-        step: The optimiser step within the task, from 1.
-        what: The event, in a few words.
+    Tasks, and optimiser steps within a task, count from 1. `what` is the event in a few words.
     """
 
     def __init__(self, task: int, step: int, what: str = "loss is not finite") -> None:
         super().__init__(f"{what} at task {task}, step {step}")
-        self.task = task
-        self.step = step
-        self.what = what
+        self.task, self.step, self.what = task, step, what
 
     def __reduce__(self) -> tuple[type[DivergedError], tuple[int, int, str]]:
         return type(self), (self.task, self.step, self.what)

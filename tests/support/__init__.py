@@ -1,1 +1,1 @@
-"""What tests of several rooms share: data sets to read, and what can be reached from an object."""
+"""Helpers that tests of several packages share."""

@@ -1,4 +1,4 @@
-"""Saved task vectors: what is written is read back, any composition of them, and what a damaged file is called."""
+"""Saved task vectors: reading back what was written, composing them, and refusing damaged files."""
 
 from __future__ import annotations
 

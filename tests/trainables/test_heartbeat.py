@@ -1,4 +1,4 @@
-"""A trial says how many epochs of its task are done; whether anybody hears it changes nothing."""
+"""Progress inside a task: written at most once a second, and never a reason to fail."""
 
 from __future__ import annotations
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from trainables.data import ImageSet
 from trainables.data.transforms import Normalise
 from trainables.evaluation import EVALUATION_BATCH, accuracies, accuracy
-from trainables.metrics import average_accuracy, forgetting, is_metric, pooled_accuracy, repeatable
+from trainables.metrics import (
+    TEST,
+    VALIDATION,
+    average_accuracy,
+    forgetting,
+    is_metric,
+    names_of,
+    pooled_accuracy,
+    repeatable,
+)
 
 percent = st.floats(0, 100)
 matrices = st.integers(1, 7).flatmap(
@@ -44,7 +53,7 @@ def test_a_joint_method_forgets_nothing() -> None:
 
 def test_pooled_accuracy_counts_images_and_not_tasks() -> None:
     assert pooled_accuracy([50.0, 100.0], [30, 10]) == 62.5
-    assert pooled_accuracy([100 / 3, 0.0, 100.0], [3, 4, 1]) == 25.0  # two of eight, though 100 / 3 is rounded
+    assert pooled_accuracy([100 / 11, 100.0], [11, 0]) == 100 / 11  # one image, though 11 * (100 / 11) / 100 is more
     with pytest.raises(ValueError):
         pooled_accuracy([50.0], [30, 10])
 
@@ -55,6 +64,11 @@ def test_the_trials_own_metrics_and_their_reproducible_part() -> None:
     row = dict.fromkeys([*same, *circumstances, "time_total_s"], 1.0)
     assert list(filter(is_metric, row)) == [*same, *circumstances]
     assert list(repeatable(row)) == [*same, "time_total_s"]
+
+
+def test_a_search_measures_on_validation_images_and_a_final_run_on_test_images() -> None:
+    assert names_of("search") is VALIDATION and names_of("final") is TEST
+    assert (VALIDATION.final_accuracy, TEST.accuracy(2)) == ("val/final_accuracy", "test/accuracy/task_2")
 
 
 def images_of(labels: Tensor, shown: Tensor) -> ImageSet:
@@ -75,20 +89,3 @@ def test_percent_of_the_whole_set_over_uneven_batches() -> None:
     assert sizes == [EVALUATION_BATCH, 44, 225]
     first = accuracy(lambda x: torch.zeros(len(x), 4), sets[1], torch.device("cpu"))
     assert first == pytest.approx(100 / 3)  # of equal logits the first: class 3 has no image
-
-
-classified = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9)
-
-
-@settings(max_examples=50)
-@given(st.lists(classified, min_size=1, max_size=5))
-def test_accuracy_counts_images(tasks: list[list[tuple[int, int]]]) -> None:
-    """Each image is a label and the class that it is taken for, which the image itself says."""
-
-    def predict(x: Tensor) -> Tensor:
-        return torch.nn.functional.one_hot((x[:, 0, 0, 0] * 255).round().long(), 5).float()
-
-    right = [sum(label == taken for label, taken in task) for task in tasks]
-    found = accuracies(predict, [images_of(*torch.tensor(task).T) for task in tasks], "cpu")
-    assert found == [100 * count / len(task) for count, task in zip(right, tasks, strict=True)]
-    assert pooled_accuracy(found, [len(task) for task in tasks]) == 100 * sum(right) / sum(map(len, tasks))

@@ -207,39 +207,6 @@ class TestDamage:
         with pytest.raises(InputError, match=fault):
             read_state(tmp_path)
 
-    def test_no_tensor_is_read_to_know(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        blobs = tmp_path / "blobs"
-        write_state(tmp_path, State(tensors(), experts(1), VALUES), blobs)
-        opened = []
-
-        class Headers:
-            """All of an open file but its tensors."""
-
-            def __init__(self, path: Path, framework: str) -> None:
-                self.file = safe_open(path, framework=framework)
-
-            def __enter__(self) -> Headers:
-                opened.append(self.file.__enter__())
-                return self
-
-            def __exit__(self, *error: object) -> None:
-                self.file.__exit__(*error)
-
-            def keys(self) -> list[str]:
-                return self.file.keys()
-
-            def metadata(self) -> dict[str, str]:
-                return self.file.metadata()
-
-            def get_slice(self, name: str) -> object:
-                class Shape:
-                    get_shape = self.file.get_slice(name).get_shape
-
-                return Shape
-
-        monkeypatch.setattr(files, "safe_open", Headers)
-        assert check_state(tmp_path, blobs) and len(opened) == 1
-
     def test_a_state_larger_than_any_memory_is_checked(self, tmp_path: Path) -> None:
         write_state(tmp_path, State({"small": torch.ones(2)}))
         path, many = tmp_path / STATE_FILE, 2**38

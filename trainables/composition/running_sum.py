@@ -13,14 +13,10 @@ from trainables.task_vectors.base import TaskVectors
 
 
 class Composition:
-    """The sum of all finished task vectors.
-
-    Attributes:
-        sums: Tuned weight name to sum_t tau_t, `(out, in)`.
-        count: Number of task vectors in the sum.
-    """
+    """The sum of all finished task vectors."""
 
     def __init__(self, theta_0: dict[str, Tensor]) -> None:
+        # Tuned weight name to sum_t tau_t, (out, in).
         self.sums = {name: torch.zeros_like(weight) for name, weight in theta_0.items()}
         self.count = 0
 

@@ -35,15 +35,10 @@ def lora_tau(a: Tensor, b: Tensor) -> Tensor:
 
 @dataclass
 class _Given:
-    """Input of a stack's layers for one forward pass.
+    """Input of a stack's layers for one forward pass."""
 
-    Attributes:
-        weights: The weights of the layers, `(out, in)` each; None outside a forward pass.
-        factors: A and scale * B of each layer; None if they are part of the weights, or tau is left out.
-    """
-
-    weights: tuple[Tensor, ...] | None = None
-    factors: list[tuple[Tensor, Tensor]] | None = None
+    weights: tuple[Tensor, ...] | None = None  # of the layers, (out, in) each; None outside a forward pass
+    factors: list[tuple[Tensor, Tensor]] | None = None  # A and scale * B of each layer, unless the weights have them
 
 
 class _LoRALinear(nn.Module):
@@ -75,16 +70,9 @@ class _Stack(nn.Module):
     forward and backward, the factors cost 3 r (in + out) multiplications and several more passes over the output; a
     built weight costs its own gradient instead, in * out. Narrow layers with a large r are cheaper built, at about the
     factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
-
-    Attributes:
-        base: The frozen weights of the layers, `(L, out, in)`.
-        a: The factors A, `(L, r, in)`.
-        b: The factors B, `(L, out, r)`.
-        scale: Factor of tau in the forward pass; at 0 tau is not built.
-        given: The input of the layers' next forward pass.
     """
 
-    base: Tensor
+    base: Tensor  # frozen, (L, out, in)
 
     def __init__(self, weights: list[Tensor], rank: int, given: _Given) -> None:
         super().__init__()
@@ -92,7 +80,7 @@ class _Stack(nn.Module):
         count, out_features, in_features = self.base.shape
         self.a = nn.Parameter(self.base.new_zeros(count, rank, in_features))
         self.b = nn.Parameter(self.base.new_zeros(count, out_features, rank))
-        self.scale = 0.0
+        self.scale = 0.0  # factor of tau in the forward pass; at 0 tau is not built
         self.given = given
 
     def give(self) -> None:

@@ -76,7 +76,7 @@ def test_refuses_train_mode_and_no_examples(images: Tensor, head: Head) -> None:
 
 
 @pytest.mark.parametrize("sharpness", [0.0, 1.0, 8.0, 400.0])
-def test_enough_seeds_factor_the_curvature_and_fewer_do_so_on_average(
+def test_enough_vectors_factor_the_curvature_and_fewer_do_so_on_average(
     sharpness: float, generator: torch.Generator
 ) -> None:
     p = (sharpness * torch.randn(3, 6, generator=generator, dtype=torch.float64)).softmax(1)

@@ -1,4 +1,4 @@
-"""Who hands out pre-consolidations: every task after those before it, and from the cache only what is the same."""
+"""Pre-consolidations of tasks in order, and cache hits for equal inputs alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIG = PreconsolidationConfig(lr_pre=0.03, epochs_pre=8, components=4, draws=2
 
 
 def small(task: Any, previous: Consolidation | None) -> Consolidation:
-    """Stands for minutes of work: a result of the right shape that says which task it is of."""
+    """Stand in for minutes of work: a result of the right shape with the number of its task."""
     rows = task.classes.stop
     own = (Mixture(torch.ones(1), torch.full((1, 2), float(task.index)), torch.ones(1, 2)) for _ in task.classes)
     mixtures = (*(previous.mixtures if previous else ()), *own)
@@ -31,7 +31,7 @@ def small(task: Any, previous: Consolidation | None) -> Consolidation:
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What was computed, and from what."""
+    """The arguments of every computation."""
     found: list[dict[str, Any]] = []
 
     def consolidate(task: Any, previous: Consolidation | None, **given: Any) -> Consolidation:
@@ -45,7 +45,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
-    """A provider with some of what it is given changed; all share a cache."""
+    """Make a provider with some arguments changed; all share a cache."""
     benchmark = small_digits()
     given = {
         "backbone": Backbone(),
@@ -63,7 +63,7 @@ def tasks(computed: list[dict[str, Any]]) -> list[int]:
     return [each["task"] for each in computed]
 
 
-def test_who_asks_for_the_same_finds_it(make: Make, computed: list[dict[str, Any]]) -> None:
+def test_equal_inputs_hit_the_cache(make: Make, computed: list[dict[str, Any]]) -> None:
     first, second = make(), make(purpose="final")  # which trains on the same images, or its fingerprint is another
     assert [(first.task(t).task, first.hit) for t in (1, 2, 3)] == [(1, False), (2, False), (3, False)]
     got = second.task(3)
@@ -129,7 +129,7 @@ def test_each_task_is_handed_the_one_before_it_and_what_it_depends_on(
     assert made.task(2).task == 2 and tasks(computed[3:]) == [1, 2]  # who goes back starts anew
 
 
-def test_what_is_in_the_store_needs_no_network(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_hit_needs_no_network(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[torch.device] = []
     monkeypatch.setattr(Backbone, "load", lambda self, device: loads.append(device))
     make().task(3)
