@@ -78,7 +78,6 @@ ROOMS = (
         (
             "tests/trainables/composition",
             "tests/trainables/test_composition.py",
-            "tests/trainables/test_composition_properties.py",
             "tests/tausearch/models",
         ),
     ),

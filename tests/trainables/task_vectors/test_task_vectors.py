@@ -1,4 +1,4 @@
-"""Three parametrisations behind one contract: dense tau, closed-form gradients, composition."""
+"""Three parametrisations behind one contract: dense tau and closed-form gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.composition import Composition
 from trainables.methods.composable.penalty import Coefficients, LayerPenalty
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors, lora
 
@@ -106,24 +105,6 @@ def test_regulariser_gradients_equal_autograd(
     assert [id(p) for p, _ in pairs] == [id(p) for p in vectors.parameters()]
     for (_, got), want in zip(pairs, expected, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-12)
-
-
-def test_composed_model_equals_the_sum_of_dense_task_vectors(
-    vectors: TaskVectors, images: Tensor, generator: torch.Generator
-) -> None:
-    composition = Composition(vectors.theta_0)
-    taus = []
-    for seed in range(3):
-        vectors.begin(1.0, generator)
-        shake(vectors, seed)
-        taus.append({name: vectors.dense(name).detach().clone() for name in vectors.theta_0})
-        composition.add(vectors)
-    vectors.disable()
-    composition.apply(vectors, 1 / composition.count)
-    mean = {n: w + sum(tau[n] for tau in taus) / 3 for n, w in vectors.theta_0.items()}
-    torch.testing.assert_close(vectors.model(images), explicit(mean, images))
-    composition.apply(vectors, 0.0)
-    torch.testing.assert_close(vectors.model(images), explicit({}, images))
 
 
 def test_lora_rank_and_starts(generator: torch.Generator) -> None:
