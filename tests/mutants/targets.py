@@ -58,7 +58,7 @@ ROOMS = (
         tuple(
             f"trainables/data/embedded/{name}.py" for name in ("characters", "digits", "glyphs", "letters", "sheets")
         ),
-        ("tests/trainables/data/embedded", "tests/trainables/data/test_benchmark.py"),
+        ("tests/trainables/data/test_embedded.py", "tests/trainables/data/test_benchmark.py"),
     ),
     Room(SCIENCE, ("trainables/task_vectors/*.py",), ("tests/trainables/task_vectors", "tests/reference/composable")),
     Room(

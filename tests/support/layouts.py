@@ -49,12 +49,14 @@ def encoded(classes: int, label: int, number: int, form: str = "PNG") -> bytes:
 
 
 def put(root: Path, files: dict[str, bytes], archive: str | None = None) -> None:
-    """Write files into a folder, or into an archive in it."""
+    """Write files into a folder, or into an archive in it; a name that ends with "/" is an empty folder."""
     root.mkdir(parents=True, exist_ok=True)
     if archive is None:
         for name, content in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(content)
+            folder, _, file = name.rpartition("/")
+            (root / folder).mkdir(parents=True, exist_ok=True)
+            if file:
+                (root / name).write_bytes(content)
     elif archive.endswith(".zip"):
         with zipfile.ZipFile(root / archive, "w", zipfile.ZIP_DEFLATED) as zipped:
             for name, content in files.items():

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
+from torchvision.transforms import v2
 
 from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
 from trainables.backbones import InputSpec
-from trainables.data import BENCHMARKS, build_benchmark, concatenate, get_source
+from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource
-from trainables.data.embedded import characters, digits, drawing, glyphs
-from trainables.data.splits import stratified_split, task_sizes
+from trainables.data.embedded import digits
 from trainables.data.transforms import (
     Normalise,
     RandomResizedCrop,
@@ -78,83 +75,12 @@ def test_the_loader_of_the_test_part_is_not_called_in_a_search() -> None:
     assert asked == ["train", "train", "test"]
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_validation_split_is_stratified_seeded_and_disjoint(name: str) -> None:
-    spec = get_source(name)
-    labels = spec.load("train")[1]
-    kept, held_out = stratified_split(labels, 0.1, seed=0)
-    assert sorted(torch.cat([kept, held_out]).tolist()) == list(range(len(labels)))
-    for label in labels.unique():
-        assert int((labels[held_out] == label).sum()) == math.ceil(0.1 * int((labels == label).sum()))
-    assert torch.equal(held_out, stratified_split(labels, 0.1, seed=0)[1])
-    assert not torch.equal(held_out, stratified_split(labels, 0.1, seed=1)[1])
-
-
-@pytest.mark.parametrize("purpose", ["search", "final"])
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_tasks_have_disjoint_classes_in_order(name: str, purpose: Any) -> None:
-    spec = get_source(name)
-    benchmark = build_benchmark(spec, purpose)
-    assert [c for task in benchmark.tasks for c in task.classes] == list(range(len(spec.class_names)))
-    for number, (task, images) in enumerate(zip(benchmark.tasks, benchmark.evaluation, strict=True), start=1):
-        assert task.index == number
-        for each in (task.train, images):
-            assert set(each.labels.tolist()) == set(task.classes)
-    total = len(spec.load("train")[0])
-    evaluation = sum(map(len, benchmark.evaluation))
-    train = sum(len(task.train) for task in benchmark.tasks)
-    assert train + evaluation == total if purpose == "search" else train == total
-    assert len(benchmark.merged().train) == train
-    assert len(concatenate(benchmark.evaluation)) == evaluation
-
-
 def test_unaugmented_images_are_the_training_images_under_the_evaluation_transform() -> None:
     benchmark = build_benchmark(get_source("digits"), "search")
     for task, images in zip((*benchmark.tasks, benchmark.merged()), (*benchmark.evaluation, None), strict=True):
         assert task.unaugmented.images is task.train.images and task.unaugmented.labels is task.train.labels
         assert isinstance(task.train.transform, RandomShift) and isinstance(task.unaugmented.transform, Normalise)
         assert images is None or task.unaugmented.transform == images.transform
-
-
-@pytest.mark.parametrize(
-    ("classes", "tasks", "sizes"),
-    [(10, 5, [2] * 5), (67, 10, [7] * 7 + [6] * 3), (256, 10, [26] * 6 + [25] * 4), (257, 10, [26] * 7 + [25] * 3)],
-)
-def test_task_sizes(classes: int, tasks: int, sizes: list[int]) -> None:
-    assert task_sizes(classes, tasks) == sizes
-
-
-@pytest.mark.parametrize("tasks", [0, 11])
-def test_task_sizes_refuses(tasks: int) -> None:
-    with pytest.raises(ValueError, match="between 1 and"):
-        task_sizes(10, tasks)
-
-
-def test_digits_are_scikit_learns() -> None:
-    known = load_digits()
-    ink, labels = digits.scans()
-    assert np.array_equal(ink[:, 0], known.images)
-    assert np.array_equal(labels, known.target)
-
-
-def test_characters_are_disjoint_and_no_digits() -> None:
-    assert len(set(characters.BENCHMARK)) == len(characters.BENCHMARK) == 100
-    assert not set(characters.BENCHMARK) & set(characters.PRETRAINING)
-    assert not set(characters.BENCHMARK + characters.PRETRAINING) & set("0123456789")
-
-
-def test_glyphs_hold_out_faces_and_draw_test_images_anew() -> None:
-    assert len(drawing.HELD_OUT_FACES) >= 2
-    assert not set(drawing.HELD_OUT_FACES) & set(drawing.TRAIN_FACES)
-    train, test = glyphs.load("train"), glyphs.load("test")
-    assert train[0].shape == (4000, 1, 32, 32) and test[0].shape == (2000, 1, 32, 32)
-    assert torch.equal(train[0], glyphs.load("train")[0])
-    assert not {x.numpy().tobytes() for x in train[0]} & {x.numpy().tobytes() for x in test[0]}
-
-
-def test_a_face_without_the_character_is_named() -> None:
-    with pytest.raises(ValueError, match="draws nothing"):
-        drawing.render(" ", drawing.TRAIN_FACES[:1])
 
 
 def test_random_shift_moves_pixels_without_the_global_generator(generator: torch.Generator) -> None:
@@ -170,28 +96,22 @@ def test_random_shift_moves_pixels_without_the_global_generator(generator: torch
         RandomShift(2)(images, None)
 
 
-def test_batches_cover_every_example_once(generator: torch.Generator) -> None:
-    images = build_benchmark(get_source("digits"), "search").tasks[0].train
-    batches = list(images.batches(32, generator, shuffle=True))
-    rows = torch.cat([batch.rows for batch in batches])
-    assert rows.dtype == torch.int64 and sorted(rows.tolist()) == list(range(len(images)))
-    assert rows.tolist() != list(range(len(images)))
-    assert torch.equal(torch.cat([batch.y for batch in batches]), images.labels[rows])
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_rows_of_a_batch_lead_to_its_images_again(shuffle: bool) -> None:
+def test_batches_have_every_row_once_and_rows_lead_to_its_image_again(shuffle: bool) -> None:
     images = build_benchmark(get_source("digits"), "search").tasks[1].train
     assert isinstance(images.images, torch.Tensor)
     draws, again = (torch.Generator().manual_seed(5) for _ in range(2))
     if shuffle:
         torch.randperm(len(images), generator=again)  # a pass draws its order before anything else
+    order = []
     for x, y, rows in images.batches(32, draws, shuffle=shuffle):
+        order += rows.tolist()
         pixels = images.pixels(rows)
         assert isinstance(pixels, torch.Tensor) and torch.equal(pixels, images.images[rows])
         assert torch.equal(images.prepare(pixels, again), x) and torch.equal(images.labels[rows], y)
         pixels.zero_()  # a copy: the set keeps its images
     assert int(images.pixels(torch.arange(3)).sum()) > 0  # type: ignore[union-attr]
+    assert sorted(order) == list(range(len(images))) and (order != sorted(order)) == shuffle
 
 
 class FixedImages:
@@ -256,12 +176,8 @@ def test_fingerprint_depends_on_what_training_sees() -> None:
     first = build_benchmark(spec, "search", 0).fingerprint
     assert first == build_benchmark(spec, "search", 0).fingerprint
     assert first != build_benchmark(spec, "search", 1).fingerprint
-    assert (
-        first
-        != build_benchmark(
-            dataclasses.replace(spec, transforms=lambda reads: (RandomShift(1), Normalise())), "search", 0
-        ).fingerprint
-    )
+    other = dataclasses.replace(spec, transforms=lambda reads: (RandomShift(1), Normalise()))
+    assert first != build_benchmark(other, "search", 0).fingerprint
 
 
 class TestPaperTransforms:
@@ -280,29 +196,24 @@ class TestPaperTransforms:
         with pytest.raises(ValueError, match="generator"):
             train(images, None)
 
-    def test_evaluation_is_resize_then_centre_crop(self) -> None:
-        from torchvision.transforms import v2
-
-        _, evaluate = small_transforms(self.reads)
+    @pytest.mark.parametrize(
+        ("transforms", "interpolation"),
+        [
+            (small_transforms, "bicubic"),
+            (Recipe(), "bicubic"),
+            (Recipe(test_interpolation="bilinear"), "bilinear"),
+        ],
+    )
+    def test_evaluation_is_resize_then_centre_crop(self, transforms: Any, interpolation: str) -> None:
+        _, evaluate = transforms(self.reads)
         images = torch.randint(0, 256, (2, 3, 40, 50), dtype=torch.uint8)
-        bicubic = v2.InterpolationMode.BICUBIC
         steps = [
-            v2.Resize((64, 64), bicubic, antialias=True),
+            v2.Resize((64, 64), v2.InterpolationMode(interpolation), antialias=True),
             v2.CenterCrop(56),
             v2.ToDtype(torch.float32, scale=True),
             v2.Normalize([0.5, 0.4, 0.3], [0.5, 0.6, 0.7]),
         ]
         torch.testing.assert_close(evaluate(images, None), v2.Compose(steps)(images))
-
-    @pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
-    def test_a_recipe_prescribes_the_interpolation_of_test_images(self, interpolation: Any) -> None:
-        from torchvision.transforms import v2
-
-        _, evaluate = Recipe(test_interpolation=interpolation)(self.reads)
-        images = torch.randint(0, 256, (2, 3, 40, 50), dtype=torch.uint8)
-        mode = v2.InterpolationMode(interpolation)
-        cut = v2.Compose([v2.Resize((64, 64), mode, antialias=True), v2.CenterCrop(56)])
-        assert torch.equal(evaluate(images, None), Normalise(self.reads.mean, self.reads.std)(cut(images)))
 
     @pytest.mark.parametrize(("height", "width", "size"), [(256, 256, 64), (40, 50, 56), (90, 61, 32)])
     def test_crops_by_products_are_torchvisions(

@@ -40,47 +40,32 @@ def test_folder_with_a_split(tmp_path: Path) -> None:
     assert [len(task.classes) for task in benchmark.tasks] == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("files", "folders", "message"),
-    [
-        ({}, ("fox",), "class 'fox' has no image, needs at least 4"),
-        ({"fox/1.png": b"x"}, (), "class 'fox' has 1 image, needs at least 4: 2 to train, 1 to validate, 1 to test"),
-        ({"cat/notes.txt": b"x"}, (), "cat: 'notes.txt' is not an image file"),
-        ({"cat/noending": b"x"}, (), "cat: 'noending' is not an image file"),
-        ({"loose.png": b"x"}, (), "'loose.png' lies beside the class folders"),
-        ({"more.zip": b"PK"}, (), "more.zip: cannot be read as an archive"),
-        ({"more.tar.gz": b"x"}, (), "'more.tar.gz' lies beside the class folders"),
-        ({"train/a/1.png": b"x"}, (), "'bat' lies beside train and test"),
-    ],
-)
-def test_what_does_not_belong_into_a_folder(
-    files: dict[str, bytes], folders: tuple[str, ...], message: str, tmp_path: Path
-) -> None:
-    put(tmp_path, images() | files)
-    for name in folders:
-        (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match=message) as caught:
-        get_source(f"folder:{tmp_path}?tasks=2")
-    assert "\n" not in str(caught.value)
+SPLIT = images(4, "train/") | images(1, "test/")
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
+        (images() | {"fox/": b""}, "class 'fox' has no image, needs at least 4"),
+        (images() | {"fox/1.png": b"x"}, "'fox' has 1 image, needs at least 4: 2 to train, 1 to validate, 1 to test"),
+        (images() | {"cat/notes.txt": b"x"}, "cat: 'notes.txt' is not an image file"),
+        (images() | {"cat/noending": b"x"}, "cat: 'noending' is not an image file"),
+        (images() | {"loose.png": b"x"}, "'loose.png' lies beside the class folders"),
+        (images() | {"more.zip": b"PK"}, "more.zip: cannot be read as an archive"),
+        (images() | {"more.tar.gz": b"x"}, "'more.tar.gz' lies beside the class folders"),
+        (images() | {"train/a/1.png": b"x"}, "'bat' lies beside train and test"),
         (images(4, "train/"), "has no folder 'test'"),
-        (images(4, "train/") | images(1, "test/") | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
-        (images(4, "train/") | images(1, "test/") | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
-        (
-            images(4, "train/") | images(1, "test/") | {"test/fox/1.png": b"x"},
-            "class 'fox' is in test but not in train",
-        ),
+        (SPLIT | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
+        (SPLIT | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
+        (SPLIT | {"test/fox/1.png": b"x"}, "class 'fox' is in test but not in train"),
         ({"a/1.png": b"x"}, "needs at least 2 class folders, has 1"),
     ],
 )
-def test_faults_of_splits(files: dict[str, bytes], message: str, tmp_path: Path) -> None:
+def test_what_does_not_belong_into_a_folder(files: dict[str, bytes], message: str, tmp_path: Path) -> None:
     put(tmp_path, files)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as caught:
         get_source(f"folder:{tmp_path}?tasks=2")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
@@ -135,34 +120,14 @@ def never(name: str, total: int) -> Any:
 
 
 def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refused(tmp_path: Path) -> None:
-    good = images()
-    put(tmp_path, good | {f"cat/{n}.png": b"no image" for n in range(6)})
+    put(tmp_path, images() | {f"cat/{n}.png": b"no image" for n in range(6)})
     text = f"folder:{tmp_path}?tasks=2"
     assert len(require_usable(f"{text}&skip_broken=yes", PARTS)) == 6
     with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
         get_source(f"{text}&skip_broken=yes").load("train")
-    put(tmp_path, good)
-    assert require_usable(text, PARTS) == []
-    with pytest.raises(InputError, match="skip_broken is for images on disk"):
-        get_source("digits?skip_broken=yes")
-
-
-def test_every_image_is_looked_at_once_and_not_again(tmp_path: Path) -> None:
     put(tmp_path, images())
-    steps: list[str] = []
-
-    def started(name: str, total: int) -> Any:
-        steps.append(name)
-        return lambda count: None
-
-    for _ in range(2):
-        require_usable(f"folder:{tmp_path}?tasks=2", ["train"], started)
-    assert steps == ["looking at the train images once"]
-
-
-def test_what_is_not_there_is_said_before_what_it_needs(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere: no such folder"):
-        get_source(f"folder:{tmp_path}/nowhere")
+    assert require_usable(text, PARTS) == []
+    assert require_usable(text, PARTS, never) == []  # every image is looked at once
 
 
 @given(st.integers(1, 1_000_000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 import shutil
 import tarfile
 from collections import Counter
@@ -11,12 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from tests.support.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, encoded, imagenet_r
 from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
+from tests.trainables.data.own_data import silent
 from trainables.backbones import Backbone, InputSpec
 from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
@@ -27,12 +30,6 @@ from trainables.errors import InputError
 
 CLASSES = {"imagenet_r": 200, "cifar100": 100, "cub200": 200, "caltech256": 256, "mit67": 67, "resisc45": 45}
 CLASSES["cropdisease"] = 35
-
-
-def silent(name: str, total: int) -> Any:
-    return lambda count: None
-
-
 Images = dict[str, list[tuple[int, bytes]]]  # label and pixels of all images of each part
 
 
@@ -120,6 +117,23 @@ def test_labels_and_pixels_are_those_of_the_files(copies: dict[str, Path]) -> No
 )
 def test_two_layouts_of_one_dataset_are_the_same_benchmark(one: str, other: str, contents: dict[str, Images]) -> None:
     assert contents[one] == contents[other]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "taken"),
+    [
+        ("cifar100 folder", "cifar100 parquet", "Python version"),
+        ("cub200 folder", "cub200 npz", "CUB_200_2011"),
+        ("caltech256 folder", "caltech256 parquet", "class folders"),
+        ("resisc45 split files", "resisc45 parquet", "Parquet"),
+        ("cropdisease folder", "cropdisease parquet", "the authors' split files"),
+    ],
+)
+def test_one_of_two_layouts_is_taken(one: str, other: str, taken: str, copies: dict[str, Path], tmp_path: Path) -> None:
+    for layout in (one, other):
+        linked(copies[layout], tmp_path)
+    dataset = dataset_of(BenchmarkRef.parse(small(one)), tmp_path)
+    assert dataset.find().layout.startswith(taken)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -250,7 +264,8 @@ def test_missing_things_are_named(copies: dict[str, Path], tmp_path: Path) -> No
     with pytest.raises(InputError, match="classes: expected 256, got 255"):
         get_source("caltech256?partial=yes", tmp_path)
     (tmp_path / "resisc45").mkdir()
-    (tmp_path / "resisc45" / "NWPU-RESISC45.rar").write_bytes(b"Rar!")
+    for name in ("NWPU-RESISC45.rar", "resisc45_images.tar.gz"):  # the first is named
+        (tmp_path / "resisc45" / name).write_bytes(b"Rar!")
     with pytest.raises(InputError, match="NWPU-RESISC45.rar is of a kind that Python cannot read: extract it"):
         get_source("resisc45", tmp_path)
 
@@ -296,8 +311,6 @@ def test_an_array_is_read_only_if_the_zip_file_says_a_size_within_the_bound(
 
 
 def test_a_pickle_cannot_run_code(tmp_path: Path) -> None:
-    import pickle
-
     class Evil:
         def __reduce__(self) -> Any:
             return os.mkdir, (str(tmp_path / "evil"),)
@@ -311,15 +324,11 @@ def test_a_pickle_cannot_run_code(tmp_path: Path) -> None:
 
 
 def test_class_order_by_seed_is_the_authors(copies: dict[str, Path]) -> None:
-    import numpy as np
-
     root = copies["cifar100 parquet"]
     natural = get_source("cifar100?partial=yes", root)
     shuffled = get_source("cifar100?class_order=3&partial=yes", root)
     order = np.random.RandomState(3).permutation(100)
-    assert [natural.class_names[label] for label in range(100)] == [
-        shuffled.class_names[order[label]] for label in range(100)
-    ]
+    assert natural.class_names == tuple(shuffled.class_names[place] for place in order)
     assert torch.equal(shuffled.load("train")[1], torch.from_numpy(order)[natural.load("train")[1]])
     prints = [build_benchmark(source, "search", reads=Backbone().input).fingerprint for source in (natural, shuffled)]
     assert len(set(prints)) == 2

@@ -77,6 +77,7 @@ def test_every_image_is_in_the_one_place_where_it_belongs(
         sets = [*(task.train for task in built.tasks), *built.evaluation]
         found = [image for each in sets for image in images_of([each.images])]
         assert sorted(found) == sorted(image for part in parts_used for image in images_of([load(part)[0]]))
+        assert [task.index for task in built.tasks] == list(range(1, num_tasks + 1))
         for task, evaluation in zip(built.tasks, built.evaluation, strict=True):
             for each in (task.train, evaluation):
                 assert each.images[:, 0, 0, 1].tolist() == each.labels.tolist()  # type: ignore[index]

@@ -1,0 +1,134 @@
+"""Which of several files and columns are read, what is no file, and files that are larger than they look."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tests.support.layouts import encoded, put
+from tests.trainables.data.own_data import dataset, images
+from trainables.data import get_source
+from trainables.data.disk.decoding import MOST_PIXELS, decode, size
+from trainables.data.disk.parquet import find_columns
+from trainables.data.disk.passes import longest_side
+from trainables.data.disk.tree import open_tree
+from trainables.data.splits import PARTS
+from trainables.errors import InputError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    put(tmp_path / "own", images(5))
+    return tmp_path / "own"
+
+
+def opened(path: Path, kind: str = "folder") -> None:
+    get_source(f"{kind}:{path}?tasks=2").load("train")
+
+
+def test_the_least_deep_file_and_the_extracted_file_are_taken(tmp_path: Path) -> None:
+    put(tmp_path, {"b/deep/list.txt": b"deep", "b/list.txt": b"b", "c/list.txt": b"c", "x/1.png": b"extracted"})
+    put(tmp_path, {"x/1.png": b"packed", "x/2.png": b"first"}, "m.tar")
+    put(tmp_path, {"x/2.png": b"second", "b/b/deep/0.png": b""}, "n.zip")
+    tree = open_tree(tmp_path)
+    assert (tree.find("list.txt"), tree.folder_of("deep"), tree.find("none")) == ("b/list.txt", "b/deep", None)
+    assert (tree.content("x/1.png"), tree.content("x/2.png")) == (b"extracted", b"first")
+
+
+@pytest.mark.parametrize(
+    ("columns", "image", "label", "path"),
+    [
+        ("thumbnail:bytes img:bytes fine_label label path filename", "img", "label", "filename"),
+        ("bytes:bytes image:bytes class labels path", "image", "labels", "path"),
+        ("picture:bytes target", "picture", "target", None),
+        ("picture:bytes thumbnail:bytes target", None, None, None),
+    ],
+)
+def test_the_best_known_columns_are_taken(
+    columns: str, image: str | None, label: str | None, path: str | None, tmp_path: Path
+) -> None:
+    kinds = {name: [b"x"] if kind else ["x"] for name, _, kind in (each.partition(":") for each in columns.split())}
+    pq.write_table(pa.table(kinds), tmp_path / "a.parquet")
+    if image is None:
+        with pytest.raises(InputError, match="has no column of image bytes; has picture, thumbnail, target"):
+            find_columns(str(tmp_path / "a.parquet"))
+    else:
+        found = find_columns(str(tmp_path / "a.parquet"))
+        assert (found.image, found.label, found.path) == (image, label, path)
+
+
+@pytest.mark.parametrize(
+    ("files", "counts"),
+    [
+        ({"train/a": 8, "val/b": 12}, [8, 12]),
+        ({"train/a": 8, "dev/b": 12, "test/c": 16}, [20, 16]),
+        ({"train/files/test/c": 16, "train/a": 8}, [8, 16]),  # the last word counts
+        ({"a": 8, "b": 16}, [16, 8]),  # 80 %, rounded down, of 6 images of each class
+    ],
+)
+def test_names_of_parquet_files_tell_the_part(files: dict[str, int], counts: list[int], tmp_path: Path) -> None:
+    for name, count in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        table = pa.table({"image": [b"x"] * count, "label": [row % 4 for row in range(count)]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    source = get_source(f"parquet:{tmp_path}?tasks=2")
+    assert [len(source.load(part)[1]) for part in PARTS] == counts
+
+
+def test_the_longest_side_is_that_of_any_readable_image(folder: Path) -> None:
+    (folder / "bat" / "2.png").write_bytes(b"broken")
+    found = dataset(folder).find().parts["train"]()[0]
+    names = {Path(found.name(row)).name: row for row in range(3)}  # type: ignore[union-attr]
+    wide = longest_side(found, 100)
+    assert wide == 2 * min(found.image(row).shape[2] for name, row in names.items() if name != "2.png")  # type: ignore[union-attr]
+    assert longest_side(torch.zeros(2, 1, 5, 7, dtype=torch.uint8), 1) == 7
+
+
+def test_what_is_no_file_is_named(folder: Path) -> None:
+    opened(folder)
+    odd = folder / "bat" / "odd.png"
+    for make, message in (
+        (lambda: odd.symlink_to("nowhere"), "odd.png: is a link to nothing; remove it"),
+        (lambda: os.mkfifo(odd), "odd.png: is no file and no folder"),
+        (lambda: odd.symlink_to("/dev/zero"), "odd.png: is a link to nothing|odd.png: is no file"),
+        (lambda: odd.symlink_to(folder), "odd.png: is a link to a folder that it lies in"),
+    ):
+        make()
+        with pytest.raises(InputError, match=message):
+            opened(folder)
+        odd.unlink()
+    (folder / "bat" / "4.png").unlink()
+    (folder / "bat" / "4.png").symlink_to(folder / "cat" / "4.png")
+    opened(folder)  # a link to a file is that file
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that says that it is large."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
+    chunks = [struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in parts]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_by_its_head() -> None:
+    assert size(bomb(MOST_PIXELS // 1000, 1000), "x") == (1000, MOST_PIXELS // 1000)
+    for read in (size, decode):
+        with pytest.raises(InputError, match="image x: cannot be read .has .* pixels, at most 50,000,000"):
+            read(bomb(MOST_PIXELS // 1000, 1001), "x")
+
+
+@pytest.mark.parametrize("labels", [[True, False] * 10, [[1], [2]] * 10, [1.5, 2.5] * 10, [None, "a"] * 10, []])
+def test_labels_that_are_none(labels: list[object], tmp_path: Path) -> None:
+    table = pa.table({"image": [encoded(10, 0, 0)] * len(labels), "label": labels})
+    if not labels:
+        table = table.cast(pa.schema([("image", pa.binary()), ("label", pa.int64())]))
+    pq.write_table(table, tmp_path / "own.parquet")
+    with pytest.raises(InputError, match="own.parquet"):
+        opened(tmp_path / "own.parquet", "parquet")
