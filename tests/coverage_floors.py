@@ -1,6 +1,6 @@
 """Print how many lines the tests reach, and fail below the floors: `python -m tests.coverage_floors`.
 
-It reads the data that `coverage run` has left, of this process and of all that were started by it.
+It reads the data of `coverage run`, of its process and of the processes that it started.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ EACH = 75.0  # of any one module
 
 
 def below_floor(coverage: Coverage) -> dict[str, float]:
-    """Return the modules of which too few lines are reached, with how many percent are."""
+    """Return the modules below the floor, with the percentage of their lines that tests reach."""
     found = {}
     for module in sorted(coverage.get_data().measured_files()):
         _, lines, _, missing, _ = coverage.analysis2(module)

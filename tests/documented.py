@@ -1,4 +1,4 @@
-"""Commands of the tool as README and docs have them, and a folder in which they can be given."""
+"""The commands in README and docs, and a folder in which they can run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEFT_OUT = {"[NAME]", "[RUN ...]", "..."}
 
 @dataclass(frozen=True)
 class Command:
-    """A command as it is written: on which page, and its words with placeholders replaced."""
+    """A command of a page: its words, with placeholders replaced."""
 
     page: str
     words: tuple[str, ...]
@@ -52,7 +52,7 @@ class Command:
 
 
 def commands() -> list[Command]:
-    """All commands in blocks of all pages, and those within text that have an argument; each once per page."""
+    """All commands in blocks, and those in text that have an argument; each once per page."""
     found = (Command(page.name, words) for page in PAGES for words in _of_page(page))
     return list(dict.fromkeys(each for each in found if each.words and each.words[0][0] != "-"))
 
@@ -80,7 +80,7 @@ def _words(line: str) -> tuple[str, ...]:
 
 
 def prepare(folder: Path) -> None:
-    """Put what the commands name into a folder: runs, best files, images, a campaign."""
+    """Make the files that the commands name: runs, best files, images, a campaign."""
     best = {name: _searched(folder, name, *what) for name, what in _SEARCHES.items()}
     best["digits-ita-lora"].save(folder / "best.yaml")
     best["letters-ita-lora-1"].save(folder / "mine.yaml")
@@ -115,7 +115,7 @@ def plan_of(folder: Path, name: str, benchmark: str = "digits", method: str = "i
 
 
 def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
-    """A finished search, whose trials are made by hand."""
+    """Make a finished search of trials made by hand."""
     plan = plan_of(folder, name, benchmark, method)
     spec, directory = create(plan.spec, plan.storage)
     record = Record(directory.record, {}, tasks=spec.steps, names=spec.metrics)

@@ -1,4 +1,4 @@
-"""Who may import whom, and that the layout does not hide Python's own modules."""
+"""Rules of imports between packages, and Python's own `platform`, which the layout must not hide."""
 
 from __future__ import annotations
 

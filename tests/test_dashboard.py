@@ -1,4 +1,4 @@
-"""The sample dashboard asks for what the driver sets: names of gauges, and their labels."""
+"""The sample dashboard reads the gauges that the driver sets, with their labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command in README and docs: the command line takes it, and what is quick is run.
+"""The command line accepts every command in README and docs; quick commands are run.
 
 The tutorial is run as a whole by `tests/tausearch/models/test_tutorial.py`.
 """

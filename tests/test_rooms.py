@@ -32,7 +32,7 @@ TOP = {
 
 
 def faults(root: Path) -> list[str]:
-    """What is wrong with the imports of the rooms in a folder, one line each."""
+    """Return the wrong imports of the packages in a folder, one line each."""
     found = []
     doors = {room: public(root, room) for room in [*FLOOR, "cli.output"]}
     for path in sorted(root.glob("*/**/*.py")):
@@ -54,7 +54,7 @@ def faults(root: Path) -> list[str]:
 
 
 def _room(root: Path, path: Path) -> str:
-    """The package whose public names are the door to a module; `cli.output` has its own."""
+    """Return the package that exports a module's public names; `cli.output` has its own."""
     first, *inner = path.relative_to(root).parts[:-1]
     return "cli.output" if (first, *inner) == ("cli", "output") else first
 
@@ -87,9 +87,9 @@ def _dotted(root: Path, path: Path) -> str:
 
 
 def public(root: Path, room: str) -> dict[str, str]:
-    """Name to module of what a room lets others import."""
+    """Return the public names of a package, and their modules."""
     stub = root / room.replace(".", "/") / "__init__.pyi"
-    if not stub.exists():  # cli, which nobody imports from inside
+    if not stub.exists():  # cli, which no other package imports
         return {}
     nodes = [node for node in import_nodes(stub.read_text(encoding="utf-8")) if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module or "" for node in nodes for alias in node.names}
@@ -154,7 +154,7 @@ def test_a_wrong_import_is_noticed(module: str, line: str, fault: str, tmp_path:
 
 
 def test_nothing_lies_about_at_the_top() -> None:
-    """What a run or a trial of something has left is not committed with the work."""
+    """Files that runs leave behind are not committed."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("not a clone")

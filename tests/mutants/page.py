@@ -1,4 +1,4 @@
-"""docs/mutants.md, from the results kept and the reasons written down."""
+"""Write docs/mutants.md from the results and the written reasons."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _where(result: Result) -> str:
 
 
 def _change(result: Result) -> str:
-    """Return what a mutant changes, without what both lines have in common at their ends."""
+    """Return the change of a mutant, without the common beginning and end of both lines."""
     before, after = result.before, result.after
     if not before or not after:
         return _code(before) + " -> " + (_code(after) if after else "nothing")

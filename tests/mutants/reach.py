@@ -32,7 +32,7 @@ class Reached:
 
 
 class _Watch:
-    """A plugin of pytest. What a shared fixture does is counted for every test that uses it."""
+    """A plugin of pytest. Functions that a shared fixture reaches count for every test that uses it."""
 
     def __init__(self) -> None:
         self.tests: dict[str, Reached] = {}
@@ -70,7 +70,7 @@ class _Watch:
 
 
 def _forget_shared_runs() -> None:
-    """Forget what `tests.support` keeps from one test for the next, or only the first would reach anything."""
+    """Clear the caches of `tests.support`; with them only the first of several tests would reach a function."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tests.support"):
             for value in vars(module).values():

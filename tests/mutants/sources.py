@@ -1,4 +1,4 @@
-"""Sources with all their mutants in them, as mutmut writes them, and the import of these in place of the files."""
+"""Modules with all their mutants, as mutmut writes them, and their import in place of the sources."""
 
 from __future__ import annotations
 
@@ -127,5 +127,5 @@ class _Finder(MetaPathFinder):
 
 
 def import_mutated(modules: set[str]) -> None:
-    """From now on, import these modules with their mutants, none of which is active."""
+    """Import these modules with all their mutants from now on; none is active."""
     sys.meta_path.insert(0, _Finder(modules))

@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests may notice."""
+"""The mutated modules, and the tests that may notice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Room:
 
 
 def module_name(file: Path) -> str:
-    """Return what a source file is imported as; `platform` is a source root."""
+    """Return the name by which a source file is imported; `platform` is a source root."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[1:] if parts[0] == "platform" else parts)
 

@@ -20,7 +20,7 @@ Weights = dict[str, Tensor]
 
 @dataclass
 class FinetuneReference:
-    """Plain SGD or AdamW, whose step size follows c_e = cos(99 pi e / (200 (K - 1))) in each task anew."""
+    """Plain SGD or AdamW; in each task the step size follows c_e = cos(99 pi e / (200 (K - 1)))."""
 
     model: VisionTransformer
     optimizer: str

@@ -1,4 +1,4 @@
-"""What product and reference compute: three uneven tasks and a ViT of two blocks and width 16, in float64."""
+"""The problem of product and reference: three uneven tasks and a ViT of two blocks and width 16, in float64."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 16
 
 @dataclass(frozen=True)
 class InFloat64:
-    """A transform of the product, whose results are float32, taken to float64 for both sides alike."""
+    """The float32 results of a product's transform, as float64 for both sides."""
 
     transform: Transform
 

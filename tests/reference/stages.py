@@ -1,4 +1,4 @@
-"""The generator of each stage of each task, and batches of images: what both halves of the reference draw with."""
+"""The generator of each stage of each task, and batches of images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def drawn(seed: int, *stage: str | int) -> torch.Generator:
 def batches(
     images: ImageSet, size: int, generator: torch.Generator, *, shuffle: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Augmented images and their labels, each once; the last batch is what is left."""
+    """Augmented images and their labels, each once; the last batch may be smaller."""
     assert isinstance(images.images, Tensor)
     n = len(images.labels)
     order = torch.randperm(n, generator=generator) if shuffle else torch.arange(n)

@@ -1,4 +1,4 @@
-"""A reference that called what it checks would agree with it whatever that does."""
+"""The reference does not call the code that it checks, because it would then agree with any mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Call the command line in this process, for what is refused or only reads."""
+"""Call the command line in this process, for commands that are refused or only read."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from trainables.data import BENCHMARKS, Benchmark, build_benchmark
 
 
 def embedded_digests() -> dict[str, list[str]]:
-    """Digests of what trains and of what evaluates, for each benchmark and purpose."""
+    """Return digests of training and of evaluation images, for each benchmark and purpose."""
     return {
         f"{name} {purpose}": _digests(build_benchmark(BENCHMARKS[name], purpose))
         for name in BENCHMARKS

@@ -1,4 +1,4 @@
-"""What a source file imports, read without running it."""
+"""The imports of a source file, read without running it."""
 
 from __future__ import annotations
 

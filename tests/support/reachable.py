@@ -1,4 +1,4 @@
-"""What can be reached from an object, to show that something cannot."""
+"""All objects reachable from an object, to show that another is not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
-    """Yield what can be reached from an object: attributes, bases and objects of arrays, closures and defaults.
+    """Yield all objects reachable from an object: attributes, bases and objects of arrays, closures and defaults.
 
     Modules, classes and functions' global names are not followed: from those everything can be imported. A walk that
     is longer than `limit` objects fails, because what it did not see would pass for unreachable.

@@ -1,4 +1,4 @@
-"""Images as tensors hold them and as whatever reads them from disk gives them."""
+"""The images in tensors, and those of objects that read images from disk."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from torch import nn
 
 @contextmanager
 def float64() -> Iterator[None]:
-    """What is made without saying how precise is float64; the rest follows data and backbone."""
+    """Make float64 torch's default type inside the `with` block."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

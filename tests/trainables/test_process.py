@@ -1,4 +1,4 @@
-"""What a process is told before it computes a trial, and what a trial does with the memory of a GPU."""
+"""Settings of a process that computes trials, and a trial's use of GPU memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ print(by_default, faults(), torch.get_num_threads(), max(pool["num_threads"] for
 
 @pytest.fixture(scope="module")
 def measured() -> list[int]:
-    """Faults before and after, and threads; in a process of its own, whose allocator stays as it is told."""
+    """Page faults before and after, and threads; in a process of its own, because the allocator keeps its setting."""
     done = subprocess.run([sys.executable, "-c", COUNT_FAULTS], capture_output=True, text=True, check=True)
     return [int(word) for word in done.stdout.split()]
 
@@ -77,7 +77,7 @@ ITA = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.01, "lr_
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens to memory and around it, in order."""
+    """The events around GPU memory, in order."""
     happened, compute = list[str](), Preconsolidator.task
 
     def noted(self: Preconsolidator, index: int) -> Consolidation:
@@ -103,7 +103,7 @@ def test_without_preconsolidation_memory_is_kept(seen: list[str]) -> None:
 
 @pytest.fixture
 def card(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
-    """A GPU of 80 GiB that notes what is asked of it."""
+    """A GPU of 80 GiB that notes the calls to it."""
     asked = list[tuple[str, float]]()
     memory = SimpleNamespace(total_memory=80 * 2**30)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)

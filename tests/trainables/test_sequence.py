@@ -1,4 +1,4 @@
-"""The loop over tasks: what a row says, what is asked before anything is read, and what a state holds of the loop."""
+"""The loop over tasks: its rows of metrics, its checks before it reads data, and its state."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ROWS = [[90.0], [60.0, 80.0], [70.0, 50.0, 100.0]]
 
 
 class Scripted:
-    """A method that learns nothing and keeps what it is asked for; `test_rows...` says its accuracies."""
+    """A method that learns nothing and keeps its arguments."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

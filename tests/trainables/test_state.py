@@ -1,4 +1,4 @@
-"""The state of a trial on disk: what is written is read back, damage is noticed, a constant is written once."""
+"""The state of a trial on disk: read back as written, checked for damage, with each constant written once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Trainable writes and reads checkpoints; what it runs is in the tests of the sequence."""
+"""The Trainable: checkpoints, config and steps; `test_sequence` tests the loop that it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trainables.state import State, manifest_of, read_state
 
 
 class Counting:
-    """A sequence of which every task leaves a constant behind."""
+    """A sequence with one more constant after every task."""
 
     def __init__(self, first: float = 0.0) -> None:
         self.first = first
@@ -156,7 +156,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
 
 
 class Ending(Counting):
-    """A sequence of two tasks, the second of which may diverge."""
+    """A sequence of two tasks; the second may diverge."""
 
     benchmark = SimpleNamespace(metrics=VALIDATION)
     diverges = False

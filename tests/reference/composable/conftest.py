@@ -22,7 +22,7 @@ from trainables.preconsolidation import Cache, Consolidation, PreconsolidationCo
 
 @dataclass(frozen=True)
 class Product:
-    """The product's pre-consolidation of every task, and its cache for whoever needs it again."""
+    """The product's pre-consolidation of every task, and its cache."""
 
     benchmark: Benchmark
     backbone: Backbone

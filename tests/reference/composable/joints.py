@@ -1,4 +1,4 @@
-"""Looks at the product while it runs: what its stages return, and what every optimisation step reads and writes."""
+"""Record the product while it runs: results of its stages, inputs and outputs of every optimisation step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainables.task_vectors import TaskVectors
 
 
 def method_of(s: Setting) -> tuple[str, dict[str, Any]]:
-    """What the product calls a setting."""
+    """Return the product's method and hyperparameters of a setting."""
     strength = "beta" if s.ensemble else "alpha"
     hyperparameters = {
         strength: s.strength,
@@ -34,7 +34,7 @@ def method_of(s: Setting) -> tuple[str, dict[str, Any]]:
 
 
 def spied(patch: pytest.MonkeyPatch, place: str) -> list[Any]:
-    """Everything that a function of the product returns from now on."""
+    """Return a list that gets every later result of a function of the product."""
     found: list[Any] = []
     module, name = place.rsplit(".", 1)
     original: Callable[..., Any] = getattr(__import__(module, fromlist=[name]), name)
@@ -49,7 +49,7 @@ def spied(patch: pytest.MonkeyPatch, place: str) -> list[Any]:
 
 @contextmanager
 def steps_of(sequence: IncrementalSequence) -> Iterator[list[Step]]:
-    """Every step of AdamW, as the reference tells its own."""
+    """Record every step of AdamW in the form of the reference."""
     learner: Any = sequence.method
     steps: list[Step] = []
 

@@ -22,7 +22,7 @@ from trainables.data import ImageSet, Task
 
 @dataclass
 class Learned:
-    """What task t leaves behind."""
+    """The results of task t."""
 
     tau: Weights = field(default_factory=dict)
     head: Rows = (torch.empty(0), torch.empty(0))

@@ -1,4 +1,4 @@
-"""The regularisers as the scalars that the paper writes; what is "official" is the authors' code's."""
+"""The regularisers as the paper's scalars; "official" is the authors' code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EPSILON = 1e-5  # the authors' code: keeps a Fisher from vanishing
 
 
 class LayerRegulariser:
-    """What is added to the loss for tau_t, as a function of tau_t."""
+    """The term of the loss that depends on tau_t."""
 
     def __init__(self, s: Setting, t: int, pre_trained: PreTrained, past: list[Weights]) -> None:
         self.s, self.t, self.past = s, t, past
@@ -66,7 +66,7 @@ class LayerRegulariser:
         return strength * ((1 - share) * self.ewc(tau) / 2 - share * pull)
 
     def curvature(self, theta_0: Weights) -> float:
-        """The largest second derivative by an entry of tau_t. What is quadratic has it between any two points."""
+        """The largest second derivative by an entry of tau_t: for a quadratic, a difference of two gradients."""
         gradients = []
         for value in (0.0, 1.0):
             tau = {name: torch.full_like(weight, value).requires_grad_() for name, weight in theta_0.items()}

@@ -1,4 +1,4 @@
-"""The ways to run ITA and IEL, and what tau_t is in each: the paper, section Algorithm(s)."""
+"""The ways to run ITA and IEL, and tau_t in each: the paper, section Algorithm(s)."""
 
 from __future__ import annotations
 

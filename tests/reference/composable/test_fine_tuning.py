@@ -1,4 +1,4 @@
-"""ITA and IEL against the reference: every optimisation step, and what each task leaves behind."""
+"""ITA and IEL against the reference: every optimisation step, and the results of each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of campaigns share: the tables of their runs, and what holds for them whatever was killed."""
+"""The trials of a campaign's runs, and what must hold for them after any kill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Tables = dict[str, Table]  # by the names of runs, without that of the campaign
 
 
 def tables(root: Path, campaign: str) -> Tables:
-    """All trials of a campaign's runs, as far as they have come."""
+    """Return the trials of a campaign's runs."""
     names = [directory.name for directory in Storage(root).runs() if directory.name.startswith(campaign)]
     return {name.removeprefix(f"{campaign}-"): trials_of(root, name) for name in names}
 

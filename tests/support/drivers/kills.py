@@ -18,7 +18,7 @@ Moment = Callable[[Table], bool]
 
 
 def one_ended_and_one_runs(table: Table) -> bool:
-    """Whether a trial has ended, early or not, and another has done a task: both have something to lose."""
+    """Whether a trial has ended and another has done a task: both have something to lose."""
     return any(t.status != "running" for t in table) and any(t.status == "running" and t.rows for t in table)
 
 
@@ -36,7 +36,7 @@ def kill_driver(process: subprocess.Popen[bytes], root: Path, name: str, moment:
 
 
 def repeated(earlier: TrialSummary, later: TrialSummary) -> int:
-    """How many finished tasks were run again: even one that comes to the same numbers takes another time."""
+    """Count the finished tasks that ran again; even with equal metrics their times differ."""
     return sum(row not in later.rows for row in earlier.rows)
 
 
@@ -50,7 +50,7 @@ def assert_nothing_runs_again(earlier: Table, later: Table) -> None:
 
 
 def assert_nothing_is_lost(root: Path, name: str, tables: list[Table]) -> None:
-    """What holds for every search, whatever chooses its trials and whether some are stopped early."""
+    """Assert what holds for every search, with any searcher and with or without early stopping."""
     trials, count = tables[-1], read_spec(Storage(root).run(name)).trials
     assert [trial.number for trial in trials] == list(range(count))
     assert len({trial.hyperparameters["lr"] for trial in trials}) == count

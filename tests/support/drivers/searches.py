@@ -1,4 +1,4 @@
-"""What tests of the command line share: start it, watch its record, kill it, and read what it left behind."""
+"""Start the command line, watch its record, kill it, and read its results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _stream(descriptor: int) -> TextIO:
 
 @contextmanager
 def started(*arguments: str, cwd: Path, out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A command under way, killed at the end of the block if it still lives; what it prints goes to the file `out`."""
+    """Run a command during the block, and kill it at its end; its output goes to the file `out`."""
     command = [sys.executable, "-m", "tausearch", *arguments]
     with out.open("w") as file:
         process = subprocess.Popen(command, cwd=cwd, stdout=file, stderr=file, start_new_session=True)
@@ -127,7 +127,7 @@ def without_time(trials: list[TrialSummary]) -> list[tuple[object, ...]]:
 
 
 def study_trials(root: Path, name: str) -> list[optuna.trial.FrozenTrial]:
-    """What the study file has, ordered by the number in the search."""
+    """Return the trials of the study file, ordered by their number in the search."""
     storage = JournalStorage(JournalFileBackend(str(Storage(root).run(name).study_file)))
     study = optuna.load_study(study_name=name, storage=storage)
     return sorted(study.trials, key=lambda trial: trial.user_attrs["trial"])

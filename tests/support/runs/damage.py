@@ -26,12 +26,12 @@ _SCALARS = st.sampled_from([*_TAGGED, *_ODD, "1" * 5000, "[" * 3000, "9" * 400])
 
 
 def damaged(text: str) -> st.SearchStrategy[bytes]:
-    """Return what may have become of a YAML file of mappings and scalars."""
+    """Return damaged forms of a YAML file of mappings and scalars."""
     return st.one_of(_values(text), _scalars(text), _letters(text), _bytes(text))
 
 
 def damaged_json(text: str) -> st.SearchStrategy[bytes]:
-    """Return what may have become of a JSON file."""
+    """Return damaged forms of a JSON file."""
     return st.one_of(_values(text, json=True), _letters(text), _bytes(text))
 
 

@@ -63,7 +63,7 @@ def make_trial(number: int, tasks: int = 3, value: float | None = None, **more: 
 
 
 class Told(Protocol):
-    """Whoever is told of changes to trials and finds them in the table."""
+    """A listener to changes of trials, which reads them from the table."""
 
     trials: TrialTable
 
@@ -71,7 +71,7 @@ class Told(Protocol):
 
 
 def tell(told: Told, trial: TrialSummary) -> None:
-    """Change a trial as the observer does: the table knows it before anybody is told."""
+    """Change a trial as the observer does: in the table first, then tell the listener."""
     told.trials.put(trial)
     told.trial_changed(trial)
 

@@ -253,7 +253,7 @@ def test_attention_is_written_out_inside_the_block_alone() -> None:
 
 @pytest.mark.parametrize(
     ("listens", "proxies", "offline"),
-    [(True, {}, False), (False, {}, True), (False, {"https": "http://proxy"}, False)],  # behind a proxy nobody knows
+    [(True, {}, False), (False, {}, True), (False, {"https": "http://proxy"}, False)],  # behind a proxy it is unknown
 )
 def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
     listens: bool, proxies: dict[str, str], offline: bool, monkeypatch: pytest.MonkeyPatch
@@ -271,7 +271,7 @@ def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
         if not listens:
             server.close()
             server = socket.socket()
-            server.bind(("127.0.0.1", 0))  # taken, and nobody listens
+            server.bind(("127.0.0.1", 0))  # taken, without a listener
         with server:
             monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
             with pytest.raises(NotFetchedError, match="no weights"):

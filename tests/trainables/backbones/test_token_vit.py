@@ -1,4 +1,4 @@
-"""A ViT opened at its tokens, in float64: it is the model itself, and every extra does what it says by hand."""
+"""A ViT opened at its tokens, in float64: without extras it is the model; extras equal the sums by hand."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_inserted_tokens_follow_the_class_token(vit: TokenViT, images: Tensor, s
 
 def test_a_mask_reaches_every_block_of_the_forward_pass(vit: TokenViT, images: Tensor) -> None:
     mask = torch.ones(7, 7, dtype=torch.bool)
-    mask[[0, *range(3, 7)], 1:3] = False  # nobody else sees the two that are inserted
+    mask[[0, *range(3, 7)], 1:3] = False  # no other token sees the two inserted ones
     got = vit(images, insert=random(2, 8), mask=mask)
     torch.testing.assert_close(got[:, [0, 3, 4, 5, 6]], vit(images), **EXACT)
 
@@ -151,7 +151,7 @@ def test_only_the_tokens_that_are_read_are_returned_and_they_are_the_same(
     vit: TokenViT, images: Tensor, read: slice
 ) -> None:
     mask = random(12, 7, 7, label="mask") > -1
-    mask[:, :, 0] = True  # nobody attends to nothing
+    mask[:, :, 0] = True  # every token attends to one at least
     extras: Any = {"insert": random(2, 8), "prefixes": {1: (random(3, 8, label="k"), random(3, 8, label="v"))}}
     for given in ({}, {"mask": mask[0]}, {"mask": mask}):
         torch.testing.assert_close(vit(images, **extras, **given, read=read), vit(images, **extras, **given)[:, read])

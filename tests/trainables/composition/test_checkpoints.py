@@ -1,4 +1,4 @@
-"""Folders that timm opens: what its data configuration says, and what is read back."""
+"""Folders that timm opens: their data configuration, and reading them back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging rules: peft's, entry by entry by hand, and what they have in common with a weighted sum."""
+"""Merging rules: equal to peft's and to sums by hand, and where they are a weighted sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network of composed weights: what it computes, and how much memory it holds."""
+"""The network of composed weights: its logits, and its memory."""
 
 from __future__ import annotations
 

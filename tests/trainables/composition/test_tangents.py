@@ -1,4 +1,4 @@
-"""Compositions of tangents: what TMC itself predicts, and f_lin at any weighted sum."""
+"""Compositions of tangents: equal to TMC's own predictions, and f_lin at any weighted sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trial goes on where another kind of processor left it, and uses what that one put into the cache."""
+"""A trial continues a checkpoint of another kind of processor, and uses its cache entries."""
 
 from __future__ import annotations
 

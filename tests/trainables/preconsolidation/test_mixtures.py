@@ -1,4 +1,4 @@
-"""Mixtures against scikit-learn, and what they sample."""
+"""Mixtures against scikit-learn, and their samples."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_theorem_one_holds_of_the_regulariser_that_is_trained_with(t: int) -> No
 
 
 def test_equal_task_vectors_have_no_penalty() -> None:
-    """The product's Omega falls to what the past alone cannot lose: it is least where tau_t is the others' mean."""
+    """The penalty is least where tau_t is the mean of the past; there it is minus the past's own Omega."""
     _, _, taus, _, fisher = problem(4, 0)
     past = taus[:1].repeat(3, 1)
     alone = omega_pairwise(torch.cat([past, torch.zeros(1, M).double()]), torch.full((4,), 0.25), torch.diag(fisher))
