@@ -139,6 +139,13 @@ def test_an_origin_is_read_back_and_the_scale_is_a_factor_of_the_dense_form(
     assert torch.equal(found.dense(name, vectors.theta_0[name]), 0.25 * vectors.dense(name))
 
 
+def test_a_dense_form_has_memory_of_its_own() -> None:
+    vectors = FullTaskVectors(make_tiny_vit(dtype=torch.float32))
+    saved = learn(vectors, 0)
+    for name, parts in saved.parameters.items():
+        assert saved.dense(name, vectors.theta_0[name]).data_ptr() != parts["tau"].data_ptr()
+
+
 def test_a_task_that_is_run_again_replaces_its_vector_whole(
     vectors: TaskVectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,8 +230,9 @@ class TestComposed:
     def test_each_vector_has_a_weight(self, vectors: TaskVectors, three: list[SavedVector]) -> None:
         with pytest.raises(ValueError, match="4 weights for 3 task vectors"):
             composed(vectors.theta_0, three, [0.25] * 4)
-        with pytest.raises(ValueError, match="2 weights for more task vectors"):
-            composed(vectors.theta_0, three, [0.5] * 2)
+        for count in (0, 2):
+            with pytest.raises(ValueError, match=f"{count} weights for more task vectors"):
+                composed(vectors.theta_0, three, [0.5] * count)
 
 
 def test_a_copy_is_of_checked_files_and_follows_no_link(tmp_path: Path) -> None:

@@ -83,23 +83,15 @@ class TangentNetwork(ComposedNetwork):
 
     The classifier is a part of tau: a composition has W + sum_t w_t tau_{t,W}, with W the random classifier that all
     tasks of a run share. So leaving a task out also undoes the training of its classifier rows. `weights` has the sum
-    of the tau of each weight, the classifier's among them. The kind of attention is ignored, because forward-mode
-    derivatives need "plain".
+    of the tau of each weight, the classifier's among them.
     """
 
     displaces_weights = False
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        device: torch.device,
-        precision: Precision = "fp32",
-        attention: AttentionKind = "plain",
-    ) -> None:
-        vit = backbone.load(device, attention="plain")
-        none = torch.empty(0, vit.num_features, device=device), torch.empty(0, device=device)
+    def __init__(self, backbone: Backbone, device: torch.device, precision: Precision) -> None:
+        vit = backbone.load(device, attention="plain")  # with forward-mode derivatives
         self.device = device
-        self.linearised = LinearisedViT(vit, none, precision, device)
+        self.linearised = LinearisedViT(vit, (torch.empty(0), torch.empty(0)), precision, device)  # `compose` sets it
         self.theta_0 = {name: weight.detach() for name, weight in self.linearised.theta_0.items()}
         self.weights = {}
         self.width = vit.num_features

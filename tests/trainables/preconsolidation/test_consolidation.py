@@ -13,7 +13,7 @@ from trainables.preconsolidation import Consolidation, PreconsolidationConfig, c
 from trainables.preconsolidation.consolidation import consolidate
 from trainables.preconsolidation.mixtures import Mixture
 from trainables.preconsolidation.probing import align, linear_probe
-from trainables.randomness import make_generator
+from trainables.randomness import derive_seed, make_generator
 
 CPU = torch.device("cpu")
 
@@ -52,7 +52,7 @@ def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyper
 
         def spy(*args: object, name: str = name, original=original, **given: object) -> object:  # type: ignore[no-untyped-def]
             order.append(name)
-            given_to[name] = (*args, given.get("passes"))
+            given_to[name] = (*args, given.get("generator"), given.get("passes"))
             return original(*args, **given)
 
         monkeypatch.setattr(consolidation, name, spy)
@@ -60,6 +60,7 @@ def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyper
     assert order == ["fit_mixture", "fit_mixture", "linear_probe", "align", "layer_fisher"]
     assert given_to["fit_mixture"][1] == 3 and given_to["align"][3] == 7 and given_to["layer_fisher"][-1] == 1
     epochs, lr, draw = given_to["linear_probe"][1:4]
+    assert given_to["layer_fisher"][-2].initial_seed() == derive_seed(0, "fisher-signs", 1)
     assert (epochs, lr) == (2, 0.2) and [len(labels) for _, labels in draw()] == [5, 5, 5, 5, 4]
 
 
