@@ -12,13 +12,23 @@ import huggingface_hub
 import pytest
 import timm
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from timm.layers import Attention
 from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.backbones import EMBEDDED, Backbone, InputSpec, Shape, few_tokens, glyph_vit, loading, offered
+from trainables.backbones import (
+    EMBEDDED,
+    Backbone,
+    InputSpec,
+    Shape,
+    few_tokens,
+    glyph_vit,
+    loading,
+    offered,
+    pretrain_glyph_vit,
+)
 from trainables.backbones.attention import write_out, written_out
 from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
 from trainables.backbones.few_tokens import FewTokensAttention, attend_among_few
@@ -288,3 +298,21 @@ def test_where_no_hub_answers_and_nothing_was_fetched_before_a_line_says_so(
         NotFetchedError, match=r"\(the hub does not answer, and no earlier download lies here\); give a"
     ):
         Backbone("vit_tiny_patch16_224.augreg_in21k").load()
+
+
+def test_two_steps_are_repeatable_and_have_the_form_of_the_embedded_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / f"{number}.safetensors" for number in range(2)]
+    for file in files:
+        monkeypatch.setattr("sys.argv", ["pretrain", str(file), "--steps", "2"])
+        pretrain_glyph_vit.main()
+    assert files[0].read_bytes() == files[1].read_bytes()
+    made, embedded = load_file(files[0]), load_file(glyph_vit.WEIGHTS)
+    assert {name: value.shape for name, value in made.items()} == {name: v.shape for name, v in embedded.items()}
+    assert Backbone(weights=files[0]).digest != Backbone().digest
+
+
+def test_the_learning_rate_warms_up_and_falls_to_nothing() -> None:
+    rates = [pretrain_glyph_vit.learning_rate(step, 1000) for step in (0, 149, 299, 300, 650, 1000)]
+    assert rates == pytest.approx([1 / 300, 0.5, 1.0, 1.0, 0.5, 0.0], abs=1e-9)
