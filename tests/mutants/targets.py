@@ -86,7 +86,6 @@ ROOMS = (
         tuple(f"trainables/methods/{name}.py" for name in ("contract", "hyperparameters", "registry", "training")),
         (
             f"{METHODS}/test_training.py",
-            f"{METHODS}/test_extensions.py",
             "tests/trainables/test_sequence.py",
             "tests/reference",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,16 @@ import pytest
 
 from tests.support.methods.recorded import Recorded, record
 from tests.support.methods.small_digits import seed_of, small_digits
+from tests.support.tiny_vit import float64 as in_float64
 from trainables.backbones import Backbone
 from trainables.sequence import IncrementalSequence
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """Everything is float64, but for what was made by code in float32."""
+    with in_float64():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -304,6 +304,45 @@ def test_running_past_the_end_is_refused(trial: Trials) -> None:
         trial("joint").sequence.run_next_task()
 
 
+@pytest.mark.parametrize(
+    ("method", "change", "message"),
+    [
+        ("ita-lora", {"alhpa": 1}, "unknown hyperparameter 'alhpa'; allowed: lr, "),
+        ("ita-lora", {"lr": 0}, "hyperparameter 'lr': .*greater than 0, got 0"),
+        ("ita-lora", {"alpha": float("nan")}, "hyperparameter 'alpha'"),
+        ("ita-lora", {"rank": 0}, "hyperparameter 'rank': .*got 0"),
+        ("ita-lora", {"formulation": "mine"}, "hyperparameter 'formulation': .*'paper' or 'official'"),
+        ("ewc", {"gamma": 1.5}, "hyperparameter 'gamma': .*less than or equal to 1, got 1.5"),
+        ("ewc", {"epsilon": -1}, "hyperparameter 'epsilon': .*greater than or equal to 0, got -1"),
+        ("ewc", {"fisher": "exact"}, "hyperparameter 'fisher': .*'weighted', 'empirical' or 'true'"),
+        ("derpp", {"buffer_size": 0}, "hyperparameter 'buffer_size': .*greater than or equal to 1, got 0"),
+        ("derpp", {"minibatch_size": 0}, "hyperparameter 'minibatch_size.*greater than or equal to 1, got 0"),
+        ("derpp", {"alpha": -0.1}, "hyperparameter 'alpha': .*greater than or equal to 0, got -0.1"),
+        ("derpp", {"rehearsal_classes": "task"}, "hyperparameter 'rehearsal_classes': .*'all' or 'seen'"),
+        ("lwf-mc", {"wd": -0.1}, "hyperparameter 'wd': .*greater than or equal to 0, got -0.1"),
+        ("lwf-mc", {"reduction": "none"}, "hyperparameter 'reduction': .*'mean' or 'sum'"),
+        ("inflora", {"epsilon": 0}, "hyperparameter 'epsilon'"),
+        ("inflora", {"epsilon": 1}, "hyperparameter 'epsilon'"),
+        ("seed", {"experts": 0}, "hyperparameter 'experts'"),
+        ("seed", {"features": 0}, "hyperparameter 'features'"),
+        ("seed", {"alpha": 1.1}, "hyperparameter 'alpha'"),
+        ("seed", {"tau": 0}, "hyperparameter 'tau'"),
+        ("seed", {"clip": 0}, "hyperparameter 'clip'"),
+        ("tmc", {"kappa": 0}, "hyperparameter 'kappa'"),
+        ("tmc", {"penalty": -1}, "hyperparameter 'penalty'"),
+        ("tmc", {"loss": "mse"}, "hyperparameter 'loss'"),
+    ],
+)
+def test_wrong_hyperparameters_are_named(method: str, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=f"^{method}: {message}"):
+        get_method(method).parse({**HYPERPARAMETERS[method], **change})
+
+
+def test_a_missing_hyperparameter_is_named() -> None:
+    with pytest.raises(InputError, match="^ita-lora: hyperparameter 'lr': Field required$"):
+        get_method("ita-lora").parse({name: value for name, value in COMPOSABLE["ita-lora"].items() if name != "lr"})
+
+
 def test_unknown_and_duplicate_methods_are_refused() -> None:
     with pytest.raises(InputError, match="unknown method 'ita'; allowed: ita-fft"):
         get_method("ita")

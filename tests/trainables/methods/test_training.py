@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -15,7 +16,16 @@ from trainables.data import Batch
 from trainables.errors import DivergedError
 from trainables.methods import Context
 from trainables.methods.composable.penalty import HeadPenalty, coupled_step, decoupled_step
-from trainables.methods.training import SCHEDULES, Schedule, cosine, fit, late_cosine
+from trainables.methods.training import (
+    CHANCE_BINARY_CROSS_ENTROPY,
+    SCHEDULES,
+    Schedule,
+    chance_cross_entropy,
+    chance_square_loss,
+    cosine,
+    fit,
+    late_cosine,
+)
 from trainables.preconsolidation.probing import alignment_gradient
 from trainables.randomness import derive_seed, make_generator
 
@@ -157,3 +167,49 @@ def test_a_weight_that_is_not_finite_after_the_last_step_is_divergence() -> None
     run(weights[:1])
     with pytest.raises(DivergedError, match="at task 2, step 9$"):
         run(weights)
+
+
+def test_a_context_knows_the_tasks() -> None:
+    assert (CONTEXT.num_tasks, CONTEXT.num_classes) == (2, 4)
+
+
+def test_features_are_computed_in_the_precision_of_the_context() -> None:
+    layer, seen = torch.nn.Linear(2, 3), []
+    layer.register_forward_hook(lambda _, read, returned: seen.append(returned.dtype))
+    for precision in ("fp32", "bf16"):
+        given = dataclasses.replace(CONTEXT, precision=precision)
+        assert given.features(layer, torch.ones(1, 2)).dtype == torch.float32
+        with given.autocast():
+            layer(torch.ones(1, 2))
+    assert seen == [torch.float32] * 2 + [torch.bfloat16] * 2
+
+
+def test_default_batches_are_shuffled_anew_and_its_own_are_passed_over_as_they_are() -> None:
+    seen = []
+
+    def step(batch: Batch, factor: float) -> torch.Tensor:
+        seen.append((batch.rows.tolist(), factor))
+        assert torch.equal(batch.y, TASK.train.labels[batch.rows])
+        return torch.tensor(float(len(batch.y)))
+
+    def first_rows(epoch: int) -> list[Batch]:
+        return [Batch(torch.zeros(n, 1), TASK.train.labels[:n], torch.arange(n)) for n in (epoch + 1, 1)]
+
+    assert fit(TASK, CONTEXT, step) == pytest.approx((10 * 10 + 10 * 10 + 4 * 4) / 24)  # mean per example
+    order = torch.tensor([row for rows, _ in seen for row in rows]).view(3, 24)
+    assert torch.equal(order.sort(1).values, torch.arange(24).expand(3, 24)) and len({*map(tuple, order.tolist())}) == 3
+    seen.clear()
+    assert fit(TASK, CONTEXT, step, batches=first_rows) == pytest.approx((3 * 3 + 1) / 4)
+    assert [rows for rows, _ in seen] == [[0], [0], [0, 1], [0], [0, 1, 2], [0]]
+    assert seen[0][1] == 1.0 and seen[-1][1] == pytest.approx(0.0157, abs=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 7])
+def test_chance_losses_are_those_of_zero_logits(classes: int) -> None:
+    zero, y = torch.zeros(1, classes), torch.tensor([1])
+    hot = F.one_hot(y, classes).float()
+    assert chance_cross_entropy(classes) == pytest.approx(float(F.cross_entropy(zero, y)))
+    binary = float(F.binary_cross_entropy_with_logits(zero, hot))
+    assert pytest.approx(binary) == CHANCE_BINARY_CROSS_ENTROPY
+    assert chance_square_loss(classes, 3.0) == pytest.approx(float(F.mse_loss(zero, 3 * hot)))
+    assert chance_cross_entropy(1) == chance_cross_entropy(2)

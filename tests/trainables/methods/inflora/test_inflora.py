@@ -13,27 +13,35 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from tests.support.methods.tiny_context import TinyBackbone, tiny_context, tiny_tasks
-from tests.support.tiny_vit import float64, make_tiny_vit
+from tests.support.methods.recorded import shown
+from tests.support.methods.tiny_trials import (
+    TinyBackbone,
+    Weights,
+    learn,
+    plain_training,
+    tiny_context,
+    tiny_tasks,
+)
+from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone
-from trainables.data import Task
+from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.methods import Context, Scenario, get_method
 from trainables.methods.inflora.branches import KeyValueBranch, branch_keys_and_values
 from trainables.methods.inflora.learner import InfLoRA, InfLoRAConfig
-from trainables.methods.training import shuffled_batches
 from trainables.randomness import make_generator
 
 RANK, LR, EPSILON = 2, 0.01, 0.6
 LAYERS = ("blocks.0.attn.qkv", "blocks.1.attn.qkv")
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Plain:
     """InfLoRA by loops: keys and values with their sums of products, moments token by token, DualGPM by two SVDs."""
 
-    def __init__(self, context: Context, delay: int = 0) -> None:
-        self.context, self.model, self.delay = context, make_tiny_vit(), delay
-        self.added = {layer: torch.zeros(16, 8, dtype=torch.float64) for layer in LAYERS}
+    def __init__(self, context: Context, schedule: str = "cosine") -> None:
+        self.context, self.model, self.schedule = context, make_tiny_vit(), schedule
+        self.added = {layer: torch.zeros(16, 8) for layer in LAYERS}
         self.bases: dict[str, Any] = {}
         self.heads: list[tuple[Tensor, Tensor]] = []
 
@@ -89,21 +97,14 @@ class Plain:
     def learn(self, task: Task, head: tuple[Tensor, Tensor]) -> None:
         designs = {layer: self.design(h, layer) for layer, h in self.moments(task, "before").items()}
         names = [f"{layer}/{part}" for layer in LAYERS for part in "kv"]
-        trained = {name: torch.zeros(8, RANK, dtype=torch.float64) for name in names}
-        trained |= {"weight": head[0].clone(), "bias": head[1].clone()}
-        first, second = ({name: torch.zeros_like(v) for name, v in trained.items()} for _ in range(2))
-        step, batches = 0, shuffled_batches(task, self.context)
-        for epoch in range(self.context.epochs):
-            counted = max(epoch - self.delay, 0)
-            lr = LR * math.cos(99 * math.pi * counted / (200 * (self.context.epochs - 1)))
-            for batch in batches(epoch):
-                step += 1
-                gradients = self.gradients(trained, designs, batch.x, batch.y - task.classes.start)
-                for name, g in gradients.items():
-                    first[name] = 0.9 * first[name] + 0.1 * g
-                    second[name] = 0.999 * second[name] + 0.001 * g * g
-                    root = (second[name] / (1 - 0.999**step)).sqrt() + 1e-8
-                    trained[name] = trained[name] - lr * first[name] / (1 - 0.9**step) / root
+        start = {name: torch.zeros(8, RANK) for name in names} | {"weight": head[0], "bias": head[1]}
+
+        def loss(leaves: Weights, batch: Batch) -> Tensor:
+            extra = {each: torch.cat([leaves[f"{each}/{part}"] @ designs[each] for part in "kv"]) for each in LAYERS}
+            scores = self.features(batch.x, extra) @ leaves["weight"].T + leaves["bias"]
+            return -scores.log_softmax(1)[torch.arange(len(batch.y)), batch.y - task.classes.start].mean()
+
+        trained = plain_training(task, self.context, start, loss, lr=LR, schedule=self.schedule)
         for layer in LAYERS:
             self.added[layer] += torch.cat([trained[f"{layer}/{part}"] @ designs[layer] for part in "kv"])
         self.heads.append((trained["weight"], trained["bias"]))
@@ -111,99 +112,82 @@ class Plain:
         for layer, h in self.moments(task, "after").items():
             self.protect(h, layer, share)
 
-    def gradients(
-        self, trained: dict[str, Tensor], designs: dict[str, Tensor], x: Tensor, y: Tensor
-    ) -> dict[str, Tensor]:
-        leaves = {name: value.clone().requires_grad_() for name, value in trained.items()}
-        extra = {layer: torch.cat([leaves[f"{layer}/{part}"] @ designs[layer] for part in "kv"]) for layer in LAYERS}
-        scores = self.features(x, extra) @ leaves["weight"].T + leaves["bias"]
-        loss = -scores.log_softmax(1)[torch.arange(len(y)), y].mean()
-        return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
-
     def logits(self, x: Tensor) -> Tensor:
         return torch.cat([self.features(x, {}) @ weight.T + bias for weight, bias in self.heads], 1)
 
 
-@pytest.mark.parametrize(("schedule", "delay"), [("cosine", 0), ("late", 1)])
-def test_three_uneven_tasks_are_those_of_plain_loops(schedule: Any, delay: int) -> None:
-    with float64():
-        tasks = tiny_tasks((2, 3, 2), per_class=5)
-        context = tiny_context(tasks)
-        config = InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK, schedule=schedule)
-        method, plain = InfLoRA(context, config), Plain(context, delay)
-        for task in tasks:
-            method.begin_task(task, None)
-            head = copy.deepcopy(tuple(part.detach() for part in method.heads.current))
-            method.train_task(task)
-            method.end_task(task)
-            plain.learn(task, (head[0], head[1]))
-            x = task.unaugmented.prepare(task.unaugmented.pixels(torch.arange(10)), None)
-            torch.testing.assert_close(method.predict(x), plain.logits(x), rtol=0, atol=1e-9)
-            for layer in LAYERS:
-                basis, wanted = method.spaces[layer].free(), torch.from_numpy(plain.bases[layer])
-                complement = torch.eye(8) - basis @ basis.T
-                torch.testing.assert_close(complement, wanted @ wanted.T, rtol=0, atol=1e-9)
-                moved = method.branches[layer].weight - plain.model.get_submodule(layer).weight
-                torch.testing.assert_close(moved[8:], plain.added[layer], rtol=0, atol=1e-9)
-                assert moved[:8].count_nonzero() == 0 and moved[8:].abs().max() > 1e-3
+@pytest.mark.parametrize("schedule", ["cosine", "late"])
+def test_three_uneven_tasks_are_those_of_plain_loops(schedule: Any) -> None:
+    tasks = tiny_tasks((2, 3, 2), per_class=5)
+    context = tiny_context(tasks)
+    config = InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK, schedule=schedule)
+    method, plain = InfLoRA(context, config), Plain(context, schedule)
+    for task in tasks:
+        method.begin_task(task, None)
+        head = copy.deepcopy(tuple(part.detach() for part in method.heads.current))
+        method.train_task(task)
+        method.end_task(task)
+        plain.learn(task, (head[0], head[1]))
+        x = shown(task.unaugmented)
+        torch.testing.assert_close(method.predict(x), plain.logits(x), rtol=0, atol=1e-9)
+        for layer in LAYERS:
+            basis, wanted = method.spaces[layer].free(), torch.from_numpy(plain.bases[layer])
+            complement = torch.eye(8) - basis @ basis.T
+            torch.testing.assert_close(complement, wanted @ wanted.T, rtol=0, atol=1e-9)
+            moved = method.branches[layer].weight - plain.model.get_submodule(layer).weight
+            torch.testing.assert_close(moved[8:], plain.added[layer], rtol=0, atol=1e-9)
+            assert moved[:8].count_nonzero() == 0 and moved[8:].abs().max() > 1e-3
 
 
 def test_moments_are_means_over_the_tokens_of_all_images() -> None:
-    with float64():
-        tasks = tiny_tasks((2,), per_class=5)  # batches of 4, 4 and 2
-        context = tiny_context(tasks)
-        method, plain = InfLoRA(context, InfLoRAConfig(lr=LR)), Plain(context)
-        for when in ("before", "after"):
-            found, wanted = method._moments(tasks[0], when), plain.moments(tasks[0], when)
-            for layer in LAYERS:
-                torch.testing.assert_close(found[layer], torch.from_numpy(wanted[layer]))
+    tasks = tiny_tasks((2,), per_class=5)  # batches of 4, 4 and 2
+    context = tiny_context(tasks)
+    method, plain = InfLoRA(context, InfLoRAConfig(lr=LR)), Plain(context)
+    for when in ("before", "after"):
+        found, wanted = method._moments(tasks[0], when), plain.moments(tasks[0], when)
+        for layer in LAYERS:
+            torch.testing.assert_close(found[layer], torch.from_numpy(wanted[layer]))
 
 
 def test_a_new_branch_does_nothing_to_protected_inputs_and_something_to_others() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 2), per_class=6)
-        method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.05, epsilon=EPSILON, r=RANK))
-        for task in tasks:
-            before = {name: branch.weight.clone() for name, branch in method.branches.items()}
-            free = {name: space.free() for name, space in method.spaces.items()}
-            method.begin_task(task, None)
-            method.train_task(task)
-            method.end_task(task)
-        for name, branch in method.branches.items():
-            change, protected = branch.weight - before[name], torch.eye(8) - free[name] @ free[name].T
-            assert (change @ protected).abs().max() < 1e-12 < 1e-3 < (change @ free[name]).abs().max()
+    tasks = tiny_tasks((2, 2), per_class=6)
+    method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.05, epsilon=EPSILON, r=RANK))
+    for task in tasks:
+        before = {name: branch.weight.clone() for name, branch in method.branches.items()}
+        free = {name: space.free() for name, space in method.spaces.items()}
+        learn(method, task)
+    for name, branch in method.branches.items():
+        change, protected = branch.weight - before[name], torch.eye(8) - free[name] @ free[name].T
+        assert (change @ protected).abs().max() < 1e-12 < 1e-3 < (change @ free[name]).abs().max()
 
 
 def test_only_b_and_the_head_of_the_task_are_trained() -> None:
     tasks = tiny_tasks((2, 2), per_class=3)
-    with float64():
-        method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.05, epsilon=EPSILON, r=RANK))
-        frozen = copy.deepcopy({k: v for k, v in method.model.state_dict().items() if not k.endswith("qkv.weight")})
-        for task in tasks:
-            method.begin_task(task, None)
-            parts = {name: part for name, part in method.model.named_parameters() if part.requires_grad}
-            assert {name: part.shape for name, part in parts.items()} == {f"{layer}.b": (16, RANK) for layer in LAYERS}
-            assert all(part.count_nonzero() == 0 for part in parts.values())
-            fixed = {name: (branch.a.clone(), branch.weight.clone()) for name, branch in method.branches.items()}  # type: ignore[union-attr]
-            method.train_task(task)
-            for name, branch in method.branches.items():
-                assert torch.equal(branch.a, fixed[name][0]) and torch.equal(branch.weight, fixed[name][1])  # type: ignore[arg-type]
-            first = method.heads.weight.clone()
-            method.end_task(task)
-            assert torch.equal(method.heads.weight[: len(first)], first)
-        assert all(
-            torch.equal(value, frozen[name]) for name, value in method.model.state_dict().items() if name in frozen
-        )
+    method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.05, epsilon=EPSILON, r=RANK))
+    frozen = copy.deepcopy({k: v for k, v in method.model.state_dict().items() if not k.endswith("qkv.weight")})
+    for task in tasks:
+        method.begin_task(task, None)
+        parts = {name: part for name, part in method.model.named_parameters() if part.requires_grad}
+        assert {name: part.shape for name, part in parts.items()} == {f"{layer}.b": (16, RANK) for layer in LAYERS}
+        assert all(part.count_nonzero() == 0 for part in parts.values())
+        fixed = {name: (branch.a.clone(), branch.weight.clone()) for name, branch in method.branches.items()}  # type: ignore[union-attr]
+        method.train_task(task)
+        for name, branch in method.branches.items():
+            assert torch.equal(branch.a, fixed[name][0]) and torch.equal(branch.weight, fixed[name][1])  # type: ignore[arg-type]
+        first = method.heads.weight.clone()
+        method.end_task(task)
+        assert torch.equal(method.heads.weight[: len(first)], first)
+    assert all(torch.equal(value, frozen[name]) for name, value in method.model.state_dict().items() if name in frozen)
 
 
 def test_a_branch_is_a_sum_of_products_on_keys_and_values() -> None:
     torch.manual_seed(0)
-    layer = torch.nn.Linear(8, 24).double()
-    branch, x = KeyValueBranch(layer), torch.randn(2, 5, 8).double()
+    layer = torch.nn.Linear(8, 24)
+    branch, x = KeyValueBranch(layer), torch.randn(2, 5, 8)
     assert torch.equal(branch(x), layer(x))
-    sums = torch.zeros(16, 8).double()
+    sums = torch.zeros(16, 8)
     for _ in range(2):
-        a = torch.randn(3, 8).double()
+        a = torch.randn(3, 8)
         before = branch(x)
         branch.begin(a)
         assert torch.equal(branch(x), before)
@@ -223,21 +207,17 @@ def test_every_block_of_the_embedded_vit_has_a_branch() -> None:
 
 
 def test_the_state_holds_branches_spaces_and_heads_alone() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 2), per_class=3)
-        method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.01, epsilon=EPSILON, r=RANK))
-        for task in tasks:
-            method.begin_task(task, None)
-            method.train_task(task)
-            method.end_task(task)
-        state = method.state()
-        assert {name: value.shape for name, value in state.constant.items()} == {
-            f"branches/{t}/{layer}/{part}": shape
-            for t in (0, 1)
-            for layer in LAYERS
-            for part, shape in (("A", (RANK, 8)), ("B", (16, RANK)))
-        }
-        assert set(state.tensors) == {*(f"spaces/{layer}" for layer in LAYERS), "heads/weight", "heads/bias"}
+    tasks = tiny_tasks((2, 2), per_class=3)
+    method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.01, epsilon=EPSILON, r=RANK))
+    learn(method, *tasks)
+    state = method.state()
+    assert {name: value.shape for name, value in state.constant.items()} == {
+        f"branches/{t}/{layer}/{part}": shape
+        for t in (0, 1)
+        for layer in LAYERS
+        for part, shape in (("A", (RANK, 8)), ("B", (16, RANK)))
+    }
+    assert set(state.tensors) == {*(f"spaces/{layer}" for layer in LAYERS), "heads/weight", "heads/bias"}
 
 
 @pytest.mark.parametrize(
@@ -253,9 +233,3 @@ def test_what_has_no_room_is_refused(backbone: Backbone, r: int, message: str) -
     with pytest.raises(InputError, match=message):
         entry.validate(entry.parse({"lr": 0.1, "r": r}), scenario)
     entry.validate(entry.parse({"lr": 0.1, "r": 8}), Scenario(TinyBackbone(), scenario.task_classes))
-
-
-@pytest.mark.parametrize("epsilon", [0, 1, 1.5])
-def test_a_share_is_between_0_and_1(epsilon: float) -> None:
-    with pytest.raises(InputError, match="inflora: hyperparameter 'epsilon'"):
-        get_method("inflora").parse({"lr": 0.1, "epsilon": epsilon})

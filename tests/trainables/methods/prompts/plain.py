@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.data import Task
+from tests.support.methods.tiny_trials import Weights, plain_training
+from trainables.data import Batch, Task
 from trainables.methods import Context
-from trainables.methods.training import shuffled_batches
-
-ADAM = (0.9, 0.999, 1e-8)
 
 
 def embedded(vit: Any, image: Tensor) -> Tensor:
@@ -57,42 +55,30 @@ def cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
     return logits.exp().sum().log() - logits[label]
 
 
-Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # an image and its label to cross-entropy and what is added
-
-
 def train(
     task: Task,
     context: Context,
-    parameters: Sequence[Tensor],
-    loss: Loss,
+    start: Sequence[Tensor],
+    of_image: Callable[[Sequence[Tensor], Tensor, Tensor], tuple[Tensor, Any]],
     *,
-    lr: float,
-    once: Callable[[], Tensor] | None = None,
-    schedule: str = "constant",
-    clip: float = math.inf,
-) -> float:
-    """Adam by its formulas; returns the mean cross-entropy of the last epoch.
+    once: Callable[[Sequence[Tensor]], Tensor] | None = None,
+    **options: Any,
+) -> tuple[list[Tensor], float]:
+    """The trained tensors, and the mean cross-entropy of the last epoch.
 
-    `once` is what is added to the loss of a batch, not of an image.
+    `of_image` has the tensors, an image and its label in the task, and returns the cross-entropy and what is added to
+    it. `once` is added to the loss of a batch.
     """
-    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
-    batches, steps, mean = shuffled_batches(task, context), 0, 0.0
-    for epoch in range(context.epochs):
-        place = {"constant": 0, "cosine": epoch, "late": max(epoch - 1, 0)}[schedule]
-        factor = math.cos(99 * math.pi * place / (200 * (context.epochs - 1)))
-        total, seen = 0.0, 0
-        for x, y, _ in batches(epoch):
-            pairs = [loss(image, label - task.classes.start) for image, label in zip(x, y, strict=True)]
-            value = sum(ce + extra for ce, extra in pairs) / len(x) + (once() if once else 0)
-            total, seen = total + sum(ce.item() for ce, _ in pairs), seen + len(x)
-            gradients = torch.autograd.grad(value, parameters)
-            norm = math.sqrt(sum((g * g).sum().item() for g in gradients))
-            steps += 1
-            for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
-                g = g * min(1.0, clip / (norm + 1e-6))
-                m += (1 - ADAM[0]) * (g - m)
-                v += (1 - ADAM[1]) * (g * g - v)
-                hat = (v / (1 - ADAM[1] ** steps)).sqrt() + ADAM[2]
-                p.data -= lr * factor * (m / (1 - ADAM[0] ** steps)) / hat
-        mean = total / seen
-    return mean
+    seen: list[float] = []
+
+    def loss(weights: Weights, batch: Batch) -> Tensor:
+        parts = list(weights.values())
+        pairs = [of_image(parts, x, y - task.classes.start) for x, y in zip(batch.x, batch.y, strict=True)]
+        seen.extend(float(entropy.detach()) for entropy, _ in pairs)
+        total = sum(entropy + added for entropy, added in pairs) / len(pairs)
+        return total + once(parts) if once else total
+
+    weights = {str(k): part.detach() for k, part in enumerate(start)}
+    trained = plain_training(task, context, weights, loss, **options)
+    images = len(task.train)
+    return list(trained.values()), sum(seen[-images:]) / images

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.support.methods.tiny_trials import TinyBackbone, tiny_context, tiny_task
+from tests.support.methods.tiny_trials import EXACT, TinyBackbone, learn, tiny_context, tiny_task
+from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.methods.prompts import plain
 from trainables.methods.prompts.apt import START_STD, APTConfig, SeparatePrompts, build
 from trainables.methods.prompts.frozen import class_position, embedded_class_token
 from trainables.methods.prompts.learner import PromptLearner
 from trainables.randomness import make_generator
-
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
 
 
 def prompts_of(learner: PromptLearner) -> SeparatePrompts:
@@ -49,7 +49,7 @@ def masked_sequence(vit: Any, image: Tensor, prompts: Tensor, memory: Tensor) ->
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("m", [0, 1, 3])
 def test_the_cheap_form_is_the_masked_sequence(images: Tensor, m: int) -> None:
-    ours, vit = SeparatePrompts(tiny_context(), APTConfig(lr=1.0, memory_tokens=m)), TinyBackbone().load()
+    ours, vit = SeparatePrompts(tiny_context(), APTConfig(lr=1.0, memory_tokens=m)), make_tiny_vit()
     prompts, memory = random(3, 8), random(3, 2, m, 8, label="memory")
     got = ours.tokens(images[:4], prompts, memory)
     for image, mine in zip(images, got, strict=False):
@@ -85,36 +85,34 @@ def test_nothing_is_differentiated_through_image_tokens(images: Tensor) -> None:
 def test_first_steps_are_those_of_a_plain_implementation(schedule: Any) -> None:
     context = tiny_context(epochs=3)
     learner = build(context, APTConfig(lr=0.02, memory_tokens=2, schedule=schedule))
-    ours, vit = prompts_of(learner), TinyBackbone().load()
+    ours, vit = prompts_of(learner), make_tiny_vit()
+
+    def loss(parts: Sequence[Tensor], image: Tensor, y: Tensor) -> Any:
+        weight, bias, prompt, memory = parts
+        features = masked_sequence(vit, image, prompt[None], memory[None])[5]
+        return plain.cross_entropy(weight @ features + bias, y), 0
+
     for index in (1, 2):
         task = tiny_task(context, index, noise=0.1)
         learner.begin_task(task, None)
-        trained = [each.detach().clone().requires_grad_() for each in (*learner.heads.current, *ours.trained())]
-        assert [each.shape for each in trained[2:]] == [(8,), (2, 2, 8)]
-
-        def loss(image: Tensor, y: Tensor, trained: Any = trained) -> Any:
-            weight, bias, prompt, memory = trained
-            features = masked_sequence(vit, image, prompt[None], memory[None])[5]
-            return plain.cross_entropy(weight @ features + bias, y), 0
-
-        wanted = plain.train(task, context, trained, loss, lr=0.02, schedule=schedule)
-        assert learner.train_task(task)["train/loss"] == pytest.approx(wanted, rel=1e-9)
+        start = [each.detach().clone() for each in (*learner.heads.current, *ours.trained())]
+        assert [each.shape for each in start[2:]] == [(8,), (2, 2, 8)]
+        wanted, mean = plain.train(task, context, start, loss, lr=0.02, schedule=schedule)
+        assert learner.train_task(task)["train/loss"] == pytest.approx(mean, rel=1e-9)
         learner.end_task(task)
         finished = (learner.heads.weight[task.rows], learner.heads.bias[task.rows], ours.prompts[-1], ours.memory[-1])
-        for mine, theirs in zip(finished, trained, strict=True):
-            torch.testing.assert_close(mine, theirs.detach(), **EXACT)
+        for mine, theirs in zip(finished, wanted, strict=True):
+            torch.testing.assert_close(mine, theirs, **EXACT)
 
 
 @pytest.mark.usefixtures("float64")
 def test_logits_of_a_task_are_its_own_prompts_and_never_change(images: Tensor) -> None:
     context = tiny_context((2, 1, 3))
-    learner, vit, before = build(context, APTConfig(lr=0.1)), TinyBackbone().load(), torch.empty(12, 0)
+    learner, vit, before = build(context, APTConfig(lr=0.1)), make_tiny_vit(), torch.empty(12, 0)
     ours = prompts_of(learner)
     for index in (1, 2, 3):
         task = tiny_task(context, index)
-        learner.begin_task(task, None)
-        learner.train_task(task)
-        learner.end_task(task)
+        learn(learner, task)
         logits = learner.predict(images)
         torch.testing.assert_close(logits[:, : task.classes.start], before, **EXACT)
         read = masked_sequence(vit, images[0], ours.prompts, ours.memory)[4 + index]

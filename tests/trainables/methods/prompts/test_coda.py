@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.support.methods.tiny_trials import TinyBackbone, tiny_context, tiny_task
+from tests.support.methods.tiny_trials import EXACT, TinyBackbone, learn, tiny_context, tiny_task
+from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.methods.prompts import plain
 from trainables.errors import InputError
 from trainables.methods import get_method
@@ -19,7 +20,6 @@ from trainables.methods.prompts.coda import PARTS, CODAConfig, Components, build
 from trainables.methods.prompts.learner import PromptLearner
 from trainables.randomness import make_generator
 
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
 SMALL = {"pool_size": 5, "prompt_length": 4}
 
 
@@ -68,39 +68,36 @@ def test_first_steps_are_those_of_a_plain_implementation(changes: dict[str, Any]
     context = tiny_context(epochs=3)
     config = CODAConfig(lr=0.02, **SMALL, **changes)
     learner = build(context, config)
-    ours, vit = components_of(learner), TinyBackbone().load()
+    ours, vit = components_of(learner), make_tiny_vit()
     finished: list[list[Any]] = [[] for _ in range(2 if config.layers == "authors" else config.layers)]
     for index in (1, 2):
         task = tiny_task(context, index, noise=0.1)
         learner.begin_task(task, None)
-        trained = [each.detach().clone().requires_grad_() for each in (*learner.heads.current, *ours.trained())]
-        assert [each.shape[1] for each in trained[2:]] == [2, 2, 2]  # of 5 for two tasks
+        start = [each.detach().clone() for each in (*learner.heads.current, *ours.trained())]
+        assert [each.shape[1] for each in start[2:]] == [2, 2, 2]  # of 5 for two tasks
 
-        def loss(image: Tensor, y: Tensor, trained: Any = trained, finished: Any = finished) -> Any:
-            features = plain_read(vit, layers_of(finished, trained[2:]), image)
-            return plain.cross_entropy(trained[0] @ features + trained[1], y), 0
+        def loss(parts: Sequence[Tensor], image: Tensor, y: Tensor, finished: Any = finished) -> Any:
+            features = plain_read(vit, layers_of(finished, parts[2:]), image)
+            return plain.cross_entropy(parts[0] @ features + parts[1], y), 0
 
-        def penalty(trained: Any = trained, finished: Any = finished) -> Tensor:
-            return config.ortho_mu * plain_penalty(layers_of(finished, trained[2:]))
+        def penalty(parts: Sequence[Tensor], finished: Any = finished) -> Tensor:
+            return config.ortho_mu * plain_penalty(layers_of(finished, parts[2:]))
 
-        wanted = plain.train(task, context, trained, loss, lr=0.02, once=penalty, schedule=config.schedule)
-        assert learner.train_task(task)["train/loss"] == pytest.approx(wanted, rel=1e-9)
-        for mine, theirs in zip((*learner.heads.current, *ours.trained()), trained, strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-9)
+        wanted, mean = plain.train(task, context, start, loss, lr=0.02, once=penalty, schedule=config.schedule)
+        assert learner.train_task(task)["train/loss"] == pytest.approx(mean, rel=1e-9)
+        for mine, theirs in zip((*learner.heads.current, *ours.trained()), wanted, strict=True):
+            torch.testing.assert_close(mine.detach(), theirs, rtol=1e-9, atol=1e-9)
         learner.end_task(task)
-        finished = layers_of(finished, [each.detach() for each in trained[2:]])
+        finished = layers_of(finished, wanted[2:])
 
 
 @pytest.mark.usefixtures("float64")
 def test_predictions_are_those_of_all_components(images: Tensor) -> None:
     context = tiny_context((1, 2, 1))
     learner = build(context, CODAConfig(lr=0.1, **{**SMALL, "pool_size": 6}))
-    ours, vit = components_of(learner), TinyBackbone().load()
+    ours, vit = components_of(learner), make_tiny_vit()
     for index in (1, 2, 3):
-        task = tiny_task(context, index)
-        learner.begin_task(task, None)
-        learner.train_task(task)
-        learner.end_task(task)
+        learn(learner, tiny_task(context, index))
         layers = [[tuple(ours.past[name][k][m] for name in PARTS) for m in range(2 * index)] for k in range(2)]
         features = torch.stack([plain_read(vit, layers, image) for image in images[:3]])
         wanted = features @ learner.heads.weight.T + learner.heads.bias

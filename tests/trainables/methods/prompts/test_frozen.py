@@ -9,13 +9,11 @@ from unittest import mock
 import pytest
 import torch
 
-from tests.support.methods.tiny_trials import Pixels, TinyBackbone, tiny_context, tiny_task
+from tests.support.methods.tiny_trials import EXACT, Pixels, TinyBackbone, learn, tiny_context, tiny_task
 from trainables.data import Task
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.prompts.frozen import Queries, load_frozen
-
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +62,7 @@ def test_queries_that_are_looked_up_change_nothing(method: str, images: torch.Te
         learner: Any = entry.build(context, entry.parse({"lr": 0.1}))
         task = tiny_task(context, 1, images=7)
         task = dataclasses.replace(task, train=dataclasses.replace(task.train, transform=transform))
-        learner.begin_task(task, None)
-        learner.train_task(task)
-        learner.end_task(task)
+        learn(learner, task)
         assert (learner.prompts.queries.known is None) == isinstance(transform, Otherwise)
         logits.append(learner.predict(images))
     torch.testing.assert_close(*logits, **EXACT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.support.methods.tiny_trials import Pixels, TinyBackbone, tiny_context, tiny_task
+from tests.support.methods.tiny_trials import EXACT, Pixels, learn, tiny_context, tiny_task
+from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.methods.prompts import plain
 from trainables.backbones import Backbone
 from trainables.data import ImageSet, Task
@@ -21,7 +23,6 @@ from trainables.methods.prompts.l2p import L2PConfig, PromptPool, build
 from trainables.methods.prompts.learner import PromptLearner
 from trainables.randomness import make_generator
 
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
 SMALL = {"pool_size": 4, "prompt_length": 2, "top_k": 2}
 
 
@@ -58,34 +59,31 @@ def test_first_steps_are_those_of_a_plain_implementation(
     context = tiny_context(epochs=3)
     config = L2PConfig(lr=0.02, **SMALL, **changes)
     learner = build(context, config)
-    pool, vit = pool_of(learner), TinyBackbone().load()
-    prompts, keys = (each.detach().clone().requires_grad_() for each in (pool.prompts, pool.keys))
+    pool, vit = pool_of(learner), make_tiny_vit()
+
+    def loss(parts: Sequence[Tensor], image: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        weight, bias, prompts, keys = parts
+        features, cosines = plain_read(vit, prompts, keys, image, config.top_k)
+        return plain.cross_entropy(weight @ features + bias, y), -config.pull_constraint * cosines
+
     for index in (1, 2):
         task = tiny_task(context, index, noise=0.1)
         learner.begin_task(task, None)
-        weight, bias = (each.detach().clone().requires_grad_() for each in learner.heads.current)
-
-        def loss(image: Tensor, y: Tensor, w: Tensor = weight, b: Tensor = bias) -> tuple[Tensor, Tensor]:
-            features, cosines = plain_read(vit, prompts, keys, image, config.top_k)
-            return plain.cross_entropy(w @ features + b, y), -config.pull_constraint * cosines
-
-        wanted = plain.train(task, context, [weight, bias, prompts, keys], loss, lr=lr, **{"clip": 1.0, **options})
-        assert learner.train_task(task)["train/loss"] == pytest.approx(wanted, rel=1e-9)
+        start = [each.detach().clone() for each in (*learner.heads.current, *pool.trained())]
+        given = {"schedule": "constant", "clip": 1.0, **options}
+        wanted, mean = plain.train(task, context, start, loss, lr=lr, **given)
+        assert learner.train_task(task)["train/loss"] == pytest.approx(mean, rel=1e-9)
         learner.end_task(task)
-        torch.testing.assert_close(pool.prompts, prompts, **EXACT)
-        torch.testing.assert_close(pool.keys, keys, **EXACT)
-        torch.testing.assert_close(learner.heads.weight[task.rows], weight.detach(), **EXACT)
-        torch.testing.assert_close(learner.heads.bias[task.rows], bias.detach(), **EXACT)
+        rows = (learner.heads.weight[task.rows], learner.heads.bias[task.rows])
+        for found, each in zip((*rows, *pool.trained()), wanted, strict=True):
+            torch.testing.assert_close(found.detach(), each, **EXACT)
 
 
 @pytest.mark.usefixtures("float64")
 def test_a_batchs_composition_changes_no_prediction(images: Tensor) -> None:
     context = tiny_context()
     learner = build(context, L2PConfig(lr=1.0, pool_size=6, prompt_length=2, top_k=2))
-    task = tiny_task(context, 1)
-    learner.begin_task(task, None)
-    learner.train_task(task)
-    learner.end_task(task)
+    learn(learner, tiny_task(context, 1))
     pool = pool_of(learner)
     queries = pool.queries.compute(images)
     pool.keys.data.copy_(queries[::2])  # so that images choose differently

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,21 @@ from torch import Tensor
 from torch.distributions import MultivariateNormal
 from torch.func import functional_call
 
-from tests.support.methods.tiny_context import TinyBackbone, tiny_context, tiny_tasks
-from tests.support.tiny_vit import float64, make_tiny_vit
+from tests.support.methods.tiny_trials import (
+    TinyBackbone,
+    Weights,
+    learn,
+    plain_training,
+    tiny_context,
+    tiny_tasks,
+)
+from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone
-from trainables.data import Task
+from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.methods import Context, Scenario, get_method
 from trainables.methods.seed.gaussians import fit_gaussians
 from trainables.methods.seed.learner import SEED, SEEDConfig
-from trainables.methods.training import shuffled_batches
 
 ORACLE: Any = np.load(Path(__file__).parent / "oracles" / "seed_gaussians.npz", allow_pickle=False)
 TINY: dict[str, Any] = {"lr": 0.01, "experts": 2, "features": 3, "clip": 0.5, "alpha": 0.6, "tau": 2.0}
@@ -96,15 +101,15 @@ class Plain:
         self.context, self.config, self.net = context, config, make_tiny_vit()
         self.first = {name: value.detach().clone() for name, value in self.net.named_parameters()}
         self.first |= {"W": bottleneck[0], "b": bottleneck[1]}
-        self.experts: list[dict[str, Tensor]] = []
+        self.experts: list[Weights] = []
         self.gaussians: list[dict[int, MultivariateNormal]] = []
         self.chosen: list[int] = []
 
-    def features(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
+    def features(self, weights: Weights, x: Tensor) -> Tensor:
         inner = {name: value for name, value in weights.items() if name not in ("W", "b")}
         return functional_call(self.net, inner, (x,)) @ weights["W"].T + weights["b"]
 
-    def fit(self, weights: dict[str, Tensor], task: Task) -> dict[int, MultivariateNormal]:
+    def fit(self, weights: Weights, task: Task) -> dict[int, MultivariateNormal]:
         found = {}
         for c in task.classes:
             rows = []
@@ -117,7 +122,7 @@ class Plain:
         return found
 
     def choose(self, task: Task) -> int:
-        def apart(weights: dict[str, Tensor]) -> float:
+        def apart(weights: Weights) -> float:
             new = list(self.fit(weights, task).values())
             return sum(float(torch.distributions.kl_divergence(p, q)) for p in new for q in new) / len(new) ** 2
 
@@ -137,29 +142,17 @@ class Plain:
         for weights, known in zip(self.experts, self.gaussians, strict=True):
             known.update(self.fit(weights, task))
 
-    def trained(self, weights: dict[str, Tensor], old: dict[str, Tensor] | None, task: Task) -> dict[str, Tensor]:
-        first, second = ({name: torch.zeros_like(v) for name, v in weights.items()} for _ in range(2))
-        step, batches = 0, shuffled_batches(task, self.context)
-        for epoch in range(self.context.epochs):
-            lr = self.config.lr * math.cos(99 * math.pi * epoch / (200 * (self.context.epochs - 1)))
-            for x, y, _ in batches(epoch):
-                step += 1
-                leaves = {name: value.clone().requires_grad_() for name, value in weights.items()}
-                features = self.features(leaves, x)
-                scores = features @ leaves["hW"].T + leaves["hb"]
-                loss = -scores.log_softmax(1)[torch.arange(len(y)), y - task.classes.start].mean()
-                if old is not None:
-                    distance = ((features - self.features(old, x).detach()) ** 2).mean()
-                    loss = (1 - self.config.alpha) * loss + self.config.alpha * distance
-                gradients = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
-                norm = math.sqrt(sum(float((g**2).sum()) for g in gradients.values()))
-                for name, g in gradients.items():
-                    g = g * min(1.0, self.config.clip / (norm + 1e-6))
-                    first[name] = 0.9 * first[name] + 0.1 * g
-                    second[name] = 0.999 * second[name] + 0.001 * g * g
-                    root = (second[name] / (1 - 0.999**step)).sqrt() + 1e-8
-                    weights[name] = weights[name] - lr * first[name] / (1 - 0.9**step) / root
-        return weights
+    def trained(self, weights: Weights, old: Weights | None, task: Task) -> Weights:
+        def loss(leaves: Weights, batch: Batch) -> Tensor:
+            features = self.features(leaves, batch.x)
+            scores = features @ leaves["hW"].T + leaves["hb"]
+            entropy = -scores.log_softmax(1)[torch.arange(len(batch.y)), batch.y - task.classes.start].mean()
+            if old is None:
+                return entropy
+            distance = ((features - self.features(old, batch.x).detach()) ** 2).mean()
+            return (1 - self.config.alpha) * entropy + self.config.alpha * distance
+
+        return plain_training(task, self.context, weights, loss, lr=self.config.lr, clip=self.config.clip)
 
     def posterior(self, x: Tensor, classes: int) -> Tensor:
         rows = []
@@ -177,103 +170,94 @@ class Plain:
         return torch.stack(rows).detach()
 
 
+@pytest.mark.usefixtures("float64")
 def test_five_uneven_tasks_are_those_of_plain_loops() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 3, 2, 2, 2), per_class=6)
-        context, config = tiny_context(tasks), SEEDConfig(**{**TINY, "experts": 3})
-        method, plain, choices = SEED(context, config), None, []
-        for task in tasks:
-            method.begin_task(task, None)
-            expert = method.experts[method._current]
-            start = (expert.weight.detach().clone(), expert.bias.detach().clone())
-            plain = plain or Plain(context, config, start)
-            choices.append(method._current)
-            head = [part.detach().clone() for part in method.head.current]
-            method.train_task(task)
-            method.end_task(task)
-            plain.learn(task, (head[0], head[1]))
-            assert choices == plain.chosen
-            x = task.unaugmented.prepare(task.unaugmented.pixels(torch.arange(0, 12, 3)), None)
-            torch.testing.assert_close(method.predict(x), plain.posterior(x, task.classes.stop), rtol=0, atol=1e-9)
-            for ours, theirs in zip(method.experts, plain.experts, strict=True):
-                torch.testing.assert_close(ours.weight.detach(), theirs["W"], rtol=0, atol=1e-9)
-                for name, weight in ours.vit.named_parameters():
-                    torch.testing.assert_close(weight.detach(), theirs[name], rtol=0, atol=1e-9)
-        assert choices[:3] == [0, 1, 2] and method._before is None and not method.head.current
+    tasks = tiny_tasks((2, 3, 2, 2, 2), per_class=6)
+    context, config = tiny_context(tasks), SEEDConfig(**{**TINY, "experts": 3})
+    method, plain, choices = SEED(context, config), None, []
+    for task in tasks:
+        method.begin_task(task, None)
+        expert = method.experts[method._current]
+        start = (expert.weight.detach().clone(), expert.bias.detach().clone())
+        plain = plain or Plain(context, config, start)
+        choices.append(method._current)
+        head = [part.detach().clone() for part in method.head.current]
+        method.train_task(task)
+        method.end_task(task)
+        plain.learn(task, (head[0], head[1]))
+        assert choices == plain.chosen
+        x = task.unaugmented.prepare(task.unaugmented.pixels(torch.arange(0, 12, 3)), None)
+        torch.testing.assert_close(method.predict(x), plain.posterior(x, task.classes.stop), rtol=0, atol=1e-9)
+        for ours, theirs in zip(method.experts, plain.experts, strict=True):
+            torch.testing.assert_close(ours.weight.detach(), theirs["W"], rtol=0, atol=1e-9)
+            for name, weight in ours.vit.named_parameters():
+                torch.testing.assert_close(weight.detach(), theirs[name], rtol=0, atol=1e-9)
+    assert choices[:3] == [0, 1, 2] and choices[3] != choices[4]
+    assert method._before is None and not method.head.current
 
 
 def learned(**changes: Any) -> tuple[SEED, tuple[Task, ...]]:
     tasks = tiny_tasks((2, 2, 2), per_class=4)
     method = SEED(tiny_context(tasks), SEEDConfig(**{**TINY, **changes}))
-    for task in tasks:
-        method.begin_task(task, None)
-        method.train_task(task)
-        method.end_task(task)
+    learn(method, *tasks)
     return method, tasks
 
 
+@pytest.mark.usefixtures("float64")
 def test_experts_know_the_tasks_from_their_own_on_and_old_gaussians_stay() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 2, 2), per_class=4)
-        method, before = SEED(tiny_context(tasks), SEEDConfig(**TINY)), []
-        for task in tasks:
-            method.begin_task(task, None)
-            method.train_task(task)
-            method.end_task(task)
-            for known, earlier in zip(method.known, before, strict=False):
-                assert all(torch.equal(now.factors, then.factors) for now, then in zip(known, earlier, strict=False))
-            before = [list(known) for known in method.known]
-        assert [len(known) for known in method.known] == [3, 2]
+    tasks = tiny_tasks((2, 2, 2), per_class=4)
+    method, before = SEED(tiny_context(tasks), SEEDConfig(**TINY)), []
+    for task in tasks:
+        learn(method, task)
+        for known, earlier in zip(method.known, before, strict=False):
+            assert all(torch.equal(now.factors, then.factors) for now, then in zip(known, earlier, strict=False))
+        before = [list(known) for known in method.known]
+    assert [len(known) for known in method.known] == [3, 2]
 
 
+@pytest.mark.usefixtures("float64")
 def test_mirrored_images_count_where_they_are_asked_for() -> None:
-    with float64():
-        (mirrored, tasks), (plain, _) = learned(flip=True), learned(flip=False)
-        images = tasks[0].unaugmented
-        x = images.prepare(images.pixels(torch.arange(4)), None)
-        for method, batches in ((mirrored, [x, x.flip(3)]), (plain, [x])):
-            # The first expert's Gaussians of task 1 are of its features after task 1, which only a repetition has.
-            again = SEED(method.context, method.config)
-            again.begin_task(tasks[0], None)
-            again.train_task(tasks[0])
-            again.end_task(tasks[0])
-            with torch.no_grad():
-                features = torch.cat([again.experts[0].features(again.context, each) for each in batches])
-            torch.testing.assert_close(again.known[0][0].means[0], features.mean(0))
-            torch.testing.assert_close(method.known[0][0].means[0], features.mean(0))
+    (mirrored, tasks), (plain, _) = learned(flip=True), learned(flip=False)
+    images = tasks[0].unaugmented
+    x = images.prepare(images.pixels(torch.arange(4)), None)
+    for method, batches in ((mirrored, [x, x.flip(3)]), (plain, [x])):
+        # The first expert's Gaussians of task 1 are of its features after task 1, which only a repetition has.
+        again = SEED(method.context, method.config)
+        learn(again, tasks[0])
+        with torch.no_grad():
+            features = torch.cat([again.experts[0].features(again.context, each) for each in batches])
+        torch.testing.assert_close(again.known[0][0].means[0], features.mean(0))
+        torch.testing.assert_close(method.known[0][0].means[0], features.mean(0))
 
 
+@pytest.mark.usefixtures("float64")
 def test_an_expert_that_no_task_trains_is_asked_for_features_once_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    with float64():
-        tasks = tiny_tasks((2, 2, 2), per_class=4)
-        method = SEED(tiny_context(tasks), SEEDConfig(**TINY))
-        fit = method._fit_gaussians
-        monkeypatch.setattr(
-            method, "_fit_gaussians", lambda experts, task: asked.append(len(experts)) or fit(experts, task)
-        )
-        for task in tasks:
-            method.begin_task(task, None)
-            method.train_task(task)
-            method.end_task(task)
+    tasks = tiny_tasks((2, 2, 2), per_class=4)
+    method = SEED(tiny_context(tasks), SEEDConfig(**TINY))
+    fit = method._fit_gaussians
+    monkeypatch.setattr(
+        method, "_fit_gaussians", lambda experts, task: asked.append(len(experts)) or fit(experts, task)
+    )
+    learn(method, *tasks)
     assert asked == [1, 2, 2, 1]  # at task 3 both are asked before it, and only the one that learned it again
 
 
+@pytest.mark.usefixtures("float64")
 def test_the_state_names_an_expert_by_the_task_that_it_last_learned() -> None:
-    with float64():
-        method, _ = learned()
-        state = method.state()
-        assert not state.tensors
-        chosen = method._current
-        assert state.values["trained_at"] == [3 if k == chosen else k + 1 for k in (0, 1)]
-        names = {"/".join(name.split("/")[:3]) for name in state.constant if name.startswith("experts")}
-        assert names == {f"experts/{k}/{3 if k == chosen else k + 1}" for k in (0, 1)}
-        assert state.constant["gaussians/0/0/factors"].shape == (2, 6)
+    method, _ = learned()
+    state = method.state()
+    assert not state.tensors
+    chosen = method._current
+    assert state.values["trained_at"] == [3 if k == chosen else k + 1 for k in (0, 1)]
+    names = {"/".join(name.split("/")[:3]) for name in state.constant if name.startswith("experts")}
+    assert names == {f"experts/{k}/{3 if k == chosen else k + 1}" for k in (0, 1)}
+    assert state.constant["gaussians/0/0/factors"].shape == (2, 6)
 
 
+@pytest.mark.usefixtures("float64")
 def test_sgd_has_momentum() -> None:
-    with float64():
-        method, _ = learned(optimizer="sgd")
+    method, _ = learned(optimizer="sgd")
     (group,) = method._optimizer(list(method.experts[0].parameters())).param_groups
     assert (group["momentum"], group["weight_decay"]) == (0.9, 0.0)
 
@@ -299,19 +283,13 @@ def test_more_experts_than_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -
         entry.validate(entry.parse({**config, "experts": 1}), Scenario(TinyBackbone(), tasks))
 
 
-@pytest.mark.parametrize(("name", "value"), [("experts", 0), ("alpha", 1.1), ("tau", 0), ("features", 0), ("clip", 0)])
-def test_hyperparameters_out_of_range_are_named(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"seed: hyperparameter '{name}'"):
-        get_method("seed").parse({"lr": 0.1, name: value})
-
-
+@pytest.mark.usefixtures("float64")
 def test_the_cross_entropy_is_local() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 2), per_class=4)
-        method = SEED(tiny_context(tasks), SEEDConfig(**TINY))
-        method.begin_task(tasks[0], None)
-        x = tasks[0].unaugmented.prepare(tasks[0].unaugmented.pixels(torch.arange(4)), None)
-        weight, bias = method.head.current
-        features = method.experts[0].features(method.context, x)
-        wanted = F.cross_entropy(features @ weight.T + bias, torch.tensor([0, 0, 0, 0]))
-        assert float(method._loss(x, torch.zeros(4, dtype=torch.int64))) == pytest.approx(float(wanted))
+    tasks = tiny_tasks((2, 2), per_class=4)
+    method = SEED(tiny_context(tasks), SEEDConfig(**TINY))
+    method.begin_task(tasks[0], None)
+    x = tasks[0].unaugmented.prepare(tasks[0].unaugmented.pixels(torch.arange(4)), None)
+    weight, bias = method.head.current
+    features = method.experts[0].features(method.context, x)
+    wanted = F.cross_entropy(features @ weight.T + bias, torch.tensor([0, 0, 0, 0]))
+    assert float(method._loss(x, torch.zeros(4, dtype=torch.int64))) == pytest.approx(float(wanted))

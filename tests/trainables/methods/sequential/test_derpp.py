@@ -13,15 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.support.methods.tiny_trials import EXACT, Weights, learn
 from tests.trainables.methods.sequential.tiny_sequence import (
-    BATCH_SIZE,
-    EXACT,
-    NUM_CLASSES,
-    SEED,
+    CONTEXT,
     TASKS,
-    Weights,
     assert_same,
-    last,
+    batches_in_order,
     local_cross_entropy,
     logits_of,
     make,
@@ -29,8 +26,6 @@ from tests.trainables.methods.sequential.tiny_sequence import (
     weights_of,
 )
 from trainables.data import Batch, Task
-from trainables.errors import InputError
-from trainables.methods import get_method
 from trainables.methods.sequential import buffer as reservoir
 from trainables.methods.sequential.buffer import ReservoirBuffer, uniform_up_to
 from trainables.methods.sequential.derpp import DERpp, DERppConfig
@@ -65,7 +60,9 @@ class PlainRehearsal:
 
     def begin(self, task: Task) -> None:
         self.task = task
-        self.draws, self.choice = (make_generator(SEED, what, task.index) for what in ("rehearsal", "reservoir"))
+        self.draws, self.choice = (
+            make_generator(CONTEXT.seed, what, task.index) for what in ("rehearsal", "reservoir")
+        )
 
     def draw(self) -> tuple[Tensor, Tensor, Tensor]:
         slots = torch.randperm(len(self.stored), generator=self.draws)[: self.minibatch].tolist()
@@ -96,14 +93,12 @@ class PlainRehearsal:
 def test_three_tasks_are_those_of_plain_sgd(size: int, options: dict[str, Any]) -> None:
     derpp = make_derpp(buffer_size=size, **options)
     weights = weights_of(derpp)
-    classes = None if "rehearsal_classes" in options else NUM_CLASSES
-    plain = PlainRehearsal(size, options.get("minibatch_size", BATCH_SIZE), classes)
+    classes = None if "rehearsal_classes" in options else CONTEXT.num_classes
+    plain = PlainRehearsal(size, options.get("minibatch_size", CONTEXT.batch_size), classes)
     for task in TASKS:
         plain.begin(task)
-        weights = last(plain_sgd(weights, task, LR, plain.loss))
-        derpp.begin_task(task, None)
-        derpp.train_task(task)
-        derpp.end_task(task)
+        weights = plain_sgd(task, weights=weights, loss=plain.loss, lr=LR)
+        learn(derpp, task)
         assert_same(derpp, weights)
         for slot, (image, label, logits) in enumerate(plain.stored):
             assert torch.equal(derpp.buffer.images[slot], image) and int(derpp.buffer.labels[slot]) == label
@@ -120,9 +115,7 @@ def test_stored_logits_are_those_of_the_step_in_which_an_image_was_seen() -> Non
         return loss(task, batch)
 
     with mock.patch.object(derpp, "loss", spied):
-        for task in TASKS:
-            derpp.begin_task(task, None)
-            derpp.train_task(task)
+        learn(derpp, *TASKS)
     wanted = torch.cat(seen)
     assert len(derpp.buffer) == len(wanted) > 40  # nothing was refreshed since, and every step's are there
     torch.testing.assert_close(derpp.buffer.logits[: len(wanted)], wanted, **EXACT)
@@ -131,7 +124,7 @@ def test_stored_logits_are_those_of_the_step_in_which_an_image_was_seen() -> Non
 def test_rehearsal_begins_with_the_second_step() -> None:
     derpp = make_derpp()
     derpp.begin_task(TASKS[0], None)
-    batch = next(TASKS[0].train.batches(BATCH_SIZE, make_generator(0, "order"), shuffle=True))
+    batch = next(batches_in_order(TASKS[0], make_generator(0, "order")))
     first, second = (float(derpp.loss(TASKS[0], batch).detach()) for _ in range(2))
     wanted = local_cross_entropy(logits_of(weights_of(derpp), batch.x), batch.y, TASKS[0].classes)
     assert first == pytest.approx(float(wanted), rel=1e-9) and second > first
@@ -242,17 +235,3 @@ def test_the_scale_of_divergence_is_that_of_both_cross_entropies() -> None:
         each.begin_task(TASKS[0], None)
     assert derpp.chance_loss(TASKS[0]) == pytest.approx(math.log(3) + BETA * math.log(6))
     assert seen.chance_loss(TASKS[0]) == pytest.approx((1 + BETA) * math.log(3))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"buffer_size": 0}, "hyperparameter 'buffer_size': .*greater than or equal to 1, got 0"),
-        ({"minibatch_size": 0}, "hyperparameter 'minibatch_size.*greater than or equal to 1, got 0"),
-        ({"alpha": -0.1}, "hyperparameter 'alpha': .*greater than or equal to 0, got -0.1"),
-        ({"rehearsal_classes": "task"}, "hyperparameter 'rehearsal_classes': .*'all' or 'seen'"),
-    ],
-)
-def test_wrong_hyperparameters_are_named(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        get_method("derpp").parse({"lr": LR, "alpha": ALPHA, "beta": BETA, **change})

@@ -9,21 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.support.methods.tiny_trials import EXACT, Weights, learn
 from tests.trainables.methods.sequential.tiny_sequence import (
-    EXACT,
-    NUM_CLASSES,
+    CONTEXT,
     TASKS,
-    Weights,
     assert_same,
-    last,
     logits_of,
     make,
     plain_sgd,
     weights_of,
 )
 from trainables.data import Batch
-from trainables.errors import InputError
-from trainables.methods import get_method
 from trainables.methods.sequential.lwf_mc import LwFMC, LwFMCConfig
 
 LR = 0.1
@@ -35,10 +31,7 @@ def make_lwf(**options: Any) -> LwFMC:
 
 def begun(learner: LwFMC, tasks: int) -> LwFMC:
     """Train all tasks before the last of so many, and begin that one."""
-    for task in TASKS[: tasks - 1]:
-        learner.begin_task(task, None)
-        learner.train_task(task)
-        learner.end_task(task)
+    learn(learner, *TASKS[: tasks - 1])
     learner.begin_task(TASKS[tasks - 1], None)
     return learner
 
@@ -66,10 +59,8 @@ def test_three_tasks_are_those_of_plain_sgd(wd: float, reduction: str) -> None:
             found = binary_loss(leaves, old, batch, first, end) / (end if reduction == "mean" else 1)
             return found + wd * torch.stack([value.square().sum() for value in leaves.values()]).sum()
 
-        weights = last(plain_sgd(weights, task, LR, loss))
-        lwf.begin_task(task, None)
-        lwf.train_task(task)
-        lwf.end_task(task)
+        weights = plain_sgd(task, weights=weights, loss=loss, lr=LR)
+        learn(lwf, task)
         assert_same(lwf, weights)
 
 
@@ -106,10 +97,8 @@ def test_rows_of_future_classes_wait() -> None:
     start = weights_of(lwf)["heads/weight"]
     for task in TASKS:
         assert torch.equal(weights_of(lwf)["heads/weight"][task.classes.start :], start[task.classes.start :])
-        lwf.begin_task(task, None)
-        lwf.train_task(task)
-        lwf.end_task(task)
-    assert lwf.predict(torch.zeros(2, 1, 8, 8, dtype=torch.float64)).shape == (2, NUM_CLASSES)
+        learn(lwf, task)
+    assert lwf.predict(torch.zeros(2, 1, 8, 8, dtype=torch.float64)).shape == (2, CONTEXT.num_classes)
 
 
 def test_the_scale_of_divergence_is_that_of_logits_that_are_zero() -> None:
@@ -123,10 +112,3 @@ def test_the_old_network_is_let_go() -> None:
     assert lwf.old is not None
     lwf.end_task(TASKS[1])
     assert lwf.old is None
-
-
-def test_wrong_hyperparameters_are_named() -> None:
-    with pytest.raises(InputError, match="hyperparameter 'wd': .*greater than or equal to 0, got -0.1"):
-        get_method("lwf-mc").parse({"lr": LR, "wd": -0.1})
-    with pytest.raises(InputError, match="hyperparameter 'reduction': .*'mean' or 'sum'"):
-        get_method("lwf-mc").parse({"lr": LR, "reduction": "none"})

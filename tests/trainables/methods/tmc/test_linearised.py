@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, jvp
 
-from tests.support.methods.tiny_context import TinyBackbone, tiny_context, tiny_tasks
+from tests.support.methods.tiny_trials import TinyBackbone, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone
 from trainables.backbones.linearised import CLASSIFIER, LinearisedViT, Vector

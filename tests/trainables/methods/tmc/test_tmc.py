@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,17 +12,18 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from tests.support.methods.tiny_context import TinyBackbone, tiny_context, tiny_tasks
-from tests.support.tiny_vit import float64, make_tiny_vit
+from tests.support.methods.recorded import shown
+from tests.support.methods.tiny_trials import learn, plain_training, tiny_context, tiny_tasks
+from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones.linearised import CLASSIFIER, Vector
 from trainables.composition import Origin, read_vector, vector_folders
-from trainables.data import Task
-from trainables.errors import InputError
+from trainables.data import Batch, Task
 from trainables.methods import Context, get_method
 from trainables.methods.tmc import TMC, TMCConfig
 from trainables.methods.training import shuffled_batches
 
 Loss = Literal["square", "cross-entropy"]
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Plain:
@@ -38,52 +39,31 @@ class Plain:
         inner = {name: value for name, value in weights.items() if name not in CLASSIFIER}
         return functional_call(self.net, inner, (x,)) @ weights[CLASSIFIER[0]].T + weights[CLASSIFIER[1]]
 
-    def linear(self, tau: Vector, x: Tensor) -> tuple[Tensor, list[list[Vector]]]:
-        """f_lin, and the gradient of each output of each image by theta."""
-        values, rows = [], []
+    def linear(self, tau: Vector, x: Tensor) -> Tensor:
+        """f_lin over all classes: the gradient of each output of each image by theta, times tau."""
+        values = []
         for image in x:
             leaves = {name: value.clone().requires_grad_() for name, value in self.theta_0.items()}
-            outputs = self.f(leaves, image[None])[0]
-            row = []
-            for output in outputs:
-                gradients = torch.autograd.grad(output, list(leaves.values()), retain_graph=True)
-                row.append(dict(zip(leaves, gradients, strict=True)))
-            rows.append(row)
-            along = [sum(float((row[c][name] * tau[name]).sum()) for name in tau) for c in range(len(outputs))]
-            values.append(outputs.detach() + torch.tensor(along))
-        return torch.stack(values), rows
+            for output in self.f(leaves, image[None])[0]:
+                parts = torch.autograd.grad(output, list(leaves.values()), retain_graph=True)
+                along = sum((part * tau[name]).sum() for name, part in zip(leaves, parts, strict=True))
+                values.append(output.detach() + along)
+        return torch.stack(values).view(len(x), -1)
 
-    def upstream(self, values: Tensor, y: Tensor, task: Task) -> Tensor:
-        """The derivative of the mean loss by every output."""
+    def loss(self, tau: Vector, batch: Batch, classes: range) -> Tensor:
+        values, rows = self.linear(tau, batch.x), torch.arange(len(batch.y))
+        decay = self.config.penalty * torch.sqrt(1e-6 + sum((part**2).sum() for part in tau.values()))
         if self.config.loss == "square":
             target = torch.zeros_like(values)
-            target[torch.arange(len(y)), y] = self.config.kappa
-            return 2 * (values - target) / values.numel()
-        local = values[:, task.classes.start : task.classes.stop].softmax(1)
-        local[torch.arange(len(y)), y - task.classes.start] -= 1
-        result = torch.zeros_like(values)
-        result[:, task.classes.start : task.classes.stop] = local / len(y)
-        return result
+            target[rows, batch.y] = self.config.kappa
+            return ((values - target) ** 2).sum() / values.numel() + decay
+        local = values[:, classes.start : classes.stop].log_softmax(1)
+        return -local[rows, batch.y - classes.start].sum() / len(batch.y) + decay
 
     def learn(self, task: Task) -> None:
-        tau = {name: torch.zeros_like(value) for name, value in self.theta_0.items()}
-        first, second = ({name: torch.zeros_like(v) for name, v in tau.items()} for _ in range(2))
-        step, batches = 0, shuffled_batches(task, self.context)
-        for epoch in range(self.context.epochs):
-            lr = self.config.lr * math.cos(99 * math.pi * epoch / (200 * (self.context.epochs - 1)))
-            for x, y, _ in batches(epoch):
-                step += 1
-                values, rows = self.linear(tau, x)
-                upstream = self.upstream(values, y, task)
-                root_of_sum = math.sqrt(1e-6 + sum(float((v**2).sum()) for v in tau.values()))
-                for name in tau:
-                    g = sum(upstream[i, c] * rows[i][c][name] for i in range(len(x)) for c in range(values.shape[1]))
-                    g = g + self.config.penalty * tau[name] / root_of_sum
-                    first[name] = 0.9 * first[name] + 0.1 * g
-                    second[name] = 0.999 * second[name] + 0.001 * g * g
-                    root = (second[name] / (1 - 0.999**step)).sqrt() + 1e-8
-                    tau[name] = tau[name] - lr * first[name] / (1 - 0.9**step) / root
-        self.learned.append(tau)
+        zero = {name: torch.zeros_like(value) for name, value in self.theta_0.items()}
+        loss = partial(self.loss, classes=task.classes)
+        self.learned.append(plain_training(task, self.context, zero, loss, lr=self.config.lr))
 
     def mean(self) -> Vector:
         return {name: sum(tau[name] for tau in self.learned) / len(self.learned) for name in self.theta_0}  # type: ignore[misc]
@@ -91,107 +71,89 @@ class Plain:
 
 @pytest.mark.parametrize("loss", ["square", "cross-entropy"])
 def test_two_uneven_tasks_are_those_of_plain_loops(loss: Loss) -> None:
-    with float64():
-        tasks = tiny_tasks((2, 3), per_class=3)
-        context, config = tiny_context(tasks, batch_size=3), TMCConfig(lr=0.01, kappa=3, penalty=1e-3, loss=loss)
-        method = TMC(context, config)
-        plain = Plain(context, config, method.model.head)
-        for task in tasks:
-            method.begin_task(task, None)
-            assert all(part.count_nonzero() == 0 for part in method.tau.values())
-            method.train_task(task)
-            method.end_task(task)
-            plain.learn(task)
-            for name, part in method.tau.items():
-                # A bias of keys moves no output. Its gradient is rounding alone, which Adam makes larger.
-                counts = slice(0, 8) if name.endswith("qkv.bias") else slice(None)
-                torch.testing.assert_close(part.detach()[counts], plain.learned[-1][name][counts], rtol=0, atol=1e-9)
-            x = task.unaugmented.prepare(task.unaugmented.pixels(torch.arange(6)), None)
-            wanted, _ = plain.linear(plain.mean(), x)
-            torch.testing.assert_close(method.predict(x), wanted[:, : task.classes.stop], rtol=0, atol=1e-9)
+    tasks = tiny_tasks((2, 3), per_class=3)
+    context, config = tiny_context(tasks, batch_size=3), TMCConfig(lr=0.01, kappa=3, penalty=1e-3, loss=loss)
+    method = TMC(context, config)
+    plain = Plain(context, config, method.model.head)
+    for task in tasks:
+        method.begin_task(task, None)
+        assert all(part.count_nonzero() == 0 for part in method.tau.values())
+        method.train_task(task)
+        method.end_task(task)
+        plain.learn(task)
+        for name, part in method.tau.items():
+            # A bias of keys moves no output. Its gradient is rounding alone, which Adam makes larger.
+            counts = slice(0, 8) if name.endswith("qkv.bias") else slice(None)
+            torch.testing.assert_close(part.detach()[counts], plain.learned[-1][name][counts], rtol=0, atol=1e-9)
+        x = shown(task.unaugmented)[:6]
+        wanted = plain.linear(plain.mean(), x)
+        torch.testing.assert_close(method.predict(x), wanted[:, : task.classes.stop], rtol=0, atol=1e-9)
 
 
 def learned(**changes: Any) -> tuple[TMC, tuple[Task, ...]]:
     tasks = tiny_tasks((2, 3, 2), per_class=3)
     method = TMC(tiny_context(tasks), TMCConfig(**{"lr": 0.01, **changes}))
-    for task in tasks:
-        method.begin_task(task, None)
-        method.train_task(task)
-        method.end_task(task)
+    learn(method, *tasks)
     return method, tasks
 
 
 def test_the_loss_reported_is_the_square_loss_over_all_classes_without_the_penalty() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 3), per_class=3)
-        method = TMC(tiny_context(tasks, epochs=1, batch_size=6), TMCConfig(lr=1e-12, kappa=3, penalty=100.0))
-        method.begin_task(tasks[0], None)
-        (batch,) = shuffled_batches(tasks[0], method.context)(0)
-        outputs = method.model.logits(batch.x, method.model.zero())
-        wanted = ((outputs - 3 * F.one_hot(batch.y, 5)) ** 2).sum() / 30
-        assert method.train_task(tasks[0])["train/loss"] == pytest.approx(float(wanted))
+    tasks = tiny_tasks((2, 3), per_class=3)
+    method = TMC(tiny_context(tasks, epochs=1, batch_size=6), TMCConfig(lr=1e-12, kappa=3, penalty=100.0))
+    method.begin_task(tasks[0], None)
+    (batch,) = shuffled_batches(tasks[0], method.context)(0)
+    outputs = method.model.logits(batch.x, method.model.zero())
+    wanted = ((outputs - 3 * F.one_hot(batch.y, 5)) ** 2).sum() / 30
+    assert method.train_task(tasks[0])["train/loss"] == pytest.approx(float(wanted))
 
 
 def test_the_classifier_is_the_seeds_and_starts_as_torchs() -> None:
-    with float64():
-        tasks = tiny_tasks((2, 3), per_class=2)
-        one, again = (TMC(tiny_context(tasks), TMCConfig(lr=0.1)).model.head for _ in range(2))
-        other = TMC(tiny_context(tasks, seed=4), TMCConfig(lr=0.1)).model.head
+    tasks = tiny_tasks((2, 3), per_class=2)
+    one, again = (TMC(tiny_context(tasks), TMCConfig(lr=0.1)).model.head for _ in range(2))
+    other = TMC(tiny_context(tasks, seed=4), TMCConfig(lr=0.1)).model.head
     assert torch.equal(one[0], again[0]) and not torch.equal(one[0], other[0])
     assert one[0].shape == (5, 8) and 0.8 / 8**0.5 < one[0].abs().max() < 1 / 8**0.5
     assert 0 < one[1].abs().max() < 1 / 8**0.5
 
 
 def test_what_it_writes_is_read_by_the_composition_and_gives_its_predictions(tmp_path: Path) -> None:
-    with float64():
-        tasks = tiny_tasks((2, 3), per_class=3)
-        method = TMC(tiny_context(tasks), TMCConfig(lr=0.01))
-        for task in tasks:
-            method.begin_task(task, None)
-            method.train_task(task)
-            method.end_task(task)
-            own = {"method": "tmc", "task": task.index, "classes": task.classes}
-            method.save_artifacts(tmp_path, Origin(**own, backbone="tiny", backbone_digest="none"))
-        saved = [read_vector(folder) for folder in vector_folders(tmp_path)]
-        assert [each.parametrisation for each in saved] == ["tangent", "tangent"]
-        for each, task in zip(saved, tasks, strict=True):
-            assert torch.equal(each.anchor[0], method.model.head[0][task.rows])
-            moved = each.parameters["classifier.weight"]["tau"][task.rows] + each.anchor[0]
-            torch.testing.assert_close(each.head[0], moved)
-        zero = method.model.zero()
-        mean = {name: sum(each.dense(name, part) for each in saved) / 2 for name, part in zero.items()}
-        x = tasks[0].unaugmented.prepare(tasks[0].unaugmented.pixels(torch.arange(4)), None)
-        torch.testing.assert_close(method.model.logits(x, mean), method.predict(x))  # type: ignore[arg-type]
-        moved_by_0 = saved[0].parameters["classifier.weight"]["tau"][2:]
-        assert moved_by_0.abs().max() > 0  # the square loss trains the rows of other tasks, too
+    tasks = tiny_tasks((2, 3), per_class=3)
+    method = TMC(tiny_context(tasks), TMCConfig(lr=0.01))
+    for task in tasks:
+        learn(method, task)
+        own = {"method": "tmc", "task": task.index, "classes": task.classes}
+        method.save_artifacts(tmp_path, Origin(**own, backbone="tiny", backbone_digest="none"))
+    saved = [read_vector(folder) for folder in vector_folders(tmp_path)]
+    assert [each.parametrisation for each in saved] == ["tangent", "tangent"]
+    for each, task in zip(saved, tasks, strict=True):
+        assert torch.equal(each.anchor[0], method.model.head[0][task.rows])
+        moved = each.parameters["classifier.weight"]["tau"][task.rows] + each.anchor[0]
+        torch.testing.assert_close(each.head[0], moved)
+    zero = method.model.zero()
+    mean = {name: sum(each.dense(name, part) for each in saved) / 2 for name, part in zero.items()}
+    x = shown(tasks[0].unaugmented)[:4]
+    torch.testing.assert_close(method.model.logits(x, mean), method.predict(x))  # type: ignore[arg-type]
+    moved_by_0 = saved[0].parameters["classifier.weight"]["tau"][2:]
+    assert moved_by_0.abs().max() > 0  # the square loss trains the rows of other tasks, too
 
 
 def test_tasks_do_not_know_each_other() -> None:
     """The vector of task 2 is the same whatever task 1 has learned: each is learned alone."""
-    with float64():
-        method, tasks = learned()
-        last = {name: part.detach().clone() for name, part in method.tau.items()}
-        alone = TMC(method.context, method.config)
-        alone.begin_task(tasks[2], None)
-        alone.train_task(tasks[2])
-        assert all(torch.equal(part.detach(), last[name]) for name, part in alone.tau.items())
+    method, tasks = learned()
+    last = {name: part.detach().clone() for name, part in method.tau.items()}
+    alone = TMC(method.context, method.config)
+    alone.begin_task(tasks[2], None)
+    alone.train_task(tasks[2])
+    assert all(torch.equal(part.detach(), last[name]) for name, part in alone.tau.items())
 
 
 def test_the_state_is_the_sum_alone() -> None:
-    with float64():
-        method, _ = learned()
-        state = method.state()
-        assert not state.constant and state.values == {"count": 3}
-        assert sum(value.numel() for value in state.tensors.values()) == sum(p.numel() for p in method.tau.values())
-
-
-@pytest.mark.parametrize(("name", "value"), [("kappa", 0), ("penalty", -1), ("loss", "mse"), ("lr", 0)])
-def test_hyperparameters_out_of_range_are_named(name: str, value: Any) -> None:
-    with pytest.raises(InputError, match=f"tmc: hyperparameter '{name}'"):
-        get_method("tmc").parse({"lr": 0.1, name: value})
+    method, _ = learned()
+    state = method.state()
+    assert not state.constant and state.values == {"count": 3}
+    assert sum(value.numel() for value in state.tensors.values()) == sum(p.numel() for p in method.tau.values())
 
 
 def test_it_declares_what_it_composes() -> None:
     capabilities = get_method("tmc").capabilities
     assert capabilities.composable and capabilities.writes_artifacts and not capabilities.needs_preconsolidation
-    assert TinyBackbone().load(attention="plain").blocks[0].attn.fused_attn is False
