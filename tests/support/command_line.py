@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 
 import pytest
 import typer
 
 from tausearch.cli import main
 
+Ask = Callable[..., tuple[int, str, str]]  # words of a command to exit code, stdout and stderr
 get_command = functools.cache(typer.main.get_command)  # typer builds all commands anew for each call, in 50 ms
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from PIL import Image
 
 from tausearch.runs import Record, Storage
 from tests.checked_input.test_yaml_text import BOMB
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.damage import damaged
 from tests.support.runs.trials import make_trial, search_spec
 from tests.tausearch.studies.test_damaged_files import BEST, OWN_SPACE
@@ -121,26 +120,19 @@ TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune]\nsearch: {trials
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
-    texts = {
-        "file": "x",
-        "bomb": BOMB,
-        "deep": "[" * 5000,
-        "large": "# \n" * 10**6,
-        "best.yaml": BEST,
-        "table.yaml": TABLE,
-    }
-    for name, text in texts.items():
+    texts = {"file": "x", "bomb": BOMB, "deep": "[" * 5000, "large": "# \n" * 10**6}
+    for name, text in {**texts, "best.yaml": BEST, "table.yaml": TABLE}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "model.json").write_text("{}")
     Image.new("RGB", (8, 8)).save(tmp_path / "picture.png")
-    yield tmp_path
+    return tmp_path
 
 
 def listing(folder: Path) -> list[str]:
@@ -153,14 +145,12 @@ def test_there_are_enough() -> None:
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_no_bad_input_does_harm(
-    number: int, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_bad_input_does_harm(number: int, folder: Path, ask: Ask) -> None:
     before = listing(folder)
     for case in itertools.islice(CASES, number, None, 10):
         shown = [text[:60] for text in case]
         try:
-            code, out, err = run(case, capsys, monkeypatch)
+            code, out, err = ask(*case)
         except BaseException as error:
             raise AssertionError(f"{shown}: {error!r}") from error
         assert code == 2 and out == "", (shown, code, out, err)
@@ -171,21 +161,17 @@ def test_no_bad_input_does_harm(
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(space=damaged(OWN_SPACE), best=damaged(BEST))
-def test_no_damaged_file_does_harm(
-    space: bytes, best: bytes, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_damaged_file_does_harm(space: bytes, best: bytes, folder: Path, ask: Ask) -> None:
     (folder / "damaged.yaml").write_bytes(space)
     (folder / "best.yaml").write_bytes(best)
     # An unknown precision and a seed given twice end what is sound before it is started.
     for case in ([*SEARCH, "--space", "damaged.yaml", "--precision", "fp0"], ["train", "best.yaml", "--seeds", "0 0"]):
-        code, out, err = run(case, capsys, monkeypatch)
+        code, out, err = ask(*case)
         assert (code, out, err.count("\n")) == (2, "", 1), err
     assert not (folder / "tausearch-runs").exists()
 
 
-def test_reading_needs_no_right_to_write(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_needs_no_right_to_write(folder: Path, ask: Ask) -> None:
     storage, spec = Storage(folder / "runs ä"), search_spec()
     storage.run(spec.name).path.mkdir(parents=True)
     spec.save(storage.run(spec.name))
@@ -193,6 +179,6 @@ def test_reading_needs_no_right_to_write(
     before = listing(folder)
     for command in (["status"], ["status", spec.name], ["compare", "--csv"], ["cache"], ["spaces", "ita-lora"]):
         at = [] if command[0] == "spaces" else ["--storage", str(storage.root)]
-        code, out, err = run([*command, *at], capsys, monkeypatch)
+        code, out, err = ask(*command, *at)
         assert code == 0 and (err == "" or command[0] == "compare"), (command, err)
         assert listing(folder) == before, command

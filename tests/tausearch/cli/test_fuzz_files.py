@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,14 +16,13 @@ from tausearch.api import compose
 from tausearch.comparison import Comparison, PaperResults
 from tausearch.comparison.figure import draw
 from tausearch.runs import open_storage
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.layouts import EACH, parquet, rows
 from tests.support.runs.composable_runs import make_composable_run
 from tests.support.runs.damage import damaged, damaged_json
 from tests.tausearch.cli.test_fuzz import TABLE, listing
 
 FOLDERS = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-Asked = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +63,18 @@ def _each_picture_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asked(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Asked:
+def asked(folder: Path, ask: Ask) -> Ask:
     """Give a command, and see that it ends in order and that what it refuses leaves nothing behind."""
 
-    def ask(*command: str) -> tuple[int, str, str]:
+    def ask_safely(*command: str) -> tuple[int, str, str]:
         before = listing(folder)
-        code, out, err = run([*command, *(["--storage", "runs"] if command[0] != "data" else [])], capsys, monkeypatch)
+        code, out, err = ask(*command, *(["--storage", "runs"] if command[0] != "data" else []))
         assert "Traceback" not in out + err and code in (0, 1, 2), (command, code, out, err)
         if code == 2:
             assert out == "" and err.count("\n") == 1 and listing(folder) == before, (command, out, err)
         return code, out, err
 
-    return ask
+    return ask_safely
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def asked(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 @FOLDERS
 @given(data=st.data())
 def test_damaged_json_is_said_in_a_line(
-    path: str, commands: list[list[str]], data: st.DataObject, folder: Path, asked: Asked
+    path: str, commands: list[list[str]], data: st.DataObject, folder: Path, asked: Ask
 ) -> None:
     text = (folder / path).read_text()
     (folder / path).write_bytes(data.draw(damaged_json(text)))
@@ -108,13 +107,13 @@ def test_damaged_json_is_said_in_a_line(
 
 @FOLDERS
 @given(data=st.data())
-def test_a_damaged_table_is_said_in_a_line(data: st.DataObject, folder: Path, asked: Asked) -> None:
+def test_a_damaged_table_is_said_in_a_line(data: st.DataObject, folder: Path, asked: Ask) -> None:
     (folder / "table.yaml").write_bytes(data.draw(damaged(TABLE)))
     code, out, _ = asked("campaign", "plan", "table.yaml")
     assert code == 2 or "digits" in out  # what is left of it may be a table
 
 
-def test_damaged_parquet_is_said_in_a_line(folder: Path, asked: Asked) -> None:
+def test_damaged_parquet_is_said_in_a_line(folder: Path, asked: Ask) -> None:
     path, dice = folder / "data" / "all.parquet", random.Random(0)
     content, refused, faulty = path.read_bytes(), 0, 0
     tail = len(content) - 2500  # where schema, metadata and places of columns are

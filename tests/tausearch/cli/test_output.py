@@ -1,0 +1,252 @@
+"""What a person reads of runs, of the cache and of backbones, and how a command ends; the report's command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.api import FinalResult, SearchResult
+from tausearch.cli import launch
+from tausearch.cli.output import show_backbones, show_cache, show_search, show_status, show_statuses
+from tausearch.presentation import reevaluation_table
+from tausearch.runs import (
+    Record,
+    Reevaluate,
+    Reevaluation,
+    ReevaluationSpec,
+    RunDirectory,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    race,
+    read_status,
+    replace_text,
+    verdict,
+)
+from tausearch.runs.creation import create
+from tausearch.studies import BestFile
+from tausearch.studies.best_file import choose
+from tests.support.command_line import Ask
+from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.report.runs import make_final, make_search
+from trainables.backbones.offered import Offer
+from trainables.preconsolidation.cache import Entry
+
+
+def recorded(spec: SearchSpec, trials: list[TrialSummary], folder: Path) -> RunDirectory:
+    _, directory = create(spec, Storage(folder))
+    for trial in trials:
+        Record(directory.record).write(trial)
+    return directory
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("values", "searched", "said"),
+    [
+        ((88.1, 93.2, 90.0), True, ["start 88.10 % (trial 0), chosen +5.10 points"]),
+        ((88.1, 80.0), True, ["start 88.10 % (trial 0), chosen +0.00 points"]),
+        ((None, 80.0), True, []),
+        ((50.0,), False, []),
+    ],
+)
+def test_the_gain_over_the_start_is_said(
+    values: tuple[float | None, ...],
+    searched: bool,
+    said: list[str],
+    spec: SearchSpec,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Trial 0 has the values that the search starts with."""
+    spec = spec if searched else spec.model_copy(update={"space": {}, "start": {}})
+    trials = [make_trial(number, value=value) for number, value in enumerate(values)]
+    show_status(read_status(recorded(spec, trials, tmp_path)))
+    assert [line for line in lines_of(capsys) if line.startswith("start")] == said
+
+
+def test_a_status_says_what_is_equal_and_what_has_not_begun(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = [make_trial(0, value=70.0), make_trial(1, value=70.0), make_trial(2, tasks=1)]
+    directory = recorded(spec, trials, tmp_path)
+    replace_text(directory.note_file, "a note\n")
+    show_status(read_status(directory))
+    lines = lines_of(capsys)
+    assert lines[:2] == [f"{spec.name}: stopped; 2 complete, 2 pending (1 not begun)", "note: a note"]
+    assert "equal 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
+    assert [line.split()[1:4] for line in lines if line.startswith("│ *")] == [["*", "0", "│"]] * 2  # and on the front
+
+
+def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directories = [make_search(Storage(tmp_path)), make_final(Storage(tmp_path))]
+    show_statuses([read_status(directory) for directory in directories])
+    header, search, final = [line for line in lines_of(capsys) if line[0] in "┃│"]
+    assert "│ 12/12 │ 89.20 │ alpha=5.2 lr=0.006 │" in search and "│ 2/2 │ 69.50 ± 0.71 │ │" in final
+    assert "note" not in header
+    replace_text(directories[1].note_file, "a note\n")
+    show_statuses([read_status(directory) for directory in directories])
+    assert lines_of(capsys)[4].endswith("│ a note │")
+
+
+def test_a_long_front_is_cut_after_its_most_accurate_trials(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = [make_trial(number, value=70.0 + number) for number in range(12)]
+    for trial in trials:
+        trial.rows[-1]["val/forgetting"] = float(trial.number)
+    show_status(read_status(recorded(spec.model_copy(update={"trials": 12}), trials, tmp_path)))
+    lines = lines_of(capsys)
+    front = lines[lines.index("Pareto front of accuracy, forgetting and time") :]
+    shown = [line.removeprefix("│ ").split(" │")[0] for line in front if line.startswith("│")]
+    assert shown == ["* 11", *map(str, range(10, 1, -1))] and "and 2 less accurate ones; --json has all" in front
+
+
+def test_fresh_runs_are_shown_in_the_order_of_candidates_and_the_chosen_one_is_marked(spec: SearchSpec) -> None:
+    standing = race([3, 1], 2, {(3, 0): 80.0, (3, 1): 82.0, (1, 0): 90.0, (1, 1): 91.0})
+    asked = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2)}))
+    table = reevaluation_table(Reevaluation(asked, standing, verdict(standing), ()))
+    assert [row[:4] for row in table.rows] == [(3, 80.0, 82.0, 81.0), (1, 90.0, 91.0, 90.5)]
+    assert table.emphasis == {1: "marked"}
+
+
+def result_of(directory: RunDirectory, trials: list[TrialSummary], **outcome: Any) -> Any:
+    about = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
+    stopped = {"signal": outcome.pop("signal", None), "out_of_time": outcome.pop("out_of_time", False)}
+    kind: Any = FinalResult if "summary" in outcome else SearchResult
+    return kind(directory.name, directory.path, trials, **stopped, **about, **outcome)
+
+
+def searched(spec: SearchSpec, trials: list[TrialSummary], folder: Path, best: BestFile | None, **stopped: Any) -> Any:
+    directory = recorded(spec, trials, folder)
+    found = {"best": best, "best_file": None if best is None else directory.best_file, "reevaluation": None}
+    return result_of(directory, trials, **found, **stopped)
+
+
+@pytest.mark.parametrize(("forgotten", "said"), [(83.0, True), (50.0, False)])
+def test_little_left_of_earlier_tasks_is_said(
+    forgotten: float, said: bool, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = make_trial(0, value=44.0)
+    trial.rows[-1]["val/forgetting"] = forgotten
+    show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
+    out = capsys.readouterr().out
+    assert ("trial 0 forgets 83 points: little is left of earlier tasks (see docs/troubleshooting.md)" in out) is said
+
+
+ENDED, FAILED = make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed")
+
+
+@pytest.mark.parametrize(
+    ("trials", "stopped", "code", "said"),
+    [
+        ([ENDED, ENDED], {}, 0, ""),
+        ([ENDED, FAILED], {}, 1, ""),
+        ([ENDED, FAILED], {"out_of_time": True}, 0, "the time budget is used up; continue with: "),
+        ([FAILED], {"out_of_time": True}, 1, "the time budget is used up; continue with: "),
+        ([ENDED], {"signal": signal.SIGINT, "out_of_time": True}, 130, "interrupted; continue with: "),
+        ([ENDED], {"signal": signal.SIGTERM}, 143, "stopped by SIGTERM; continue with: "),
+    ],
+)
+@pytest.mark.parametrize("purpose", ["search", "final"])
+def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
+    trials: list[TrialSummary],
+    stopped: dict[str, Any],
+    code: int,
+    said: str,
+    purpose: str,
+    spec: SearchSpec,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A search has succeeded once it has chosen, whatever its other trials did; a final run needs every seed."""
+    if purpose == "search":
+        result = searched(spec, trials, tmp_path, choose(spec, ENDED, 1) if ENDED in trials else None, **stopped)
+        code = 0 if (code, ENDED in trials) == (1, True) else code
+    else:
+        _, directory = create(final_spec(spec, name="final"), Storage(tmp_path))
+        result = result_of(directory, trials, summary={}, results_file=None, **stopped)
+    try:
+        launch._show_result(result, str(tmp_path), json=True)
+        ended = 0
+    except SystemExit as error:
+        ended = int(error.code or 0)
+    out, err = capsys.readouterr()
+    assert ended == code and json.loads(out)["name"] == result.name
+    assert err.startswith(said) and (not said or err.endswith(f"resume {result.name} --storage {tmp_path}\n"))
+
+
+def test_the_cache_is_listed_from_the_latest_and_summed_by_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    about = [{"benchmark": "glyphs", "task": "1"}, {"benchmark": "digits", "task": "2", "zone": "x"}]
+    entries = [Entry(Path(f"{n}.none"), 1000 * (n + 1), 1.7e9 + n, each) for n, each in enumerate(about)]
+    show_cache(entries, entries[:1])
+    lines = lines_of(capsys)
+    assert lines[0] == "removed 1 entry, 1.0 kB; 2 in use stay" and "task ┃ zone ┃ size" in lines[2]
+    assert [line.split()[1] for line in lines if line.startswith("│")] == ["digits", "glyphs"]
+    assert lines[-3:] == ["digits: 1 entry, 2.0 kB", "glyphs: 1 entry, 1.0 kB", "2 entries, 3.0 kB"]
+    show_cache(entries[:1], None)
+    assert [line for line in lines_of(capsys) if "entry" in line] == ["1 entry, 1.0 kB"]  # of one benchmark, no sums
+
+
+@pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])
+def test_backbones_without_a_word_are_those_that_are_here(
+    word: str, listed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    offers = [Offer("glyph_vit", 1, 28, True), Offer("vit_a", 3, 224, True), Offer("vit_b", 3, 224, False)]
+    show_backbones(offers, word)
+    lines = lines_of(capsys)
+    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in lines if line.startswith("│")]
+    where = {"glyph_vit": "embedded", "vit_a": "here", "vit_b": "on the hub"}
+    assert [(row[0], row[2]) for row in rows] == [(name, where[name]) for name in listed]
+    assert rows[0][1] == "28 x 28 grey" and rows[1][1] == "224 x 224 RGB"
+    assert any(line.startswith("timm offers 1 more") for line in lines) is (word == "")
+
+
+def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    trials = [make_trial(0, value=70.0), make_trial(1, value=60.0)]
+    directory = recorded(spec, trials, tmp_path / "tausearch-runs")
+    assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 0  # type: ignore[union-attr]
+    choose(spec, trials[1], 1).save(tmp_path / spec.name)
+    assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 1  # type: ignore[union-attr]
+    assert directory.path.is_dir() and os.path.isfile(spec.name)
+
+
+@pytest.mark.usefixtures("quick_report")
+def test_a_report_lies_in_the_runs_folder_or_in_a_file_of_its_own(tmp_path: Path, ask: Ask) -> None:
+    make_search(Storage(tmp_path))
+    make_final(Storage(tmp_path))
+    code, out, err = ask("report", "the-final", "--storage", str(tmp_path))
+    file = tmp_path / "the-final" / "report.html"
+    assert (code, out, err) == (0, f"report: {file}\n", "")
+    page = file.read_text(encoding="utf-8")
+    assert "<title>ita-lora on digits: the-final</title>" in page and "the paper has no digits" in page
+    assert page.count('class="run"') == 2  # with its search
+    file = tmp_path / "new" / "page.html"
+    code, out, _ = ask("report", "the-search", "--storage", str(tmp_path), "--output", str(file), "--json")
+    assert code == 0 and json.loads(out) == {"report": str(file)} and file.stat().st_size > 1e6
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none"], "no run named 'none' in"),
+        (["../x"], "name '../x': must be letters"),
+        (["the-search", "--output", "/proc/none/page.html"], "report /proc/none/page.html: cannot be written"),
+    ],
+)
+@pytest.mark.usefixtures("quick_report")
+def test_a_report_that_cannot_be_written_is_one_line(words: list[str], message: str, tmp_path: Path, ask: Ask) -> None:
+    make_search(Storage(tmp_path))
+    code, out, err = ask("report", *words, "--storage", str(tmp_path))
+    assert code == 2 and out == "" and err.count("\n") == 1 and message in err
