@@ -52,19 +52,13 @@ def test_what_follows_a_run_takes_its_place_in_the_line() -> None:
 
 
 def test_it_is_finished_when_every_run_is_over() -> None:
-    queue = Runs([search_of("a", 1), search_of("b", 1)])
+    queue = Runs([search_of("empty", 0), search_of("a", 1), search_of("b", 1)])  # its driver died at its end
     dispatcher = Dispatcher(queue, lambda: (9.0, 0.0))
-    assert take(dispatcher) == [("a", 0), ("b", 0)] and not dispatcher.finished
+    assert take(dispatcher) == [("a", 0), ("b", 0)] and not dispatcher.finished and queue.over == ["empty"]
     end(dispatcher, "a", 0)
-    assert take(dispatcher) == [] and not dispatcher.finished and queue.over == ["a"]
+    assert take(dispatcher) == [] and not dispatcher.finished and queue.over[1:] == ["a"]
     end(dispatcher, "b", 0)
-    assert take(dispatcher) == [] and dispatcher.finished and queue.over == ["a", "b"]
-
-
-def test_a_run_that_has_nothing_left_is_over_at_once() -> None:
-    queue = Runs([search_of("a", 1), search_of("b", 1)])
-    queue.left[0].searcher.next()  # its last driver died before it was concluded
-    assert take(Dispatcher(queue, lambda: (1.0, 0.0))) == [("b", 0)] and queue.over == ["a"]
+    assert take(dispatcher) == [] and dispatcher.finished and queue.over[1:] == ["a", "b"]
 
 
 def test_an_algorithm_that_learns_leaves_room_to_others() -> None:
@@ -74,29 +68,21 @@ def test_an_algorithm_that_learns_leaves_room_to_others() -> None:
 
 
 def test_no_more_at_a_time_than_asked_for() -> None:
-    assert (
-        len(
-            take(Dispatcher(Runs([search_of("a", 9), search_of("b", 9)]), lambda: (16.0, 0.0), max_concurrent_trials=5))
-        )
-        == 5
-    )
+    queue = Runs([search_of("a", 9), search_of("b", 9)])
+    assert len(take(Dispatcher(queue, lambda: (16.0, 0.0), max_concurrent_trials=5))) == 5
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "expected"),
+    ("first", "second", "trials", "expected"),
     [
-        (Resources(cpus_per_trial=2), Resources(cpus_per_trial=2), 2),  # of five CPUs
-        (Resources(cpus_per_trial=4), Resources(cpus_per_trial=1), 2),
-        (Resources(gpus_per_trial=1 / 3), Resources(gpus_per_trial=1 / 3), 3),
-        (Resources(gpus_per_trial=0.5), Resources(gpus_per_trial=1), 2),
+        (Resources(cpus_per_trial=2), Resources(cpus_per_trial=2), 9, 2),  # of five CPUs
+        (Resources(cpus_per_trial=4), Resources(cpus_per_trial=1), 1, 2),
+        (Resources(gpus_per_trial=1 / 3), Resources(gpus_per_trial=1 / 3), 9, 3),
+        (Resources(gpus_per_trial=0.5), Resources(gpus_per_trial=1), 2, 2),
     ],
 )
-def test_runs_may_differ_in_what_a_trial_gets(first: Resources, second: Resources, expected: int) -> None:
-    trials = 1 if first != second else 9
-    runs = [
-        search_of("a", 2 if first.gpus_per_trial == 0.5 else trials, resources=first),
-        search_of("b", 9, resources=second),
-    ]
+def test_runs_may_differ_in_what_a_trial_gets(first: Resources, second: Resources, trials: int, expected: int) -> None:
+    runs = [search_of("a", trials, resources=first), search_of("b", 9, resources=second)]
     assert len(take(Dispatcher(Runs(runs), lambda: (5.0, 1.0)))) == expected
 
 

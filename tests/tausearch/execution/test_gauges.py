@@ -61,8 +61,7 @@ def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, K
 
 
 def test_labels_are_ascii_whatever_the_folder_is_called(made: dict[str, Kept]) -> None:
-    spec = search_spec().model_copy(update={"benchmark": "folder:/home/Jürgen/Bilder ä"})
-    told = Gauges(spec, TrialTable())
+    told = Gauges(search_spec().model_copy(update={"benchmark": "folder:/home/Jürgen/Bilder ä"}), TrialTable())
     tell(told, make_trial(0, value=70.0))
     assert told.tags["benchmark"] == "folder:/home/J\\xfcrgen/Bilder \\xe4" and "best_accuracy" in made
 
