@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tausearch.campaigns import CampaignPlan, CampaignRequest, estimate, plan_campaign, run_campaign, run_pilots
-from tausearch.runs import Record, Storage, TrialSummary, driver_lock
+from tausearch.runs import Record, Storage, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
+from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS
 
@@ -65,13 +67,13 @@ def test_a_cell_that_cannot_run_is_named(tmp_path: Path, old: str, new: str, sai
         planned(tmp_path, TABLE.replace(old, new), trials=999)
 
 
-def started(tmp_path: Path, cell: int = 0) -> Storage:
-    """The search of a cell has been made."""
+def started(tmp_path: Path) -> CampaignPlan:
+    """The folder of the campaign and the search of its first cell have been made."""
     plan = planned(tmp_path)
     plan.directory.path.mkdir(parents=True)
     plan.kept.save(plan.directory)
-    create(plan.cells[cell].search.spec, plan.storage)
-    return plan.storage
+    create(plan.cells[0].search.spec, plan.storage)
+    return plan
 
 
 def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> 
 
 
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
-    storage = started(tmp_path)
+    storage = started(tmp_path).storage
     plan = planned(tmp_path, trials=6, redo=["digits/ita-lora"])
     assert plan.cells[0].runs.search == "t-digits-ita-lora-1" and plan.cells[0].standing.state == "waiting"
     plan.kept.save(plan.directory)
@@ -118,16 +120,12 @@ def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -> None:
-    storage = started(tmp_path)
+    plan = started(tmp_path)
     assert [each.seconds for each in estimate(planned(tmp_path))] == [None, None, None]
-    plan = planned(tmp_path)
-    record = Record(storage.run("t-digits-ita-lora").record, tasks=5)
-    row = {"val/average_accuracy": 50.0, "seconds/training": 2.0}
-    rows = [{"task": float(task), **row} for task in range(1, 6)]
-    spec = plan.cells[0].search.spec
-    point = {**spec.fixed, **spec.start}
-    record.write(TrialSummary(0, 0, "complete", point, [*rows[:-1], {**rows[-1], "val/final_accuracy": 5.0}], 5.0))
-    record.write(TrialSummary(1, 0, "pruned", point, rows[:3]))
+    record = Record(plan.storage.run("t-digits-ita-lora").record, tasks=5)
+    for number, tasks in ((0, 5), (1, 3)):
+        trial = make_trial(number, tasks, 5.0 if tasks == 5 else None, status="complete" if tasks == 5 else "pruned")
+        record.write(replace(trial, rows=[{**row, "seconds/training": 2.0} for row in trial.rows]))
     left = estimate(planned(tmp_path))
     assert left[0].seconds == pytest.approx((4 - 2) * 10.0 + 2 * 10.0)  # no final run yet: as long as the search's
     assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None

@@ -1,31 +1,37 @@
-"""Which runs a campaign opens, when it is given again."""
+"""Which runs a campaign opens, when it is given again, and what its display shows of them."""
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign
+from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign, read_standing
 from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.display import CampaignDisplay
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
+from tausearch.runs import AnySpec, Record, Reevaluate, ReevaluationSpec, TrialSummary
+from tausearch.studies import FixedSearcher, start_of
+from tests.support.runs.trials import make_trial, run_of
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"
 
 
-def planned(tmp_path: Path) -> CampaignPlan:
-    (tmp_path / "t.yaml").write_text(TABLE)
+def planned(tmp_path: Path, table: str = TABLE) -> CampaignPlan:
+    (tmp_path / "t.yaml").write_text(table)
     plan = plan_campaign(CampaignRequest(tmp_path / "t.yaml", storage=tmp_path))
     plan.directory.path.mkdir(parents=True, exist_ok=True)
     plan.kept.save(plan.directory)
     return plan
 
 
-def opened(plan: CampaignPlan) -> list[str]:
+def opened(plan: CampaignPlan, said: list[str] | None = None) -> list[str]:
     """The names of the runs that are opened of all cells, one after another, none of which is run; then what failed."""
-    cells = [CampaignCell(plan, planned, lambda line: None) for planned in plan.cells]
+    said = [] if said is None else said
+    cells = [CampaignCell(plan, planned, said.append) for planned in plan.cells]
     queue = RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
     names = []
     try:
@@ -48,11 +54,34 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     assert opened(plan) == [first, second]
 
 
-def test_a_cell_whose_search_chose_nothing_cannot_be_trained(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    opened(plan)
+BEST = "search: {trials: 2, constraint: ['forgetting <= 1']}"
+NO_TRIAL = "no trial finished its last task; the last one: not finite"
+BROKEN = "none of 1 finished trials keeps val/forgetting <= 1; the nearest is trial 0 (70.00 %)"
+
+
+@pytest.mark.parametrize(("forgetting", "why"), [(None, NO_TRIAL), (2.0, BROKEN), (1.0, None)])
+def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
+    forgetting: float | None, why: str | None, tmp_path: Path
+) -> None:
+    plan = planned(tmp_path, TABLE.replace("search: {trials: 2}", BEST))
+    assert opened(plan)[0] == "t-digits-finetune"
+    directory = plan.cells[0].search.directory
+    finished = make_trial(0, 5, None if forgetting is None else 70.0, status="complete" if forgetting else "diverged")
+    finished.rows[-1]["val/forgetting"] = forgetting or 0.0
+    failed = make_trial(1, 0, status="diverged", error="not finite")
+    for trial in (finished, failed):
+        Record(directory.record).write(trial)
+    if why is None:
+        start_of(plan.cells[0].search.spec).save(directory.best_file)
     plan.directory.conclude("t-digits-finetune")
-    assert opened(plan) == ["t-digits-ewc", "digits/finetune"]  # failed, and the other goes on
+    said: list[str] = []
+    names = opened(plan, said)
+    if why is None:
+        assert names == ["t-digits-finetune-final", "t-digits-ewc"] and said == []
+    else:
+        assert names == ["t-digits-ewc", "digits/finetune"]  # failed, and the other goes on
+        (cell,) = read_standing(plan.storage, plan.directory).failed
+        assert said == [f"digits/finetune: {cell.reason}"] and str(cell.reason).startswith(why)
 
 
 def test_a_cells_run_keeps_its_name(
@@ -65,3 +94,32 @@ def test_a_cells_run_keeps_its_name(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and "is a cell's of campaign 't'" in capsys.readouterr().err
+
+
+def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
+    plan, screen = planned(tmp_path), io.StringIO()
+    display = CampaignDisplay(screen)
+    first, second = cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
+    display.show(cells)
+
+    def tell(spec: AnySpec, *trials: TrialSummary) -> None:
+        run = run_of(spec, FixedSearcher([]))
+        (listener,) = display.follow(first, run)
+        for trial in trials:
+            run.trials.put(trial)
+            listener.trial_changed(trial)
+
+    search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
+    tell(search, make_trial(0, 5, 70.0), make_trial(1, 2))
+    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 25))
+    tell(
+        ReevaluationSpec.of(search.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})), make_trial(0, 5, 1.0)
+    )
+    assert (first.state, first.columns[0]) == ("reevaluating", "1/2 and 1/0 again")
+    tell(final, make_trial(0, 5, 60.0), make_trial(1, 5, 62.0))
+    assert (first.state, first.columns[2]) == ("training", "2/3  61.00 ± 1.41") and second.state == "waiting"
+    assert display.seconds_left() == pytest.approx(display.elapsed * (50 - 22) / 22, rel=0.1)
+    line = "digits/finetune trial 0 complete: 70.00 % | search 1/2, best 70.00 | 0/2 cells done, 0 trials running"
+    assert line in screen.getvalue() and "digits/finetune searching" not in screen.getvalue()
+    tell(final, *(make_trial(number, 5, 60.0) for number in range(3)))
+    assert first.state == "done"

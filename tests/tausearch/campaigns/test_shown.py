@@ -8,23 +8,19 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import Record, Storage
-from tausearch.runs.creation import create
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
-from tests.tausearch.campaigns.test_plans import planned
+from tests.tausearch.campaigns.test_plans import planned, started
 
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     """A campaign of three cells whose first search has one trial of four, of 40 seconds."""
-    plan = planned(tmp_path)
-    plan.directory.path.mkdir(parents=True)
-    plan.kept.save(plan.directory)
-    spec, directory = create(plan.cells[0].search.spec, plan.storage)
+    plan = started(tmp_path)
     trial = make_trial(0, tasks=5, value=80.0)
     for row in trial.rows:
         row["seconds/training"] = 8.0
-    Record(directory.record, {}, tasks=5, names=spec.metrics).write(trial)
+    Record(plan.cells[0].search.directory.record, {}, tasks=5).write(trial)
     return plan.storage
 
 
@@ -63,13 +59,8 @@ def test_what_stands_in_one_line_and_in_full(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out, err = shown(storage, capsys, monkeypatch, "status")
-    assert err == "" and [part.strip() for part in out.splitlines()[3].split("│")[1:6]] == [
-        "t",
-        "stopped",
-        "3",
-        "0",
-        "0",
-    ]
+    row = [part.strip() for part in out.splitlines()[3].split("│")[1:6]]
+    assert err == "" and row == ["t", "stopped", "3", "0", "0"]
     _, out, _ = shown(storage, capsys, monkeypatch, "status", "t")
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
     content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--json")[1])
