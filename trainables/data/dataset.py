@@ -16,10 +16,10 @@ from torch import Tensor
 
 from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import ImageFiles, Listing, Rows
+from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import noted, stored, unreadable_rows
 from trainables.data.disk.preparation import choose_form, write
-from trainables.data.disk.prepared import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
 from trainables.data.disk.tree import PREPARED, Progress, Tree, open_tree
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef

@@ -12,8 +12,8 @@ from tausearch.presentation import LongWork
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Listing
+from trainables.data.disk.manifest import FORMS, Form, changed_files
 from trainables.data.disk.passes import unreadable
-from trainables.data.disk.prepared import FORMS, Form, changed_files
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ OWN = BenchmarkSource(
     load=load, transforms=small_transforms,
 )
 """
+MADE = "small_transforms,\n)"
 BROKEN = {
     "syntax": ("import torch", "import torch +", r"SyntaxError: .* in .*own_syntax.py, line 1\)"),
     "raise": ("import torch", "raise KeyError('lost')", r"KeyError: 'lost' in .*own_raise.py, line 1\)"),
@@ -46,19 +48,11 @@ BROKEN = {
     "names": ('"d")', '"a")', "class_names must be at least 2 different ones, got 4, 3 different"),
     "list": ('("a", "b", "c", "d")', '["a", "b", "c", "d"]', "class_names must be a tuple"),
     "backbone": ('"glyph_vit"', '"nope"', "unknown backbone 'nope'"),
-    "transform": (
-        "small_transforms,\n)",
-        "lambda reads: (lambda i, g: i[:, :, :9], ) * 2,\n)",
-        "must give finite .* got",
-    ),
-    "nan": ("small_transforms,\n)", "lambda r: (lambda i, g: i * float('nan'), ) * 2,\n)", "must give finite"),
-    "raises": ("small_transforms,\n)", "lambda r: (lambda i, g: i[99], ) * 2,\n)", "transforms failed .IndexError"),
-    "calling": ("small_transforms,\n)", "lambda r: 1 / 0,\n)", r"transforms failed .ZeroDivisionError: .*, line 9\)"),
-    "pair": (
-        "small_transforms,\n)",
-        "lambda r: None,\n)",
-        "transforms must return two functions, of training and test images",
-    ),
+    "transform": (MADE, "lambda reads: (lambda i, g: i[:, :, :9], ) * 2,\n)", "must give finite .* got"),
+    "nan": (MADE, "lambda r: (lambda i, g: i * float('nan'), ) * 2,\n)", "must give finite"),
+    "raises": (MADE, "lambda r: (lambda i, g: i[99], ) * 2,\n)", "transforms failed .IndexError"),
+    "calling": (MADE, "lambda r: 1 / 0,\n)", r"transforms failed .ZeroDivisionError: .*, line 9\)"),
+    "pair": (MADE, "lambda r: None,\n)", "transforms must return two functions, of training and test images"),
     "closing": ("generator =", "raise GeneratorExit; generator =", r"load\('train'\) failed \(GeneratorExit in"),
     "escape": ("import torch", "raise RuntimeError('\\x1b[31m')", r"RuntimeError: \?\[31m in"),
     "type": ("OWN = BenchmarkSource(", "OWN = dict(", "'OWN' must be a BenchmarkSource, got dict"),
@@ -75,8 +69,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_is_wrong_with_it(
     kind: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import re
-
     old, new, message = BROKEN[kind]
     assert old in GOOD
     (folder / f"own_{kind}.py").write_text(GOOD.replace(old, new))

@@ -25,7 +25,7 @@ from tests.support.stored_images import images_of
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
-from trainables.data.disk.prepared import MANIFEST, changed_files
+from trainables.data.disk.manifest import MANIFEST, changed_files
 from trainables.errors import InputError
 
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from checked_input.text_files import read_text
-from trainables.data.disk.prepared import require_inside
+from trainables.data.disk.manifest import require_inside
 from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import StoredImages
 from trainables.errors import InputError

@@ -1,4 +1,4 @@
-"""Write the prepared form of a dataset; see `prepared`."""
+"""Write the prepared form of a dataset; see `manifest`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from trainables.data.disk import prepared
+from trainables.data.disk import manifest
 from trainables.data.disk.decoding import encode_png, size
 from trainables.data.disk.listing import ImageFiles, Listing
+from trainables.data.disk.manifest import Form, Manifest, PreparedFile, PreparedPart
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import each_image, stored
-from trainables.data.disk.prepared import Form, Manifest, PreparedFile, PreparedPart
 from trainables.data.disk.tree import Tick, usable_bytes
 from trainables.data.images import StoredImages
 from trainables.data.splits import PARTS, Part
@@ -71,15 +71,15 @@ def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
             names = _write_array(part, stored(images), labels, folder, tick)
         else:
             names = _write_shards(part, stored(images), labels, listing.class_names, folder, tick)
-        files = {name: PreparedFile((folder / name).stat().st_size, prepared.sha256(folder / name)) for name in names}
+        files = {name: PreparedFile((folder / name).stat().st_size, manifest.sha256(folder / name)) for name in names}
         parts[part] = PreparedPart(len(labels), stored(images).digest, files)
-    manifest = Manifest(prepared.VERSION, form, listing.class_names, listing.layout, parts)
-    (folder / prepared.MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
-    return manifest
+    written = Manifest(manifest.VERSION, form, listing.class_names, listing.layout, parts)
+    (folder / manifest.MANIFEST).write_text(json.dumps(asdict(written), indent=1) + "\n", encoding="utf-8")
+    return written
 
 
 def _write_array(part: Part, images: StoredImages, labels: Tensor, folder: Path, tick: Tick) -> list[str]:
-    pixels, index = prepared.array_files(part)
+    pixels, index = manifest.array_files(part)
     places, offset = [], 0
     with (folder / pixels).open("wb") as file:
         _write_header(file, 0)
