@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import yaml
-
+from checked_input.text_files import TextFileError
+from checked_input.yaml_text import parse_yaml
 from trainables.data.disk.listing import (
     Listing,
     from_split_file,
@@ -68,38 +68,10 @@ def _split_from_yaml(tree: Tree, path: str) -> tuple[list[str], list[int]]:
     """Return the lists `data` (paths) and `targets` (labels) of a split file."""
     where = tree.root / path
     try:
-        content = _lists(yaml.parse(tree.text(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"{where}: is not valid YAML") from error
+        content = parse_yaml(tree.text(path))
+    except TextFileError as error:
+        raise InputError(f"{where}: {error}") from error
     return checked_split(content, ("data", "targets"), str(where))
-
-
-def _lists(events: Iterable[yaml.Event]) -> dict[str, list[str | int]]:
-    """Return lists of texts and whole numbers by key, from YAML of ten thousands of lines.
-
-    Raises:
-        ValueError: If the YAML has another structure, an alias, a tag or a key twice.
-    """
-    content: dict[str, list[str | int]] = {}
-    key, depth = None, 0
-    for event in events:
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth == 1 and key is None and isinstance(event, yaml.ScalarEvent) and event.value not in content:
-            key = event.value
-        elif depth == 1 and isinstance(event, yaml.SequenceEndEvent):
-            key = None
-        elif depth == 2 and key is not None and isinstance(event, yaml.SequenceStartEvent):
-            content[key] = []
-        elif depth == 2 and key is not None and isinstance(event, yaml.ScalarEvent) and event.tag is None:
-            content[key].append(_whole(event))
-        elif isinstance(event, yaml.NodeEvent) and not (depth == 1 and isinstance(event, yaml.MappingStartEvent)):
-            raise ValueError(f"{type(event).__name__} in a list")
-    return content
-
-
-def _whole(event: yaml.ScalarEvent) -> str | int:
-    plain = not event.style and len(event.value) < 10 and event.value.isascii() and event.value.isdigit()
-    return int(event.value) if plain else event.value
 
 
 def checked_split(content: object, keys: tuple[str, str], where: str) -> tuple[list[str], list[int]]:
