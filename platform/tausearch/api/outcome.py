@@ -54,14 +54,14 @@ def _insight(
     spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]
 ) -> tuple[dict[str, float], list[Path]]:
     """Compute importances and rank correlations and draw the figures; returns metrics for MLflow and the figures."""
-    from tausearch.presentation import caption, draw_search  # matplotlib, which no search needs before its end
+    from tausearch.presentation import draw_search  # matplotlib, which no search needs before its end
 
     importances = runs.importances(SearchStudy(spec, trials).optuna)
     correlations = runs.rank_correlations(trials, spec.steps, spec.metrics)
     metrics = {f"importance/{name}": each.share for name, each in importances.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     try:
-        return metrics, draw_search(trials, spec.space, importances, correlations, directory.figures, caption(spec))
+        return metrics, draw_search(spec, trials, importances, correlations, directory.figures)
     except OSError as error:  # a full disk must not cost the best file
         _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return metrics, []

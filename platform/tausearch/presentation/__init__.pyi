@@ -1,4 +1,3 @@
-from .figures.axes import AccuracyAxis
 from .figures.composition import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure, write_table
 from .figures.final import draw_final
 from .figures.matrix import accuracy_matrix_figure
@@ -7,7 +6,9 @@ from .figures.predictions import draw_predictions
 from .figures.search import draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
+from .plots import ACCENT, BEST, FAINT, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
 from .run_tables import front_table, reevaluation_table, trials_table
+from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
 from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
@@ -29,14 +30,24 @@ from .terminal.text import (
 )
 
 __all__ = [
+    "ACCENT",
+    "BEST",
+    "FAINT",
+    "SCALE",
+    "TICKS",
     "AccuracyAxis",
+    "Axis",
     "Column",
     "Emphasis",
+    "Facet",
     "Line",
     "LiveDisplay",
     "LongWork",
     "Panel",
+    "Plot",
     "ProgressDisplay",
+    "SearchPlots",
+    "Series",
     "Stream",
     "Table",
     "accuracy_matrix_figure",

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.models import read_compositions, read_edit
-from tausearch.presentation import Table, clock, front_table, percent, trials_table
+from tausearch.presentation import SearchPlots, Table, clock, front_table, percent, trials_table
 from tausearch.report import tables
-from tausearch.report.final_plots import time_plot
-from tausearch.report.plots import Plot, script_json
-from tausearch.report.search_plots import search_plots, slice_plots
-from tausearch.report.searched import Searched
+from tausearch.report.plots import PagePlot, script_json
+from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import (
     Reevaluation,
     RunDirectory,
     RunStatus,
     Score,
+    SearchSpec,
     read_scores,
     read_status,
     shown_benchmark,
@@ -57,6 +56,7 @@ class RunView:
         name: The run's name.
         facts: What it is and how far it has come: name to text.
         plots: Large plots, in order.
+        slices_caption: The caption of the small plots.
         slices: Small plots, side by side.
         hover: What each trial says where the pointer is, by number; JSON.
         tables: Tables, in order.
@@ -68,8 +68,9 @@ class RunView:
 
     name: str
     facts: dict[str, str] = field(default_factory=dict)
-    plots: list[Plot] = field(default_factory=list)
-    slices: list[Plot] = field(default_factory=list)
+    plots: list[PagePlot] = field(default_factory=list)
+    slices_caption: str = ""
+    slices: list[PagePlot] = field(default_factory=list)
     hover: str = "{}"
     tables: list[Table] = field(default_factory=list)
     best_file: str = ""
@@ -125,6 +126,7 @@ def read_cell(cell: ReportCell) -> CellView:
 
 def _read_search(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
+    assert isinstance(status.spec, SearchSpec)
     shown = view.search = RunView(directory.name, _facts(status), trials=_trials(status))
     if status.best is not None:
         shown.score = percent(status.accuracy)
@@ -133,12 +135,14 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
             shown.best_file = _text(directory.best_file)
     if len(status.front) > 1:
         shown.tables.append(front_table(status.spec, status.front, _best(status)))
-    searched = Searched.of(status)
-    shown.hover = script_json({trial.number: searched.hover(trial) for trial in searched.trials})
+    shown.hover = script_json({trial.number: hover_text(status.spec, trial) for trial in status.trials})
+    plots = SearchPlots(status.spec, status.trials, correlations=status.rank_correlations)
     with view.noting(f"plots of {directory.name}"):
-        shown.plots.extend(search_plots(searched))
+        shown.plots.extend(search_plots(plots))
     with view.noting(f"slices of {directory.name}"):
-        shown.slices.extend(slice_plots(searched))
+        if (slices := plots.slices()) is not None:
+            shown.slices_caption = slices.caption
+            shown.slices.extend(slice_plots(slices))
 
 
 def _read_final(view: CellView, directory: RunDirectory) -> None:

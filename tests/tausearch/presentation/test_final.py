@@ -6,12 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
 from PIL import Image
 
 from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels
 from tausearch.presentation.figures.final import _mean, _over_tasks
-from tausearch.presentation.figures.search import _history
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
 from tests.support.runs.trials import final_spec, make_trial
 
@@ -53,16 +51,6 @@ def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
     (alone,) = _over_tasks(final, [rows_of(90, 80)], "").axes
     assert alone.get_legend() is None and not alone.collections
     assert _mean([{"task": 1.0, "a": 2.0}, {"task": 1.0, "a": 4.0, "b": 1.0}]) == {"task": 1.0, "a": 3.0}
-
-
-def test_one_outlier_does_not_spoil_an_axis() -> None:
-    values = [70.0, 71, 72, 73, 74, 75, 76, 77]
-    (plain,) = _history([make_trial(n, value=v) for n, v in enumerate(values)]).axes
-    (spared,) = _history([make_trial(n, value=v) for n, v in enumerate([*values, 2.0])]).axes
-    assert plain.get_ylim()[0] < 70 and not plain.texts
-    assert 69 < spared.get_ylim()[0] < 70 and spared.get_ylim()[1] > 77
-    assert spared.texts[0].get_text().startswith("1 below the axis, at 2.0 %")
-    assert isinstance(spared.collections[0], PathCollection) and len(spared.collections[0].get_offsets()) == 9
 
 
 def test_intervals_of_few_trials_are_wide() -> None:

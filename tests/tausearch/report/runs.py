@@ -15,13 +15,22 @@ FINISHED = 8  # trials of the search; then come two that were stopped, one that 
 TASKS = 3
 
 
-def make_search(storage: Storage, **changes: Any) -> RunDirectory:
+def make_trials() -> list[TrialSummary]:
     """Trial 3 is an outlier: 20 % where the others have 80 to 90."""
-    spec = search_spec().model_copy(update={"name": "the-search", "trials": 12, **changes})
-    _, directory = create(spec, storage)
     trials = [finished(number) for number in range(FINISHED)]
     trials += [_stopped(FINISHED, "pruned"), _stopped(FINISHED + 1, "pruned")]
-    trials += [_stopped(FINISHED + 2, "diverged", "loss is nan"), _stopped(FINISHED + 3, "failed", "out of memory")]
+    return [
+        *trials,
+        _stopped(FINISHED + 2, "diverged", "loss is nan"),
+        _stopped(FINISHED + 3, "failed", "out of memory"),
+    ]
+
+
+def make_search(storage: Storage, **changes: Any) -> RunDirectory:
+    """A search with the trials of `make_trials`."""
+    spec = search_spec().model_copy(update={"name": "the-search", "trials": 12, **changes})
+    _, directory = create(spec, storage)
+    trials = make_trials()
     write(spec, directory, trials)
     write_best(spec, directory, trials)
     return directory

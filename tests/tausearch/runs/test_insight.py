@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import optuna
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import Image
 
-from search_spaces import Choices, Range
 from tausearch.presentation import draw_search
-from tausearch.presentation.figures.search import _few_ticks, _slices
 from tausearch.runs import SearchSpec, TrialSummary, importances, pareto_front, rank_correlations
 from tausearch.studies import SearchStudy
 from tests.support.runs.trials import make_trial
@@ -95,43 +90,14 @@ def test_figures_are_drawn_for_what_there_is(spec: SearchSpec, tmp_path: Path) -
     trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
     mattered = importances(SearchStudy(spec, trials).optuna)
     stopped = make_trial(5, tasks=2, status="pruned")  # is marked at the edge
-    files = draw_search([*trials, stopped], spec.space, mattered, rank_correlations(trials, 3, VALIDATION), tmp_path)
+    files = draw_search(spec, [*trials, stopped], mattered, rank_correlations(trials, 3, VALIDATION), tmp_path)
     names = ["history", "slices", "pareto_front", "importances", "early_accuracy"]
     assert [file.name for file in files] == [f"{name}.png" for name in names]
     for file in files:
         with Image.open(file) as image:
             assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5
-    assert [file.name for file in draw_search(trials[:1], {}, {}, {}, tmp_path)] == ["history.png"]
-    assert draw_search([], spec.space, {}, {}, tmp_path) == []
-
-
-def test_slices_reach_trials_that_were_stopped() -> None:
-    space = {
-        "lr": Range(low=0.001, high=1, log=True, grid=(0.01,)),
-        "optimizer": Choices(choices=("adamw", "sgd")),
-    }
-    finished, stopped = make_trial(0, value=70.0), make_trial(1, tasks=2, status="pruned")
-    finished.hyperparameters |= {"lr": 0.01, "optimizer": "adamw"}
-    stopped.hyperparameters |= {"lr": 0.5, "optimizer": "sgd"}
-    figure = _slices([finished], [stopped], space)
-    lr, optimizer = figure.axes[:2]
-    assert lr.get_xlim()[0] < 0.01 and lr.get_xlim()[1] > 0.5
-    assert optimizer.get_xlim()[0] < 0 and optimizer.get_xlim()[1] > 1
-    assert len(_slices([finished], [], space).axes) == len(figure.axes)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0.0003, 0.007), (2.0, 6.0), (0.01, 0.01), (1e-6, 1.0)])
-def test_a_logarithmic_axis_has_a_few_labels_that_do_not_touch(low: float, high: float) -> None:
-    figure = Figure(figsize=(3.2, 3.2))
-    axes = figure.subplots()
-    axes.scatter([low, high], [1, 2])
-    _few_ticks(axes)
-    FigureCanvasAgg(figure).draw()
-    first, last = axes.get_xlim()
-    labels = [label for label in axes.get_xticklabels(which="both") if first <= label.get_position()[0] <= last]
-    boxes = sorted((label.get_window_extent() for label in labels if label.get_text()), key=lambda box: box.x0)
-    assert 1 <= len(boxes) <= 8
-    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+    assert [file.name for file in draw_search(spec, trials[:1], {}, {}, tmp_path)] == ["history.png", "slices.png"]
+    assert draw_search(spec, [], {}, {}, tmp_path) == []
 
 
 def test_the_first_of_the_ranking_is_on_the_front_though_another_is_as_good_and_faster() -> None:

@@ -1,0 +1,155 @@
+"""A plot as data: axes, points and a caption. Figures (matplotlib) and the page (plotly) draw the same plot."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+ACCENT, BEST, FAINT = "#3f83c8", "#d9730d", "#8b929c"  # each can be told from a white page and from a dark one
+SCALE = ("#6c7fd8", "#3fa796", "#e0a526")  # so can all colours of this scale, from low to high
+TICKS = 10  # the most whole numbers beside an axis
+
+Mark = Literal["circle", "ring", "triangle", "cross"]
+
+_FENCE = 1.5  # interquartile ranges below the first quartile, beyond which Tukey calls a value an outlier
+_LEAST_RANGE = 1.0  # points of accuracy: spreads below it are noise, and nothing within them is an outlier
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis.
+
+    Attributes:
+        label: The text beside the axis.
+        ends: The lower and the upper end; None to fit the points.
+        log: Whether the axis is logarithmic.
+        whole: Whether only whole numbers have a tick.
+        words: The categories of an axis without numbers, in order.
+        zero: Whether a line marks 0.
+    """
+
+    label: str
+    ends: tuple[float, float] | None = None
+    log: bool = False
+    whole: bool = False
+    words: tuple[str, ...] = ()
+    zero: bool = False
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that are drawn alike; `x` and `y` hold a number or one of the axis's words for each.
+
+    Attributes:
+        x: Places on the horizontal axis.
+        y: Places on the vertical axis.
+        name: The text in the legend; empty for none.
+        kind: "points"; "line" through points; "steps", a line without points; "bars", stacked on those of other series.
+        colour: A colour, or a number for each point on the plot's scale.
+        mark: The mark of a point.
+        thin: Whether a line is one of many, and stays in the background.
+        low: Lower ends of the intervals; of bars, along their length. Empty without intervals.
+        high: Upper ends of the intervals.
+        trials: The trial of each point, or of the whole line; the page shows its hyperparameters at the pointer.
+        hover: The text of each point at the page's pointer.
+    """
+
+    x: Sequence[float | str]
+    y: Sequence[float | str]
+    name: str = ""
+    kind: Literal["points", "line", "steps", "bars"] = "points"
+    colour: str | Sequence[float] = ACCENT
+    mark: Mark = "circle"
+    thin: bool = False
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    trials: Sequence[int] = ()
+    hover: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One pair of axes of a plot.
+
+    Attributes:
+        x: The horizontal axis.
+        series: The series, those below first.
+        caption: What the facet shows, where it stands alone.
+    """
+
+    x: Axis
+    series: Sequence[Series]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot of one or more facets, which share the vertical axis.
+
+    Attributes:
+        title: The heading.
+        caption: What the plot shows.
+        y: The vertical axis.
+        facets: The facets, from left to right.
+        numbers: The main numbers in words, for readers who cannot see the plot.
+        scale: The name and the ends of the scale that coloured points refer to; None without such points.
+    """
+
+    title: str
+    caption: str
+    y: Axis
+    facets: Sequence[Facet]
+    numbers: str = ""
+    scale: tuple[str, float, float] | None = None
+
+    @property
+    def legend(self) -> bool:
+        """Whether series have names."""
+        return any(series.name for facet in self.facets for series in facet.series)
+
+
+@dataclass(frozen=True)
+class AccuracyAxis:
+    """The range of accuracies, percent, that starts at the lowest value that is no outlier.
+
+    Attributes:
+        low: Lower end.
+        high: Upper end.
+        floor: Values below it are outliers, and off the axis.
+    """
+
+    low: float
+    high: float
+    floor: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> AccuracyAxis:
+        """Return the axis of some values; of none, the whole range from 0 to 100.
+
+        An outlier lies more than 1.5 interquartile ranges below the first quartile (Tukey 1977, Exploratory Data
+        Analysis); at the upper end every value is shown.
+        """
+        finite = [value for value in values if math.isfinite(value)]
+        if not finite:
+            return cls(0.0, 100.0, 0.0)
+        first, _, third = statistics.quantiles(finite, n=4, method="inclusive") if len(finite) > 1 else finite * 3
+        floor = first - _FENCE * max(third - first, _LEAST_RANGE)
+        shown = [value for value in finite if value >= floor]
+        room = max(0.08 * (max(shown) - min(shown)), _LEAST_RANGE / 4)
+        return cls(min(shown) - room, max(shown) + room, floor)
+
+    @property
+    def edge(self) -> float:
+        """The height of marks for values off the axis."""
+        return self.low + 0.02 * (self.high - self.low)
+
+    def place(self, value: float) -> float:
+        """Return the height of a value's mark."""
+        return self.edge if value < self.floor else value
+
+    def labelled(self, label: str) -> Axis:
+        """Return the axis of a plot."""
+        return Axis(label, ends=(self.low, self.high))

@@ -1,0 +1,226 @@
+"""The plots of a search, described once for its figures and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from operator import attrgetter
+
+from search_spaces import Range
+from tausearch.presentation.plots import ACCENT, BEST, FAINT, AccuracyAxis, Axis, Facet, Mark, Plot, Series
+from tausearch.runs import Importance, SearchSpec, TrialSummary, best_trial, correlation_interval, pareto_front
+
+_ENDED = ("complete", "pruned", "diverged", "failed")
+
+
+@dataclass(frozen=True)
+class SearchPlots:
+    """The plots of a search; a plot is None where the trials do not suffice for it.
+
+    Attributes:
+        spec: The specification.
+        all_trials: The trials, ordered by number; plots show those that have ended.
+        importances: Hyperparameter to its importance, from `runs.importances`.
+        correlations: Task k to the rank correlation, from `runs.rank_correlations`.
+    """
+
+    spec: SearchSpec
+    all_trials: Sequence[TrialSummary]
+    importances: Mapping[str, Importance] = field(default_factory=dict)
+    correlations: Mapping[int, float] = field(default_factory=dict)
+
+    @cached_property
+    def trials(self) -> list[TrialSummary]:
+        """Trials that have ended."""
+        return [trial for trial in self.all_trials if trial.status in _ENDED]
+
+    @cached_property
+    def finished(self) -> list[TrialSummary]:
+        """Trials that finished the last task."""
+        return [trial for trial in self.trials if trial.status == "complete" and trial.value is not None]
+
+    @cached_property
+    def best(self) -> TrialSummary | None:
+        """The best trial that keeps the constraints."""
+        return best_trial(self.trials, self.spec.constraints)
+
+    @cached_property
+    def accuracies(self) -> AccuracyAxis:
+        """The axis of final accuracies."""
+        return AccuracyAxis.of([trial.value or 0.0 for trial in self.finished])
+
+    def history(self) -> Plot | None:
+        """Return the final accuracy of every trial, and the best so far."""
+        if not self.finished:
+            return None
+        values = {trial.number: trial.value or 0.0 for trial in self.finished}
+        after = [trial.number for trial in self.trials if trial.number >= self.finished[0].number]
+        best = list(accumulate((values.get(number, 0.0) for number in after), max))
+        chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best"
+        caption = (
+            f"Final accuracy on the validation split of {len(values)} finished trials, from"
+            f" {min(values.values()):.2f} to {max(values.values()):.2f} %; {chosen}."
+        )
+        series = [Series(after, best, "best so far", kind="steps", colour=BEST), *self._points(_number, self.trials)]
+        return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
+
+    def slices(self) -> Plot | None:
+        """Return the final accuracy against each hyperparameter, a facet for each."""
+        if not self.finished or not self.spec.space:
+            return None
+        facets = [self._slice(name) for name in self.spec.space]
+        plot = self._plot("Slices", "Final accuracy against each hyperparameter. Later trials are yellower.", facets)
+        return replace(plot, scale=("trial", 0, max(1, self.finished[-1].number)))
+
+    def front(self) -> Plot | None:
+        """Return the final accuracy over forgetting and over time, and the Pareto front of all three."""
+        if len(self.finished) < 2:
+            return None
+        front = pareto_front(self.finished, self.spec.metrics)
+        costs = {
+            "forgetting (points)": attrgetter("forgetting"),
+            "own time of all tasks (s)": attrgetter("own_seconds"),
+        }
+        heights = [self.accuracies.place(trial.value or 0.0) for trial in front]
+        facets = []
+        for label, cost in costs.items():
+            rings = Series([cost(trial) for trial in front], heights, "Pareto front", colour=BEST, mark="ring")
+            facets.append(Facet(Axis(label), [*self._points(cost, self.finished), rings]))
+        caption = (
+            "Final accuracy, forgetting and time of the finished trials. Ringed: those that no other beats in all"
+            f" three, the Pareto front, the most accurate first: {', '.join(str(trial.number) for trial in front)}."
+        )
+        return self._plot("What accuracy costs", caption, facets)
+
+    def bars(self) -> Plot | None:
+        """Return the importances with their intervals."""
+        if not self.importances:
+            return None
+        names = tuple(self.importances)[::-1]
+        shown = [self.importances[name] for name in names]
+        bars = Series(
+            [each.share for each in shown],
+            names,
+            kind="bars",
+            low=[each.low for each in shown],
+            high=[each.high for each in shown],
+            hover=[f"{name}: {each.text()}" for name, each in zip(names, shown, strict=True)],
+        )
+        caption = "What sets the best trials apart (PED-ANOVA), with 90 % intervals over resampled trials."
+        numbers = f"Shares: {'; '.join(f'{name} {each.text()}' for name, each in self.importances.items())}."
+        facet = Facet(Axis("share", ends=(0, 1.02)), [bars])
+        return Plot("Importances", caption, Axis("", words=names), [facet], numbers)
+
+    def early_accuracy(self) -> Plot | None:
+        """Return the rank correlations with their intervals."""
+        if not self.correlations:
+            return None
+        found, finished = self.correlations, len(self.finished)
+        between = {k: correlation_interval(value, finished) for k, value in found.items()}
+        line = Series(
+            list(found),
+            list(found.values()),
+            kind="line",
+            low=[low for low, _ in between.values()],
+            high=[high for _, high in between.values()],
+            hover=[f"after task {k}: {found[k]:.2f} ({low:.2f} to {high:.2f})" for k, (low, high) in between.items()],
+        )
+        caption = (
+            "How far the order of trials after task k tells their order at the end (Spearman's rank correlation, over"
+            f" {finished} finished trials, with 95 % intervals). Near 1, stopping early can be trusted; near 0, not."
+        )
+        numbers = f"After task {', '.join(f'{k}: {value:.2f}' for k, value in found.items())}."
+        facet = Facet(Axis("after task", whole=True), [line])
+        return Plot(
+            "Early stopping's trust", caption, Axis("rank correlation", (-1.05, 1.05), zero=True), [facet], numbers
+        )
+
+    def task_by_task(self) -> Plot | None:
+        """Return the average accuracy after each finished task, a line per trial; a failed trial has none."""
+        drawn = [trial for trial in self.trials if trial.rows and trial.status != "failed"]
+        if not drawn:
+            return None
+        name, best = self.spec.metrics.average_accuracy, None if self.best is None else self.best.number
+        lines = [
+            Series(
+                [row["task"] for row in trial.rows],
+                [row[name] for row in trial.rows],
+                kind="line",
+                colour=BEST if trial.number == best else ACCENT if trial.status == "complete" else FAINT,
+                thin=trial.number != best,
+                trials=[trial.number],
+            )
+            for trial in drawn
+        ]
+        ended_early = sum(trial.status != "complete" for trial in drawn)
+        grey = f", {ended_early} that did not reach the last task grey" if ended_early else ""
+        caption = f"Accuracy over the tasks seen so far, a line per trial; the best one thick{grey}."
+        axis = AccuracyAxis.of([row[name] for trial in drawn for row in trial.rows])
+        facet = Facet(Axis("after task", whole=True), lines)
+        return Plot("Task by task", caption, axis.labelled("average accuracy (%)"), [facet])
+
+    def axis_of(self, name: str) -> Axis:
+        """Return the axis of a hyperparameter: numbers of a range; choices that were tried, as words."""
+        dimension = self.spec.space[name]
+        if isinstance(dimension, Range):
+            return Axis(name, log=dimension.log)
+        tried = {str(trial.hyperparameters[name]) for trial in self.trials}
+        return Axis(name, words=tuple(text for text in map(str, dimension.choices) if text in tried))
+
+    def _slice(self, name: str) -> Facet:
+        axis = self.axis_of(name)
+
+        def place(trial: TrialSummary) -> float | str:
+            value = trial.hyperparameters[name]
+            return str(value) if axis.words else float(value)
+
+        tried = [trial.hyperparameters[name] for trial in self.finished]
+        if self.spec.space[name].numbers:
+            caption = f"Tried from {min(tried):.3g} to {max(tried):.3g}."
+        else:
+            caption = f"Tried: {', '.join(sorted(set(map(str, tried))))}."
+        return Facet(axis, self._points(place, self.trials, scaled=True), caption)
+
+    def _plot(self, title: str, caption: str, facets: Sequence[Facet]) -> Plot:
+        """Return a plot of final accuracies; its caption explains the marks at the lower edge."""
+        marks = {series.mark for facet in facets for series in facet.series}
+        below = [value for trial in self.finished if (value := trial.value or 0.0) < self.accuracies.floor]
+        if "triangle" in marks:
+            where = f"{'at' if len(below) == 1 else 'down to'} {min(below):.1f} %"
+            caption += f" Triangles at the lower edge: {len(below)} far below the others, {where}."
+        if "cross" in marks:
+            caption += " Crosses at the lower edge: stopped early, diverged or failed."
+        return Plot(title, caption, self.accuracies.labelled("final accuracy (%)"), facets)
+
+    def _points(
+        self, x: Callable[[TrialSummary], float | str], trials: Sequence[TrialSummary], *, scaled: bool = False
+    ) -> list[Series]:
+        """Return the final accuracies of trials over `x`, with marks at the lower edge for those off the axis.
+
+        Args:
+            x: Function from a trial to its place on the horizontal axis.
+            trials: The trials.
+            scaled: Whether the colour of a finished trial is its number on the plot's scale.
+        """
+        shown = [trial for trial in trials if trial.value is not None and trial.status == "complete"]
+        below = [trial for trial in shown if (trial.value or 0.0) < self.accuracies.floor]
+        without = [trial for trial in trials if trial.value is None]
+
+        def series(some: Sequence[TrialSummary], name: str, mark: Mark, colour: str = ACCENT) -> Series:
+            numbers = [trial.number for trial in some]
+            y = [trial.value or 0.0 if mark == "circle" else self.accuracies.edge for trial in some]
+            colours = numbers if scaled and colour == ACCENT else colour
+            return Series([x(trial) for trial in some], y, name, colour=colours, mark=mark, trials=numbers)
+
+        marks = (
+            series(shown, "trial", "circle"),
+            series(below, "far below", "triangle"),
+            series(without, "stopped, diverged or failed", "cross", FAINT),
+        )
+        return [each for each in marks if each.x]
+
+
+def _number(trial: TrialSummary) -> float:
+    return trial.number

@@ -1,0 +1,188 @@
+"""The plots of a search as data: what they show of which trial, and axes that one outlier does not spoil."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from search_spaces import Choices
+from tausearch.presentation import BEST, FAINT, AccuracyAxis, Plot, SearchPlots, Series
+from tausearch.presentation.figures.search import _set_few_ticks, draw_plot
+from tausearch.runs import Constraint, Importance, SearchSpec, correlation_interval, rank_correlations
+from tests.support.runs.trials import make_trial
+from tests.tausearch.report.runs import FINISHED, finished, make_trials
+from trainables.metrics import VALIDATION
+
+
+@pytest.fixture
+def plots(spec: SearchSpec) -> SearchPlots:
+    """Trial 3 is an outlier; trials 8 to 11 were stopped, diverged or failed; trial 12 runs."""
+    trials = [*make_trials(), make_trial(12, tasks=1)]
+    return SearchPlots(spec, trials, correlations=rank_correlations(trials, 3, VALIDATION))
+
+
+def series(plot: Plot | None, facet: int = 0) -> dict[str, Series]:
+    assert plot is not None
+    return {each.name: each for each in plot.facets[facet].series}
+
+
+def test_an_outlier_does_not_spoil_the_axis() -> None:
+    usual = [80.0, 81, 82, 83, 84]
+    spared = AccuracyAxis.of([*usual, 20])
+    assert 78 < spared.low < 80 and 84 < spared.high < 86
+    assert spared.place(20) == spared.edge > spared.low and spared.place(80) == 80
+    assert AccuracyAxis.of(usual).low > 78 and AccuracyAxis.of([*usual, 76.5]).low < 76.5  # not far enough to be one
+    assert AccuracyAxis.of([*usual, 99]).high > 99  # a value far above is what the search is for
+    assert AccuracyAxis.of([10, 50, 90]).low < 10  # wide is not outlying
+    equal = AccuracyAxis.of([80.0, 80, 80, 79.5])
+    assert equal.low < 79.5 and equal.low < equal.edge < equal.high  # spreads below a point are noise
+    assert AccuracyAxis.of([70.0]).labelled("").ends == (69.75, 70.25)
+    assert AccuracyAxis.of([]) == AccuracyAxis.of([math.nan]) == AccuracyAxis(0, 100, 0)
+
+
+def test_the_history_has_every_trial_under_its_number(plots: SearchPlots) -> None:
+    first, second, third, *rest = plots.all_trials
+    plots = replace(plots, all_trials=[replace(first, status="failed", value=None), second, *rest])
+    history = plots.history()
+    drawn = series(history)
+    assert drawn["trial"].x == drawn["trial"].trials == [1, 3, 4, 5, 6, 7]
+    assert drawn["trial"].y == [finished(number).value for number in (1, 3, 4, 5, 6, 7)]
+    best = drawn["best so far"]
+    assert best.x == [1, *range(3, 12)] and best.y[:2] == [finished(1).value] * 2 and best.y[-1] == finished(5).value
+    below, without = drawn["far below"], drawn["stopped, diverged or failed"]
+    assert (below.x, below.mark, below.y) == ([3], "triangle", [plots.accuracies.edge])
+    assert (without.x, without.mark, without.colour) == ([0, 8, 9, 10, 11], "cross", FAINT)
+    assert history is not None and history.y.ends == (plots.accuracies.low, plots.accuracies.high)
+    assert plots.accuracies.low > 75
+    assert "6 finished trials, from 20.00 to 89.20 %; trial 5 is the best." in history.caption
+    assert "Triangles at the lower edge: 1 far below the others, at 20.0 %. Crosses" in history.caption
+
+
+def test_a_caption_explains_only_marks_that_are_drawn(plots: SearchPlots) -> None:
+    trials = [trial for trial in plots.trials if trial.number != 3]
+    usual = replace(plots, all_trials=trials).history()
+    alone = replace(plots, all_trials=trials[:5]).history()
+    assert usual is not None and "Triangles" not in usual.caption and "Crosses at the lower edge" in usual.caption
+    assert alone is not None and "Crosses" not in alone.caption
+    second = replace(finished(12), value=30.0)
+    two = replace(plots, all_trials=[*plots.trials, second]).history()
+    assert two is not None and "2 far below the others, down to 20.0 %" in two.caption
+
+
+def test_the_best_keeps_the_constraints(plots: SearchPlots) -> None:
+    kept = Constraint(metric="val/final_accuracy", relation="<=", bound=89)  # trial 5 breaks it
+    bound = replace(plots, spec=plots.spec.model_copy(update={"constraints": (kept,)}))
+    history, lines = bound.history(), bound.task_by_task()
+    assert history is not None and "trial 2 is the best" in history.caption and lines is not None
+    assert [line.trials for line in lines.facets[0].series if line.colour == BEST and not line.thin] == [[2]]
+
+
+def test_lines_end_where_trials_ended(plots: SearchPlots) -> None:
+    plot = plots.task_by_task()
+    assert plot is not None
+    lines = plot.facets[0].series
+    assert [len(line.x) for line in lines] == [3] * FINISHED + [1] * 3  # a failed one is not drawn
+    assert [line.trials for line in lines] == [[number] for number in range(FINISHED + 3)]
+    assert [line.trials for line in lines if not line.thin] == [[5]] and "3 that did not reach" in plot.caption
+    assert [line.colour for line in lines].count(FAINT) == 3
+
+
+def test_slices_have_every_trial(plots: SearchPlots) -> None:
+    space = {**plots.spec.space, "way": Choices(choices=("winding", "never", "plain"))}
+    for trial in plots.all_trials:
+        trial.hyperparameters["way"] = ("plain", "winding")[trial.number % 2]
+    slices = replace(plots, spec=plots.spec.model_copy(update={"space": space})).slices()
+    assert slices is not None and slices.scale == ("trial", 0, 7)
+    alpha, lr, way = slices.facets
+    drawn = series(slices)
+    assert dict(zip(drawn["trial"].x, drawn["trial"].y, strict=True))[5.2] == finished(5).value
+    assert drawn["trial"].colour == drawn["trial"].trials == list(range(FINISHED))
+    assert (drawn["far below"].x, drawn["far below"].colour) == ([3.2], [3])
+    assert (drawn["stopped, diverged or failed"].x, drawn["stopped, diverged or failed"].colour) == ([0.3] * 4, FAINT)
+    assert (alpha.x.log, alpha.caption, lr.caption) == (True, "Tried from 0.2 to 7.2.", "Tried from 0.002 to 0.006.")
+    assert way.x.words == ("winding", "plain") and way.caption == "Tried: plain, winding."
+    assert series(slices, 2)["trial"].x == ["plain", "winding"] * 4
+
+
+def test_the_front_is_ringed_over_both_costs(plots: SearchPlots) -> None:
+    cheap, dear = finished(3), finished(5)
+    cheap.rows[-1]["seconds/training"], dear.rows[-1]["val/forgetting"] = 0.1, 8.0
+    front = replace(plots, all_trials=[*plots.trials[:3], cheap, finished(4), dear, *plots.trials[6:]]).front()
+    assert front is not None and "the most accurate first: 5, 2, 3." in front.caption
+    forgetting, seconds = series(front), series(front, 1)
+    assert forgetting["Pareto front"].x == [8.0, 2.0, 2.0] and seconds["Pareto front"].x == [7.5, 7.5, 5.6]
+    assert (
+        forgetting["Pareto front"].y
+        == seconds["Pareto front"].y
+        == [dear.value, finished(2).value, plots.accuracies.edge]
+    )
+    assert len(forgetting["trial"].x) == FINISHED and "stopped, diverged or failed" not in forgetting
+    assert replace(plots, all_trials=plots.trials[:1]).front() is None
+
+
+def test_importances_and_correlations_have_their_intervals(plots: SearchPlots) -> None:
+    shares = {"lr": Importance(0.7, 0.2, 0.9), "alpha": Importance(0.3, 0.1, 0.8)}
+    plot = replace(plots, importances=shares).bars()
+    (bars,) = series(plot).values()
+    assert plot is not None and bars.y == plot.y.words == ("alpha", "lr")  # the largest on top
+    assert (bars.low, bars.x, bars.high) == ([0.1, 0.2], [0.3, 0.7], [0.8, 0.9])
+    assert plot.numbers == "Shares: lr 0.70 (0.20 to 0.90); alpha 0.30 (0.10 to 0.80)."
+    early = plots.early_accuracy()
+    (line,) = series(early).values()
+    assert line.x == list(plots.correlations) == [1, 2] and line.y == list(plots.correlations.values())
+    assert list(zip(line.low, line.high, strict=True)) == [
+        correlation_interval(v, FINISHED) for v in plots.correlations.values()
+    ]
+    assert early is not None and f"over {FINISHED} finished trials" in early.caption
+
+
+@pytest.mark.parametrize("name", ["history", "slices", "front", "bars", "early_accuracy", "task_by_task"])
+def test_a_search_that_has_just_begun_has_no_plots(spec: SearchSpec, name: str) -> None:
+    assert getattr(SearchPlots(spec, [make_trial(0, tasks=1)]), name)() is None
+
+
+def test_a_figure_has_the_points_of_the_plot(plots: SearchPlots) -> None:
+    """Outliers keep their places below the axis."""
+    history, slices = plots.history(), plots.slices()
+    assert history is not None and slices is not None
+    figure = draw_plot(history, "a $search")
+    (axes,) = figure.axes
+    for drawn, described in zip(axes.collections, history.facets[0].series[1:], strict=True):
+        assert np.asarray(drawn.get_offsets()).tolist() == np.column_stack([described.x, described.y]).tolist()
+    assert axes.get_ylim() == history.y.ends and axes.lines[0].get_xdata()[-1] == 11
+    assert figure.get_suptitle().startswith(r"History: a \$search") and "1 far below" in figure.get_supxlabel()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(series(history))
+    alpha, lr, bar = draw_plot(slices, "").axes
+    assert alpha.get_xlim()[0] < 0.2 and alpha.get_xlim()[1] > 7.2 and bar.get_ylabel() == "trial"
+    assert lr.get_xlim()[1] > 0.05  # where stopped trials are
+
+
+def test_a_figure_has_the_intervals_of_the_plot(plots: SearchPlots) -> None:
+    bars = replace(plots, importances={"lr": Importance(0.7, 0.2, 0.9), "alpha": Importance(0.3, 0.1, 0.8)}).bars()
+    assert bars is not None
+    (axes,) = draw_plot(bars, "").axes
+    assert [text.get_text() for text in axes.texts] == ["0.30", "0.70"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["alpha", "lr"]
+    ends = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
+    assert ends == [pytest.approx([0.1, 0.8]), pytest.approx([0.2, 0.9])]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0003, 0.007), (2.0, 6.0), (0.01, 0.01), (1e-6, 1.0)])
+def test_a_logarithmic_axis_has_a_few_labels_that_do_not_touch(low: float, high: float) -> None:
+    figure = Figure(figsize=(3.2, 3.2))
+    axes = figure.subplots()
+    axes.scatter([low, high], [1, 2])
+    _set_few_ticks(axes)
+    FigureCanvasAgg(figure).draw()
+    first, last = axes.get_xlim()
+    labels = [label for label in axes.get_xticklabels(which="both") if first <= label.get_position()[0] <= last]
+    boxes = sorted((label.get_window_extent() for label in labels if label.get_text()), key=lambda box: box.x0)
+    assert 1 <= len(boxes) <= 8
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))

@@ -1,0 +1,150 @@
+"""Plots on the page: the numbers of their descriptions, what the pointer shows, and texts that stay texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from search_spaces import Choices, Range
+from tausearch.presentation import SCALE, Axis, Facet, Plot, SearchPlots, Series
+from tausearch.report.plots import PagePlot, draw_plot, ticks
+from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
+from tausearch.runs import SearchSpec, TrialSummary, rank_correlations
+from tests.tausearch.report.runs import FINISHED, finished, make_trials
+from trainables.metrics import VALIDATION
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
+CONTOUR, EARLY = "The two that matter most", SearchPlots.early_accuracy
+
+
+def described(spec: SearchSpec, trials: list[TrialSummary]) -> SearchPlots:
+    return SearchPlots(spec, trials, correlations=rank_correlations(trials, 3, VALIDATION))
+
+
+def page_plots(plots: SearchPlots) -> dict[str, PagePlot]:
+    slices = plots.slices()
+    assert slices is not None
+    return {plot.title: plot for plot in (*search_plots(plots), *slice_plots(slices))}
+
+
+def figure(plot: PagePlot) -> Any:
+    return json.loads(plot.figure)
+
+
+@pytest.fixture
+def plots(spec: SearchSpec) -> dict[str, PagePlot]:
+    return page_plots(described(spec, make_trials()))
+
+
+@pytest.mark.parametrize("describe", [SearchPlots.history, SearchPlots.task_by_task, SearchPlots.front, EARLY])
+def test_the_page_has_the_points_and_intervals_of_the_plot(
+    spec: SearchSpec, plots: dict[str, PagePlot], describe: Callable[[SearchPlots], Plot | None]
+) -> None:
+    plot = describe(described(spec, make_trials()))
+    assert plot is not None
+    drawn = plots[plot.title]
+    every = [series for facet in plot.facets for series in facet.series]
+    for trace, series in zip(figure(drawn)["data"], every, strict=True):
+        assert (trace["x"], trace["y"]) == (pytest.approx(series.x, rel=1e-5), pytest.approx(series.y, rel=1e-5))
+        assert trace.get("hovertext", []) == list(map(str, series.trials or series.hover))
+        ends = trace.get("error_y", {"array": [], "arrayminus": []})
+        assert [y + up for y, up in zip(trace["y"], ends["array"], strict=False)] == pytest.approx(
+            series.high, abs=1e-5
+        )
+        assert [y - down for y, down in zip(trace["y"], ends["arrayminus"], strict=False)] == pytest.approx(
+            series.low, abs=1e-5
+        )
+    assert figure(drawn)["layout"]["yaxis"]["range"] == pytest.approx(plot.y.ends, rel=1e-5)
+    assert drawn.text.startswith(plot.caption) and drawn.text.endswith(plot.numbers)
+
+
+def test_looks_follow_the_description() -> None:
+    marks = [Series([1], [2], mark, mark=mark) for mark in ("circle", "ring", "triangle", "cross")]
+    lines = [Series([1, 2], [3, 4], kind="line", thin=True), Series([1, 2], [3, 4], kind="steps")]
+    plain = figure(draw_plot(Plot("t", "c", Axis("y"), [Facet(Axis("x"), [*marks, *lines])])))["data"]
+    symbols = ["circle", "circle-open", "triangle-down", "x-thin-open"]
+    assert [trace["marker"]["symbol"] for trace in plain[:4]] == symbols
+    assert [trace["showlegend"] for trace in plain] == [True] * 4 + [False] * 2
+    assert plain[4]["opacity"] < 1 and plain[5]["line"]["shape"] == "hv" and plain[5]["hoverinfo"] == "skip"
+    facet = Facet(Axis("x"), [Series([1, 2], [3, 4], "trial", colour=[0, 5])])
+    (trace,) = figure(draw_plot(Plot("t", "c", Axis("y"), [facet], scale=("trial", 0, 9))))["data"]
+    assert (trace["marker"]["color"], trace["marker"]["cmax"], trace["showlegend"]) == ([0, 5], 9, False)
+    assert [colour for _, colour in trace["marker"]["colorscale"]] == list(SCALE)
+
+
+def test_lying_bars_have_intervals_along_their_length() -> None:
+    bars = Series([0.3, 0.7], ["alpha", "lr"], kind="bars", low=[0.1, 0.2], high=[0.8, 0.9])
+    drawn = figure(draw_plot(Plot("t", "c", Axis("", words=("alpha", "lr")), [Facet(Axis("share"), [bars])])))
+    (trace,) = drawn["data"]
+    assert (trace["orientation"], trace["y"], trace["x"]) == ("h", ["alpha", "lr"], [0.3, 0.7])
+    ends = trace["error_x"]
+    assert ends["array"] == pytest.approx([0.5, 0.2]) and ends["arrayminus"] == pytest.approx([0.2, 0.5])
+    assert drawn["layout"]["yaxis"]["categoryarray"] == ["alpha", "lr"]
+
+
+def test_times_of_a_final_run_are_means_over_seeds() -> None:
+    first, second = finished(0), finished(1)
+    for row in second.rows:
+        row |= {"seconds/training": 4.0, "seconds/preconsolidation": 0.0}
+    plot = time_plot([first, second])
+    assert plot is not None and plot.text.startswith("Of a seed, mean over seeds: preconsolidation 0:01, training 0:09")
+    means = {"preconsolidation": [0.5] * 3, "training": [3] * 3, "evaluation": [0.5] * 3}
+    assert {trace["name"]: trace["y"] for trace in figure(plot)["data"]} == means
+    for row in first.rows:
+        row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
+    assert time_plot([first]) is None
+
+
+def test_the_pointer_shows_trial_and_hyperparameters(spec: SearchSpec, plots: dict[str, PagePlot]) -> None:
+    trials = make_trials()
+    assert hover_text(spec, trials[5]) == "<b>trial 5</b>: 89.20 %, 0:10<br>alpha = 5.2<br>lr = 0.006"
+    failed = "<b>trial 11</b>: failed at task 1, 0:03<br>alpha = 0.3<br>lr = 0.05<br>out of memory"
+    assert hover_text(spec, trials[11]) == failed
+    for title in ("History", "alpha", "lr", CONTOUR):
+        (points, *_) = [trace for trace in figure(plots[title])["data"] if trace.get("meta") == "trials"]
+        assert points["hovertext"] == list(map(str, range(FINISHED))), title
+
+
+def test_a_choice_of_words_is_an_axis_of_its_own(spec: SearchSpec) -> None:
+    space = {"alpha": Range(low=0.1, high=10, grid=(1,)), "way": Choices(choices=("plain", "winding"))}
+    trials = make_trials()
+    for trial in trials:
+        trial.hyperparameters["way"] = ("plain", "winding")[trial.number % 2]
+    plots = page_plots(described(spec.model_copy(update={"space": space}), trials))
+    assert (
+        set(figure(plots["way"])["data"][0]["x"]) == {"plain", "winding"}
+        and plots["way"].text == "Tried: plain, winding."
+    )
+    assert figure(plots[CONTOUR])["layout"]["yaxis"]["type"] == "category"
+
+
+def test_a_hyperparameter_that_was_never_varied_has_no_contour(spec: SearchSpec) -> None:
+    trials = make_trials()
+    for trial in trials:
+        trial.hyperparameters["lr"] = 0.01
+    assert CONTOUR not in page_plots(described(spec, trials))
+
+
+def test_many_trials_make_no_large_page(spec: SearchSpec) -> None:
+    trials = [finished(number) for number in range(300)]
+    for trial in trials:
+        trial.hyperparameters |= {"alpha": 0.1 + 0.033 * trial.number, "lr": 0.001 + 0.0003 * trial.number}
+    plots = page_plots(described(spec, trials))
+    assert sum(len(plot.figure) for plot in plots.values()) < 600_000
+    assert "of the best 100 finished trials" in plots[CONTOUR].text
+
+
+def test_no_text_of_a_figure_ends_the_script_that_it_stands_in_or_is_markup() -> None:
+    plot = draw_plot(Plot("a < b", "c & d", Axis("y"), [Facet(Axis("x"), [Series([1], [1], "</script><b>")])]))
+    assert "<" not in plot.figure and figure(plot)["data"][0]["name"] == "&lt;/script&gt;&lt;b&gt;"
+    assert (plot.title, plot.text) == ("a < b", "c & d")
+
+
+def test_ticks_have_room() -> None:
+    log, whole = Axis("", log=True), Axis("", whole=True)
+    assert ticks(log, [1e-5, 1e2])["dtick"] == 2 and ticks(log, [0.001, 0.1])["dtick"] == 1
+    assert ticks(log, [0.002, 0.01])["dtick"] == "D2" and "dtick" not in ticks(Axis(""), [0, 5])
+    assert ticks(whole, [3, 0])["dtick"] == 1 and ticks(whole, [41, 0])["dtick"] == 5
