@@ -71,7 +71,7 @@ def test_a_plot_is_drawn_when_it_comes_near(report: Path, page: Page) -> None:
 def test_the_pointer_finds_a_trial_and_its_hyperparameters(report: Path, page: Page) -> None:
     page.open(report, 1280)
     history = "[...plots].find((each) => each.textContent.includes('History')).querySelector('.canvas')"
-    page.value(f"Plotly.Fx.hover({history}, [{{curveNumber: 0, pointNumber: 5}}])")
+    page.value(f"Plotly.Fx.hover({history}, [{{curveNumber: 1, pointNumber: 5}}])")
     page.until(f"{history}.querySelector('.hoverlayer text') !== null")
     shown = page.value(f"{history}.querySelector('.hoverlayer').textContent")
     assert "trial 5: 89.20 %" in shown and "alpha = 5.2" in shown
