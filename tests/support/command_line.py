@@ -12,6 +12,7 @@ import typer
 from tausearch.cli import main
 
 Ask = Callable[..., tuple[int, str, str]]  # words of a command to exit code, stdout and stderr
+Command = Callable[..., tuple[str, str]]  # words, and `code=` the expected exit code, to stdout and stderr
 get_command = functools.cache(typer.main.get_command)  # typer builds all commands anew for each call, in 50 ms
 
 

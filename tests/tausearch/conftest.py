@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tausearch.runs import SearchSpec
+from tests.support.command_line import Command, run
 from tests.support.runs.built_runs import BuiltRuns
 from tests.support.runs.trials import search_spec
 
@@ -21,6 +22,22 @@ def _built_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def spec() -> SearchSpec:
     return search_spec()
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    def call(*words: object, code: int = 0) -> tuple[str, str]:
+        got, out, err = run(list(map(str, words)), capsys, monkeypatch)
+        assert got == code, err
+        return out, err
+
+    return call
+
+
+@pytest.fixture
+def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let compositions be evaluated without MLflow, which takes seconds to start."""
+    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
 
 
 @pytest.fixture

@@ -8,25 +8,16 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import (
-    FinalResult,
-    SearchRequest,
-    TrainRequest,
-    plan_search,
-    plan_training,
-    resume,
-)
-from tausearch.api import (
-    continuation as resuming,
-)
+from tausearch.api import FinalResult, SearchRequest, TrainRequest, continuation, plan_search, plan_training, resume
 from tausearch.api.final_runs import FinalRun
 from tausearch.api.outcome import conclude
 from tausearch.cli.output import show_final
 from tausearch.comparison import compare, paper_results, read_final_runs
-from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, read_spec
+from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose
 from tests.support.runs.final_runs import make_final_run
+from trainables.config import TrialConfig
 from trainables.errors import InputError
 
 
@@ -42,8 +33,13 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(tmp_path / "runs")
 
 
-def planned(best: BestFile, storage: Storage, **more: Any) -> SearchSpec:
+def planned(best: BestFile, storage: Storage, **more: Any) -> FinalSpec:
     return plan_training(TrainRequest(best, storage=storage.root, name="f", **more)).spec
+
+
+def configs_of(spec: FinalSpec, storage: Storage) -> list[TrialConfig]:
+    _, directory = create(spec, storage)
+    return [spec.trial(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
 
 
 def ended(number: int, seed: int, accuracy: float) -> TrialSummary:
@@ -53,8 +49,7 @@ def ended(number: int, seed: int, accuracy: float) -> TrialSummary:
 
 def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> None:
     spec = planned(best, storage, seeds=[3, 5], class_orders=[7, 1, 2])
-    _, directory = create(spec, storage)
-    configs = [spec.trial(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
+    configs = configs_of(spec, storage)
     assert [(c.benchmark, c.seed) for c in configs] == [
         (f"digits?class_order={order}", seed) for order in (7, 1, 2) for seed in (3, 5)
     ]
@@ -64,8 +59,7 @@ def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> N
 
 def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> None:
     spec = planned(best, storage, seeds=[3, 5])
-    _, directory = create(spec, storage)
-    configs = [spec.trial(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
+    configs = configs_of(spec, storage)
     assert [(c.benchmark, c.seed) for c in configs] == [("digits", 3), ("digits", 5)]
     assert [Path(c.artifacts or "").name for c in configs] == ["seed_3", "seed_5"]
     assert spec.protocol.class_orders is None and spec.class_order(1) is None
@@ -76,8 +70,8 @@ def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, mo
     Record(directory.record, names=spec.metrics).write(ended(2, 0, 70.0))
     run = FinalRun(read_spec(directory), storage, directory)
     assert [run.searcher.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
-    went_on: list[SearchSpec] = []
-    monkeypatch.setattr(resuming, "run_training", lambda run, *_: went_on.append(run.spec))
+    went_on: list[FinalSpec] = []
+    monkeypatch.setattr(continuation, "run_training", lambda run, *_: went_on.append(run.spec))
     resume("f", storage=storage.root)
     assert went_on == [spec]
 
@@ -89,16 +83,11 @@ def test_results_are_told_over_all_and_order_by_order(
     trials = [ended(n, n % 2, accuracy) for n, accuracy in enumerate((60.0, 62.0, 70.0, 76.0))]
     conclude(spec, directory, trials)
     results = json.loads(directory.results_file.read_text())
-    assert results["summary"]["test/final_accuracy"] == {
-        "mean": 67.0,
-        "std": pytest.approx(7.394, abs=1e-3),
-        "seeds": 4,
-    }
+    score = results["summary"]["test/final_accuracy"]
+    assert score == {"mean": 67.0, "std": pytest.approx(7.394, abs=1e-3), "seeds": 4}
     assert [(each["class_order"], each["seed"]) for each in results["seeds"]] == [(4, 0), (4, 1), (5, 0), (5, 1)]
-    assert {order: part["test/final_accuracy"]["mean"] for order, part in results["class_orders"].items()} == {
-        "4": 61.0,
-        "5": 73.0,
-    }
+    means = {order: part["test/final_accuracy"]["mean"] for order, part in results["class_orders"].items()}
+    assert means == {"4": 61.0, "5": 73.0}
     about = ("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
     show_final(FinalResult(*about, summary=results["summary"], results_file=directory.results_file), spec, "")
     out = capsys.readouterr().out

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from tausearch.cli import main
-from tests.support.command_line import run
+from tests.support.command_line import Command
 from tests.support.layouts import encoded, mit67, put
-
-assert main
 
 
 @pytest.fixture
@@ -23,54 +21,46 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_list_says_what_is_there_and_what_is_missing(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = run(["data"], capsys, monkeypatch)
-    assert code == 0
+def test_the_list_says_what_is_there_and_what_is_missing(root: Path, command: Command) -> None:
+    out, _ = command("data")
     assert f"looked for in {root}/data/<benchmark>" in out and "expected 5360, got 268" in out
     row = next(line for line in out.splitlines() if line.startswith("│ mit67"))
     assert [cell.strip() for cell in row.split("│")[3:6]] == ["67", "268 (4)", "134 (2)"]
     assert "cub200: needs CUB_200_2011.tgz" in out and "from https://data.caltech.edu" in out
-    states = {state["name"]: state for state in json.loads(run(["data", "--json"], capsys, monkeypatch)[1])}
+    states = {state["name"]: state for state in json.loads(command("data", "--json")[0])}
     assert states["digits"]["state"] == "embedded" and states["cub200"]["state"] == "not found"
     assert not states["mit67"]["whole"] and states["mit67"]["images"] == {"train": 268, "test": 134}
     assert states["mit67"]["classes"]["room_00"] == {"train": 4, "test": 2}
-    elsewhere = json.loads(run(["data", "--json", "--data-root", str(root)], capsys, monkeypatch)[1])
+    elsewhere = json.loads(command("data", "--json", "--data-root", root)[0])
     assert [state["state"] for state in elsewhere[3:]] == ["not found"] * 7
 
 
-def test_check_names_every_unreadable_image(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = run(["data", "check", "mit67", "--partial"], capsys, monkeypatch)
-    assert code == 0 and "402 images" in out and "all of them readable" in out
+def test_check_names_every_unreadable_image(root: Path, command: Command) -> None:
+    out, _ = command("data", "check", "mit67", "--partial")
+    assert "402 images" in out and "all of them readable" in out
     for name in ("a/1.png", "d/5.png"):
         (root / "own" / name).write_bytes(b"broken")
-    code, out, _ = run(["data", "check", "folder:own"], capsys, monkeypatch)
-    assert code == 1 and "24 images" in out and "2 faults" in out
+    out, _ = command("data", "check", "folder:own", code=1)
+    assert "24 images" in out and "2 faults" in out
     assert f"image {root}/own/a/1.png: cannot be read" in out and f"image {root}/own/d/5.png: cannot be read" in out
-    code, out, _ = run(["data", "check", "folder:own", "--json"], capsys, monkeypatch)
-    assert code == 1 and len(json.loads(out)["faults"]) == 2
-    code, out, err = run(["data", "prepare", "folder:own"], capsys, monkeypatch)
-    assert code == 2 and out == "" and "own/a/1.png: cannot be read" in err
+    out, _ = command("data", "check", "folder:own", "--json", code=1)
+    assert len(json.loads(out)["faults"]) == 2
+    out, err = command("data", "prepare", "folder:own", code=2)
+    assert out == "" and "own/a/1.png: cannot be read" in err
 
 
-def test_prepared_data_is_listed_and_checked(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = run(["data", "prepare", "folder:own", "--form", "array"], capsys, monkeypatch)
+def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:
+    out, _ = command("data", "prepare", "folder:own", "--form", "array")
     folder = root / "own" / "tausearch-prepared" / "v1" / "all"
-    assert code == 0 and f"written to {folder}" in out and "train 16 (4), test 8 (2)" in out
-    code, out, _ = run(["data", "check", "folder:own"], capsys, monkeypatch)
-    assert code == 0 and "prepared (decoded array)" in out
+    assert f"written to {folder}" in out and "train 16 (4), test 8 (2)" in out
+    assert "prepared (decoded array)" in command("data", "check", "folder:own")[0]
     content = bytearray((folder / "train-pixels.npy").read_bytes())
     content[-1] ^= 1
     (folder / "train-pixels.npy").write_bytes(content)
-    code, out, _ = run(["data", "check", "folder:own"], capsys, monkeypatch)
-    assert code == 1 and f"prepared file {folder}/train-pixels.npy: has changed since it was written" in out
-    code, out, _ = run(["data", "prepare", "folder:own", "--form", "parquet", "--json"], capsys, monkeypatch)
-    assert code == 0 and json.loads(out)["prepared"] == str(folder)
+    out, _ = command("data", "check", "folder:own", code=1)
+    assert f"prepared file {folder}/train-pixels.npy: has changed since it was written" in out
+    out, _ = command("data", "prepare", "folder:own", "--form", "parquet", "--json")
+    assert json.loads(out)["prepared"] == str(folder)
 
 
 @pytest.mark.parametrize(
@@ -100,34 +90,21 @@ def test_prepared_data_is_listed_and_checked(
         (["search", "mit67", "ita-lora", "--backbone", "glyph_vit"], "expected 5360, got 268"),
     ],
 )
-def test_bad_input(
-    arguments: list[str],
-    message: str,
-    root: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import re
-
-    code, out, err = run(arguments, capsys, monkeypatch)
-    assert code == 2 and out == "" and len(err.strip().splitlines()) == 1
+def test_bad_input(arguments: list[str], message: str, root: Path, command: Command) -> None:
+    out, err = command(*arguments, code=2)
+    assert out == "" and len(err.strip().splitlines()) == 1
     assert re.search(message, err), err
     assert not (root / "nothing").exists() and not (root / "data" / "cub200").exists()
 
 
-def test_a_broken_image_stops_a_search_before_it_starts(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_image_stops_a_search_before_it_starts(root: Path, command: Command) -> None:
     for label in "abcd":
         (root / "own" / label / "3.png").write_bytes(encoded(10, 0, 0)[:100])
-    arguments = ["search", "folder:own", "ita-lora", "--tasks", "2", "--backbone", "glyph_vit"]
-    code, out, err = run(arguments, capsys, monkeypatch)
-    assert code == 2 and out == "" and "own/a/3.png: cannot be read" in err
+    out, err = command("search", "folder:own", "ita-lora", "--tasks", 2, "--backbone", "glyph_vit", code=2)
+    assert out == "" and "own/a/3.png: cannot be read" in err
     assert not (root / "tausearch-runs").exists()
 
 
-def test_spaces_know_a_benchmark_with_options(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = run(["spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--json"], capsys, monkeypatch)
-    assert code == 0 and json.loads(out)["paper"]["alpha"] == 0.02
+def test_spaces_know_a_benchmark_with_options(root: Path, command: Command) -> None:
+    out, _ = command("spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--json")
+    assert json.loads(out)["paper"]["alpha"] == 0.02

@@ -17,7 +17,7 @@ from tausearch.models import read_about
 from tausearch.presentation import counted
 from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.studies import load_best
-from tests.support.command_line import run
+from tests.support.command_line import Command
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.composable_runs import make_composable_run
 from tests.support.runs.final_runs import make_final_run
@@ -44,24 +44,23 @@ def storage(tmp_path: Path) -> Storage:
     return made
 
 
-def shown(storage: Storage, capsys: Captured, patch: Patch, *arguments: str, code: int = 0) -> tuple[str, str]:
-    got, out, err = run([*arguments, "--storage", str(storage.root)], capsys, patch)
-    assert got == code, err
-    return out, err
+@pytest.fixture
+def shown(storage: Storage, command: Command) -> Command:
+    return lambda *words, **expected: command(*words, "--storage", storage.root, **expected)
 
 
 class TestDelete:
-    def test_it_asks_unless_told_not_to(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
-        _, err = shown(storage, capsys, monkeypatch, "delete", "search", code=2)
+    def test_it_asks_unless_told_not_to(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
+        _, err = shown("delete", "search", code=2)
         assert "--yes deletes without asking" in err and storage.run_exists("search")
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         for answer, stays in ((False, True), (True, False)):
             monkeypatch.setattr("typer.confirm", lambda _, answer=answer: answer)
-            shown(storage, capsys, monkeypatch, "delete", "search")
+            shown("delete", "search")
             assert storage.run_exists("search") == stays
 
-    def test_all_of_it_goes_and_nothing_else(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
-        out, _ = shown(storage, capsys, monkeypatch, "delete", "search", "final", "--yes")
+    def test_all_of_it_goes_and_nothing_else(self, storage: Storage, shown: Command) -> None:
+        out, _ = shown("delete", "search", "final", "--yes")
         assert out.count("deleted ") == 2 and [path.name for path in storage.root.iterdir()] == ["other-search"]
 
     def test_what_an_earlier_one_left_half_deleted_goes_with_it(self, storage: Storage) -> None:
@@ -76,8 +75,8 @@ class TestDelete:
         sizes = [os.path.getsize(Path(at, name)) for at, _, names in os.walk(directory.path) for name in names]
         assert size_of(directory) == sum(sizes) > 1000
 
-    def test_none_goes_where_one_is_not_there(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
-        _, err = shown(storage, capsys, monkeypatch, "delete", "search", "searchh", "--yes", code=2)
+    def test_none_goes_where_one_is_not_there(self, storage: Storage, shown: Command) -> None:
+        _, err = shown("delete", "search", "searchh", "--yes", code=2)
         assert "no run named 'searchh'" in err and "there are: search, other-search" in err
         assert storage.run_exists("search")
 
@@ -127,20 +126,18 @@ class TestRename:
 
 
 class TestStatus:
-    def test_a_note_is_shown_and_removed(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
-        assert "note" not in shown(storage, capsys, monkeypatch, "status")[0]
-        shown(storage, capsys, monkeypatch, "note", "search", "too  small\na range")
-        assert shown(storage, capsys, monkeypatch, "note", "search")[0] == "too small a range\n"
+    def test_a_note_is_shown_and_removed(self, shown: Command) -> None:
+        assert "note" not in shown("status")[0]
+        shown("note", "search", "too  small\na range")
+        assert shown("note", "search")[0] == "too small a range\n"
         for arguments in (["status"], ["status", "search"]):
-            assert "too small a range" in shown(storage, capsys, monkeypatch, *arguments)[0]
-        assert json.loads(shown(storage, capsys, monkeypatch, "status", "search", "--json")[0])["note"]
-        shown(storage, capsys, monkeypatch, "note", "search", "")
-        assert "note" not in shown(storage, capsys, monkeypatch, "status")[0]
+            assert "too small a range" in shown(*arguments)[0]
+        assert json.loads(shown("status", "search", "--json")[0])["note"]
+        shown("note", "search", "")
+        assert "note" not in shown("status")[0]
 
     @pytest.mark.parametrize("kind", ["bytes", "folder", "fifo", "large", "link"])
-    def test_a_damaged_note_is_named_and_hides_nothing(
-        self, kind: str, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
+    def test_a_damaged_note_is_named_and_hides_nothing(self, kind: str, storage: Storage, shown: Command) -> None:
         path = storage.run("search").note_file
         match kind:
             case "bytes":
@@ -153,22 +150,18 @@ class TestStatus:
                 path.write_bytes(b"a" * (LARGEST + 1))
             case "link":
                 path.symlink_to(path)
-        out, err = shown(storage, capsys, monkeypatch, "status", "search")
+        out, err = shown("status", "search")
         assert ("note.txt" in out) and err == "" and "70" in out
-        assert "other-search" in shown(storage, capsys, monkeypatch, "status")[0]
+        assert "other-search" in shown("status")[0]
 
     @pytest.mark.parametrize("text", ["\udcff", "a\x1b[31mb", "a\0", "x" * 5000])
-    def test_a_note_that_is_no_line_is_refused(
-        self, text: str, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
-        _, err = shown(storage, capsys, monkeypatch, "note", "search", text, code=2)
+    def test_a_note_that_is_no_line_is_refused(self, text: str, storage: Storage, shown: Command) -> None:
+        _, err = shown("note", "search", text, code=2)
         assert err.startswith("tausearch: note must ") and not storage.run("search").note_file.exists()
 
-    def test_signs_that_are_in_a_note_and_do_nothing_there(
-        self, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
+    def test_signs_that_are_in_a_note_and_do_nothing_there(self, storage: Storage, shown: Command) -> None:
         storage.run("search").note_file.write_text("a\x1b[31mb")
-        assert "\x1b" not in shown(storage, capsys, monkeypatch, "status", "search")[0]
+        assert "\x1b" not in shown("status", "search")[0]
 
     def test_a_terminal_without_these_letters_gets_others(self, storage: Storage, monkeypatch: Patch) -> None:
         target = io.BytesIO()
@@ -178,79 +171,65 @@ class TestStatus:
             main()
         assert not ended.value.code and rb"\xb1" in target.getvalue()  # of mean and deviation
 
-    def test_a_final_run_shows_mean_and_deviation_of_its_seeds(
-        self, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
+    def test_a_final_run_shows_mean_and_deviation_of_its_seeds(self, storage: Storage, shown: Command) -> None:
         wanted = json.loads(storage.run("final").results_file.read_text(encoding="utf-8"))["summary"]
         score = wanted["test/final_accuracy"]
-        out, _ = shown(storage, capsys, monkeypatch, "status")
+        out, _ = shown("status")
         assert f"{score['mean']:.2f} ± {score['std']:.2f}" in out and "70.00" in out
-        (final,) = [
-            each
-            for each in json.loads(shown(storage, capsys, monkeypatch, "status", "--json")[0])
-            if each["name"] == "final"
-        ]
+        (final,) = [each for each in json.loads(shown("status", "--json")[0]) if each["name"] == "final"]
         assert final["score"] == {"mean": pytest.approx(score["mean"]), "std": pytest.approx(score["std"]), "seeds": 2}
 
-    def test_a_long_name_is_never_cut(self, storage: Storage, capsys: Captured, monkeypatch: Patch) -> None:
+    def test_a_long_name_is_never_cut(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
         name = "a-search-with-a-name-that-is-longer-than-most-" + "x" * 40
         add_search(storage, name, 60.0)
         monkeypatch.setattr("tausearch.presentation.terminal.text.WIDE", 100)
-        assert name in shown(storage, capsys, monkeypatch, "status")[0]
+        assert name in shown("status")[0]
 
 
 class TestByName:
-    def test_export_of_a_search(self, storage: Storage, capsys: Captured, monkeypatch: Patch, tmp_path: Path) -> None:
+    def test_export_of_a_search(self, storage: Storage, monkeypatch: Patch, tmp_path: Path, shown: Command) -> None:
         monkeypatch.chdir(tmp_path)
-        assert "best file: search.best.yaml" in shown(storage, capsys, monkeypatch, "export", "search")[0]
+        assert "best file: search.best.yaml" in shown("export", "search")[0]
         assert load_best("search.best.yaml") == load_best(storage.run("search").best_file)
 
     @pytest.mark.parametrize(
         "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "cache/x.yaml", "campaigns/c/x.yaml"]
     )
-    def test_nothing_of_the_storage_is_overwritten(
-        self, place: str, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
+    def test_nothing_of_the_storage_is_overwritten(self, place: str, storage: Storage, shown: Command) -> None:
         target = storage.root / place
         before = target.read_bytes() if target.exists() else None
         for words in (["-o", str(target)], ["-o", str(storage.root / "ok.yaml"), "--adapters", str(target)]):
-            _, err = shown(storage, capsys, monkeypatch, "export", "search", *words, code=2)
+            _, err = shown("export", "search", *words, code=2)
             assert "lies among the files of" in err and err.count("\n") == 1
         for command in (
             ["compose", "final", "--export"],
             ["report", "search", "--output"],
             ["figures", "final", "--output"],
         ):
-            _, err = shown(storage, capsys, monkeypatch, *command, str(target), code=2)
+            _, err = shown(*command, str(target), code=2)
             assert "lies among the files of" in err
         assert (target.read_bytes() if target.exists() else None) == before and not (storage.root / "ok.yaml").exists()
 
-    def test_what_lies_beside_the_runs_is_the_users(
-        self, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
+    def test_what_lies_beside_the_runs_is_the_users(self, storage: Storage, shown: Command) -> None:
         target = storage.root / "best.yaml"
-        shown(storage, capsys, monkeypatch, "export", "search", "-o", str(target))
+        shown("export", "search", "-o", str(target))
         assert load_best(target).selection is not None
 
-    def test_files_of_another_run_are_not_taken_for_its_own(
-        self, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
+    def test_files_of_another_run_are_not_taken_for_its_own(self, storage: Storage, shown: Command) -> None:
         make_final_run(storage, "other-final", [70.0, 72.0], benchmark="digits")
         own, other = storage.run("final"), storage.run("other-final")
         own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}}))
-        _, err = shown(storage, capsys, monkeypatch, "compare")
+        _, err = shown("compare")
         assert "belongs to run 'other-final'" in err and "`tausearch sync final`" in err
         own.spec_file.write_bytes(other.spec_file.read_bytes())
-        out, err = shown(storage, capsys, monkeypatch, "status")
+        out, err = shown("status")
         assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1
 
-    def test_export_of_a_final_run(
-        self, storage: Storage, capsys: Captured, monkeypatch: Patch, tmp_path: Path
-    ) -> None:
+    def test_export_of_a_final_run(self, tmp_path: Path, shown: Command) -> None:
         target = tmp_path / "vectors"
-        shown(storage, capsys, monkeypatch, "export", "final", "--adapters", str(target))
+        shown("export", "final", "--adapters", str(target))
         assert read_about(target).class_names == tuple("012345") and (target / "seed_1" / "task_3").is_dir()
-        _, err = shown(storage, capsys, monkeypatch, "export", "final", code=2)
+        _, err = shown("export", "final", code=2)
         assert "run 'final': is a final run, of which task vectors alone are exported" in err
 
     def test_train_takes_the_name_of_a_search(self, storage: Storage, monkeypatch: Patch) -> None:
@@ -261,12 +240,10 @@ class TestByName:
         with pytest.raises(InputError, match="'final': is a final run, which chooses nothing; it was tuned by search"):
             _best_of(["final"], str(storage.root))
 
-    def test_where_no_search_is_found_those_that_are_there_are_named(
-        self, storage: Storage, capsys: Captured, monkeypatch: Patch
-    ) -> None:
-        _, err = shown(storage, capsys, monkeypatch, "export", "glyphs", "ita-lora", code=2)
+    def test_where_no_search_is_found_those_that_are_there_are_named(self, shown: Command) -> None:
+        _, err = shown("export", "glyphs", "ita-lora", code=2)
         assert err.count("\n") == 1 and "; there are searches of: digits ita-lora" in err
-        _, err = shown(storage, capsys, monkeypatch, "compose", "finale", code=2)
+        _, err = shown("compose", "finale", code=2)
         assert err.count("\n") == 1 and "; there are: final" in err
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
-from tests.support.command_line import run
+from tests.support.command_line import Command
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.backbones.loading import timm as timm_of_loading
 from trainables.data import get_source
@@ -109,10 +109,10 @@ def test_timm_is_told_what_the_embedded_backbone_reads() -> None:
     assert model.default_cfg["num_classes"] == 0 == model.num_classes
 
 
-def test_the_backbones_are_listed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = run(["backbones"], capsys, monkeypatch)
-    assert code == 0 and "glyph_vit" in out and "32 x 32 grey" in out and "backbones WORD" in out
-    found = json.loads(run(["backbones", "base_patch16_224.augreg", "--json"], capsys, monkeypatch)[1])
+def test_the_backbones_are_listed(command: Command) -> None:
+    out, _ = command("backbones")
+    assert "glyph_vit" in out and "32 x 32 grey" in out and "backbones WORD" in out
+    found = json.loads(command("backbones", "base_patch16_224.augreg", "--json")[0])
     assert {"name": "vit_base_patch16_224.augreg_in21k", "channels": 3, "size": 224} in [
         {key: each[key] for key in ("name", "channels", "size")} for each in found
     ]
@@ -120,24 +120,22 @@ def test_the_backbones_are_listed(capsys: pytest.CaptureFixture[str], monkeypatc
 
 
 def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
-    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Folder, tmp_path: Path, command: Command
 ) -> None:
     text = folder()
     plan = plan_search(SearchRequest(text, "ita-lora", storage=tmp_path / "runs", backbone=EMBEDDED))
     assert (plan.spec.protocol.batch_size, plan.spec.protocol.epochs) == (8, 300)  # 8 images a task, one batch
     assert plan.spec.fixed == {"lr_pre": 0.12, "epochs_pre": 300}
-    asked = ["--storage", str(tmp_path / "runs"), "--backbone", EMBEDDED]
-    code, out, _ = run(["search", text, "ita-lora", "--dry-run", *asked], capsys, monkeypatch)
+    words = ("search", text, "ita-lora", "--dry-run", "--storage", tmp_path / "runs", "--backbone", EMBEDDED)
+    out, _ = command(*words)
     said = "images: 6 in each of 2 tasks: 1 step an epoch (batches of 8), 300 epochs; 4 for validation"
-    assert code == 0 and said in out.replace("\n", " ") and "\nfixed: lr_pre=0.12 epochs_pre=300\n" in out
-    code, out, _ = run(["search", text, "ita-lora", "--dry-run", "--json", *asked], capsys, monkeypatch)
-    told = json.loads(out)
+    assert said in out.replace("\n", " ") and "\nfixed: lr_pre=0.12 epochs_pre=300\n" in out
+    told = json.loads(command(*words, "--json")[0])
     assert [told[name] for name in ("images", "evaluation_images", "steps_per_epoch", "epochs")] == [12, 4, [1, 1], 300]
-    shown = ["spaces", "ita-lora", "--benchmark", text, "--backbone", EMBEDDED, "--json"]
-    code, out, _ = run(shown, capsys, monkeypatch)
-    assert code == 0 and json.loads(out)["fixed"] == plan.spec.fixed
-    code, _, err = run(["spaces", "ita-lora", "--benchmark", text.partition("?")[0]], capsys, monkeypatch)
-    assert code == 2 and "or ?tasks=2 in its name" in err
+    out, _ = command("spaces", "ita-lora", "--benchmark", text, "--backbone", EMBEDDED, "--json")
+    assert json.loads(out)["fixed"] == plan.spec.fixed
+    _, err = command("spaces", "ita-lora", "--benchmark", text.partition("?")[0], code=2)
+    assert "or ?tasks=2 in its name" in err
 
 
 def test_a_search_on_them_reevaluates_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:

@@ -92,32 +92,30 @@ def test_a_method_of_all_tasks_at_once_has_one() -> None:
     assert scenario.task_classes == (range(10),) and (scenario.num_tasks, scenario.num_classes) == (1, 10)
 
 
-FIXED = {"lr": 0.01}
+@pytest.mark.parametrize("trials", [None, 1])
+def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> None:
+    request = SearchRequest("digits", "finetune", set={"lr": 0.01}, trials=trials, storage=tmp_path)
+    assert plan_search(request).spec.trials == 1
 
 
-def test_one_configuration_is_tried_once(tmp_path: Path) -> None:
-    for trials in (None, 1):
-        request = SearchRequest("digits", "finetune", set=FIXED, trials=trials, storage=tmp_path)
-        assert plan_search(request).spec.trials == 1
-    with pytest.raises(InputError, match="--trials 2: every hyperparameter is fixed"):
-        plan_search(SearchRequest("digits", "finetune", set=FIXED, trials=2, storage=tmp_path))
-
-
-def test_what_names_no_choice_is_refused_with_the_choices(tmp_path: Path) -> None:
-    for given, message in (
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"set": {"lr": 0.01}, "trials": 2}, "--trials 2: every hyperparameter is fixed"),
         ({"algorithm": "best"}, "unknown algorithm 'best'; allowed: tpe"),
         ({"scheduler": "sha"}, "unknown scheduler 'sha'; allowed: "),
         ({"precision": "fp16"}, "unknown precision 'fp16'; allowed: fp32, bf16"),
-    ):
-        with pytest.raises(InputError, match=message):
-            plan_search(SearchRequest("digits", "finetune", storage=tmp_path, **given))  # type: ignore[arg-type]
-
-
-def test_without_a_gpu_none_is_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        ({"gpus_per_trial": "auto"}, "--gpus-per-trial auto: this machine has no GPU"),
+        ({"gpus_per_trial": 0.25}, "--gpus-per-trial 0.25: this machine has no GPU"),
+        ({"gpus_per_trial": 1}, "--gpus-per-trial 1: this machine has no GPU"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    given: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    for share, said in (("auto", "auto"), (0.25, "0.25"), (1, "1")):
-        with pytest.raises(InputError, match=f"--gpus-per-trial {said}: this machine has no GPU"):
-            plan_search(SearchRequest("digits", "finetune", gpus_per_trial=share, storage=tmp_path))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=message):
+        plan_search(SearchRequest("digits", "finetune", storage=tmp_path, **given))
 
 
 def test_a_share_that_is_to_be_measured_is_a_whole_gpu_until_then(

@@ -10,34 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tausearch import compose, edit
 from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_edit
-from tausearch.runs import Record, RunDirectory, Storage, open_storage
-from tests.support.command_line import run
-from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from tausearch.runs import Record, RunDirectory, Storage
+from tests.support.command_line import Command
+from tests.support.runs.composable_runs import small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, ComposedNetwork, MergingRule, VectorPool, read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
-    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    methods = {"ita": "ita-lora", "iel": "iel-lora", "full": "iel-fft", "ia3": "ita-ia3", "plain": "finetune"}
-    for name, method in methods.items():
-        make_composable_run(storage, name, method)
-    make_composable_run(storage, "half", failed=[1])
-    return storage
-
-
-@pytest.fixture(autouse=True)
-def _no_mlflow(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """MLflow takes seconds to start; the test that is about it has it."""
-    if "mlflow" not in request.keywords:
-        monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
 
 
 def accuracies_of(directory: RunDirectory) -> list[list[float]]:
@@ -46,7 +31,7 @@ def accuracies_of(directory: RunDirectory) -> list[list[float]]:
     return [[row[f"test/accuracy/task_{task}"] for task in (1, 2, 3)] for row in rows]
 
 
-@pytest.mark.parametrize("name", ["ita", "iel", "full", "ia3"])
+@pytest.mark.parametrize("name", ["ita", "iel", "full", "ia3", "tmc"])
 def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(name: str, made: Storage) -> None:
     done = compose([name], storage=made.root)
     assert [list(row) for row in done.result.accuracies] == accuracies_of(made.run(name))
@@ -211,37 +196,23 @@ class TestEdit:
     ],
 )
 def test_bad_input_is_one_line(
-    arguments: list[str],
-    words: str,
-    made: Storage,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], words: str, made: Storage, tmp_path: Path, shown: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full-folder").mkdir()
     (tmp_path / "full-folder" / "mine").touch()
     before = sorted(made.root.rglob("*"))
-    code, out, err = run(["compose", *arguments, "--storage", str(made.root)], capsys, monkeypatch)
-    assert code == 2 and out == "" and err.count("\n") == 1 and words in err, err
+    out, err = shown("compose", *arguments, code=2)
+    assert out == "" and err.count("\n") == 1 and words in err, err
     assert sorted(made.root.rglob("*")) == before and not (tmp_path / "new").exists()
 
 
 class TestPrinted:
-    def shown(
-        self, made: Storage, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str
-    ) -> str:
-        code, out, err = run([*arguments, "--storage", str(made.root)], capsys, patch)
-        assert (code, err) == (0, "")
-        return out
-
-    def test_a_composition(
-        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_composition(self, made: Storage, shown: Command) -> None:
         words = ("compose", "ita", "--drop", "2", "--coefficient", "negate")
-        out = self.shown(made, capsys, monkeypatch, *words)
-        assert "drop-2-negate: ita on" in out and "-0.3333" in out and "drop-2-negate.json" in out
-        content = json.loads(self.shown(made, capsys, monkeypatch, *words, "--json"))
+        out, err = shown(*words)
+        assert err == "" and "drop-2-negate: ita on" in out and "-0.3333" in out and "drop-2-negate.json" in out
+        content = json.loads(shown(*words, "--json")[0])
         mean = content["summary"]["test/final_accuracy"]
         assert f"{mean['mean']:.2f} ± {mean['std']:.2f}" in out and content["weights"] == [1 / 3, -1 / 3, 1 / 3]
         trained = content["trained"]["test/accuracy/task_2"]["mean"]
@@ -249,7 +220,7 @@ class TestPrinted:
         change = content["summary"]["test/accuracy/task_2"]["mean"] - trained
         (row,) = (line for line in out.splitlines() if line.startswith("│    2 │"))
         assert f"{trained:.2f} ±" in row and f"{change:+.2f}" in row
-        assert "as trained" not in self.shown(made, capsys, monkeypatch, "compose", "ita")  # all of it, as it was
+        assert "as trained" not in shown("compose", "ita")[0]  # all of it, as it was
 
     def test_it_shows_itself_in_a_line(self, made: Storage) -> None:
         done = compose(["ita"], keep=[1, 3], storage=made.root)
@@ -257,38 +228,30 @@ class TestPrinted:
         assert repr(done) == f"<Composed keep-1,3 of ita: {accuracy} %; {done.file}>"
 
     def test_what_is_known_as_before_although_it_was_left_out_is_said(
-        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, shown: Command, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for moved, said in ((1000.0, True), (-1000.0, False)):
+        for moved, said in ((-1000.0, False), (1000.0, True)):
             monkeypatch.setattr("tausearch.cli.output.compositions._MOVED", moved)
-            out = self.shown(made, capsys, monkeypatch, "compose", "ita", "--keep", "1,3")
+            out, _ = shown("compose", "ita", "--keep", "1,3")
             assert "as trained" in out and ("What was left out is known as before" in out) == said
-        monkeypatch.setattr("tausearch.cli.output.compositions._MOVED", 1000.0)
-        assert "known as before" not in self.shown(made, capsys, monkeypatch, "compose", "ita")
+        assert "known as before" not in shown("compose", "ita")[0]
 
-    def test_it_is_shown_where_it_cannot_be_kept(
-        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_it_is_shown_where_it_cannot_be_kept(self, shown: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> None:
             raise OSError(errno.EROFS, "Read-only file system")
 
         monkeypatch.setattr(CompositionResult, "save", refuse)
-        code, out, err = run(["compose", "ita", "--keep", "1", "--storage", str(made.root)], capsys, monkeypatch)
-        assert code == 0 and "keep-1: ita on" in out and "results" not in out
+        out, err = shown("compose", "ita", "--keep", "1")
+        assert "keep-1: ita on" in out and "results" not in out
         assert err.count("\n") == 1 and "cannot be written (Read-only file system); what is shown is not kept" in err
-        code, _, err = run(["compose", "ita", "--register", "--storage", str(made.root)], capsys, monkeypatch)
-        assert code == 2 and "--register: needs a run that can be written" in err
+        assert "--register: needs a run that can be written" in shown("compose", "ita", "--register", code=2)[1]
 
-    def test_the_protocol(
-        self, made: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        out = self.shown(made, capsys, monkeypatch, "edit", "ita", "iel", "--seeds", "0")
-        (first, _) = contents = json.loads(
-            self.shown(made, capsys, monkeypatch, "edit", "ita", "iel", "--seeds", "0", "--json")
-        )
+    def test_the_protocol(self, shown: Command) -> None:
+        words = ("edit", "ita", "iel", "--seeds", "0")
+        out, contents = shown(*words)[0], json.loads(shown(*words, "--json")[0])
         assert [each["run"] for each in contents] == ["ita", "iel"] and "compare --composition" in out
         for reading in UNLEARNING_MODES:
-            assert f"{first['summary'][f'unlearning/{reading}']['target_gain']['mean']:+.2f}" in out
+            assert f"{contents[0]['summary'][f'unlearning/{reading}']['target_gain']['mean']:+.2f}" in out
 
 
 class TestForeignVectors:
@@ -302,25 +265,30 @@ class TestForeignVectors:
         with pytest.raises(InputError, match=words):
             compose(list(runs or ["ita"]), storage=storage.root)
 
-    def rewrite(self, storage: Storage, header: dict[str, str], tensors: dict[str, torch.Tensor] | None = None) -> None:
-        from safetensors import safe_open
-
-        file = storage.run("ita").artifacts / "seed_1" / "task_2" / VECTOR_FILE
+    @pytest.mark.parametrize(
+        ("header", "tensors", "words"),
+        [
+            (
+                {"backbone": "other", "backbone_digest": "f" * 64},
+                {},
+                "seed_1/task_2: was learned on another backbone, other with digest ffffffffffff",
+            ),
+            ({"classes": "4-6"}, {}, "task_2: is of classes 4 to 5, but this task of the benchmark has classes 2 to 3"),
+            (
+                {},
+                {"blocks.0.attn.qkv.weight.A": torch.zeros(6, 5)},
+                r"'blocks.0.attn.qkv.weight' is \(192, 5\), but the backbone's is \(192, 64\)",
+            ),
+        ],
+    )
+    def test_a_vector_that_does_not_fit(
+        self, header: dict[str, str], tensors: dict[str, torch.Tensor], words: str, copy: Storage
+    ) -> None:
+        file = copy.run("ita").artifacts / "seed_1" / "task_2" / VECTOR_FILE
         with safe_open(file, framework="pt") as opened:
             then = {name: text for name, text in opened.metadata().items() if name != "content digest"}
-        save_file({**load_file(file), **(tensors or {})}, file, metadata={**then, **header})
-
-    def test_a_vector_of_another_backbone(self, copy: Storage) -> None:
-        self.rewrite(copy, {"backbone": "other", "backbone_digest": "f" * 64})
-        self.refused(copy, "seed_1/task_2: was learned on another backbone, other with digest ffffffffffff")
-
-    def test_a_vector_of_other_classes(self, copy: Storage) -> None:
-        self.rewrite(copy, {"classes": "4-6"})
-        self.refused(copy, "task_2: is of classes 4 to 5, but this task of the benchmark has classes 2 to 3")
-
-    def test_a_vector_of_other_shapes(self, copy: Storage) -> None:
-        self.rewrite(copy, {}, {"blocks.0.attn.qkv.weight.A": torch.zeros(6, 5)})
-        self.refused(copy, r"'blocks.0.attn.qkv.weight' is \(192, 5\), but the backbone's is \(192, 64\)")
+        save_file({**load_file(file), **tensors}, file, metadata={**then, **header})
+        self.refused(copy, words)
 
     def test_other_weights_of_the_backbone(self, copy: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Backbone, "digest", "e" * 64)
@@ -338,7 +306,7 @@ class TestForeignVectors:
             compose(["ita"], backbone_weights=tmp_path / "other.safetensors", storage=copy.root)
 
     def test_runs_that_do_not_go_together(self, copy: Storage) -> None:
-        spec = read(copy, "iel")
+        spec = yaml.safe_load(copy.run("iel").spec_file.read_text(encoding="utf-8"))
         others = {
             "benchmark": {**spec, "benchmark": "digits"},
             "backbone": {**spec, "protocol": {**spec["protocol"], "weights_digest": "a" * 64}},
@@ -349,16 +317,11 @@ class TestForeignVectors:
 
     def test_a_search_leaves_none(self, copy: Storage) -> None:
         final = ("seeds", "source", "tuned_on", "overrides")
-        spec = {key: value for key, value in read(copy, "ita").items() if key not in final} | {"purpose": "search"}
+        then = yaml.safe_load(copy.run("ita").spec_file.read_text(encoding="utf-8"))
+        spec = {key: value for key, value in then.items() if key not in final} | {"purpose": "search"}
         copy.run("ita").spec_file.write_text(json.dumps(spec), encoding="utf-8")
         self.refused(copy, "run 'ita': is a search, which leaves no task vectors")
 
     def test_a_missing_vector(self, copy: Storage) -> None:
         shutil.rmtree(copy.run("ita").artifacts / "seed_0" / "task_2")
         self.refused(copy, "seed 0 has task vectors of the tasks 1, 3, but the benchmark has 3 tasks")
-
-
-def read(storage: Storage, name: str) -> dict:
-    import yaml
-
-    return yaml.safe_load(storage.run(name).spec_file.read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import timm
@@ -14,29 +15,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tausearch import compose
+from tausearch.api import export_adapters
 from tausearch.models import FORMS, read_about
-from tausearch.runs import RunDirectory, Storage, open_storage
-from tests.support.runs.composable_runs import make_composable_run, small_benchmark
+from tausearch.runs import RunDirectory, Storage, read_spec
+from tausearch.studies import BestFile
+from tests.support.runs.composable_runs import small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, read_vector, vector_folders
 from trainables.composition.checkpoints import write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
+from trainables.errors import InputError
 
 WEIGHTS = [0.5, -0.7, 1.1]
-
-
-@pytest.fixture(autouse=True)
-def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
-    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    for name, method in (("ita", "ita-lora"), ("iel", "iel-lora"), ("ia3", "ita-ia3")):
-        make_composable_run(storage, name, method, seeds=[3])
-    return storage
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +35,7 @@ def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out") / "composition"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tausearch.models.try_to_record", lambda *_: None)
-        done = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, export=folder, storage=made.root)
+        done = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, seeds=[1], export=folder, storage=made.root)
     assert done.exported == {form: str(folder / form) for form in FORMS}
     return folder
 
@@ -55,7 +46,7 @@ def images() -> Tensor:
 
 
 def pool_of(directory: RunDirectory) -> VectorPool:
-    return VectorPool(tuple(vector_folders(directory.artifacts / "seed_3")))
+    return VectorPool(tuple(vector_folders(directory.artifacts / "seed_1")))
 
 
 def logits_of(made: Storage) -> Tensor:
@@ -67,7 +58,7 @@ def logits_of(made: Storage) -> Tensor:
 
 
 def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: Storage) -> None:
-    folder = exported / "adapter" / "seed_3"
+    folder = exported / "adapter" / "seed_1"
     model = PeftModel.from_pretrained(Backbone().load(), str(folder))  # type: ignore[arg-type]
     head = load_file(folder / "head.safetensors")
     with torch.inference_mode():
@@ -79,12 +70,12 @@ def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: S
 
 def test_a_vector_of_weight_0_adds_no_rank(made: Storage, tmp_path: Path) -> None:
     compose(["ita"], keep=[2], export=tmp_path / "out", forms=["adapter"], storage=made.root)
-    config = json.loads((tmp_path / "out/adapter/seed_3/adapter_config.json").read_text(encoding="utf-8"))
+    config = json.loads((tmp_path / "out/adapter/seed_1/adapter_config.json").read_text(encoding="utf-8"))
     assert config["r"] == 2 and [path.name for path in (tmp_path / "out").iterdir()] == ["adapter"]
 
 
 def test_timm_opens_the_folder_with_classifier_and_class_names(exported: Path, made: Storage) -> None:
-    model = timm.create_model(f"local-dir:{exported / 'timm' / 'seed_3'}", pretrained=True).eval()
+    model = timm.create_model(f"local-dir:{exported / 'timm' / 'seed_1'}", pretrained=True).eval()
     with torch.inference_mode():
         logits = model(images())
     torch.testing.assert_close(logits, logits_of(made), atol=1e-5, rtol=0)
@@ -94,10 +85,10 @@ def test_timm_opens_the_folder_with_classifier_and_class_names(exported: Path, m
 
 
 def test_models_merge_by_arithmetic_on_tensors_of_the_same_names(exported: Path, made: Storage) -> None:
-    folder = exported / "models" / "seed_3"
+    folder = exported / "models" / "seed_1"
     theta_0, *tasks = [read_model(folder / name) for name in ("theta_0", "task_1", "task_2", "task_3")]
     sum_of = {n: v + sum(w * (t[n] - v) for w, t in zip(WEIGHTS, tasks, strict=True)) for n, v in theta_0.items()}
-    model = timm.create_model(f"local-dir:{exported / 'timm' / 'seed_3'}", pretrained=False).eval()
+    model = timm.create_model(f"local-dir:{exported / 'timm' / 'seed_1'}", pretrained=False).eval()
     model.load_state_dict(sum_of)
     with torch.inference_mode():
         torch.testing.assert_close(model(images()), logits_of(made), atol=1e-5, rtol=0)
@@ -119,13 +110,25 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
 ) -> None:
     moved = shutil.copytree(exported / "vectors", tmp_path / "moved")
     there = compose([str(moved)], weights=WEIGHTS, storage=tmp_path / "nothing")
-    here = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, storage=made.root)
+    here = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, seeds=[1], storage=made.root)
     assert there.result.accuracies == here.result.accuracies and there.file is None
     about = read_about(moved)
     assert about.runs == ("ita:1,3", "iel:2") and about.methods == ("ita-lora", "iel-lora")
     assert about.weights == tuple(WEIGHTS)
     assert about.class_names == tuple("012345") and about.protocol.weights_digest == Backbone().digest
-    assert read_vector(moved / "seed_3" / "task_2").origin == read_vector(pool_of(made.run("iel")).folders[1]).origin
+    assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made.run("iel")).folders[1]).origin
+
+
+def test_what_export_copies_is_composed_again(made: Storage, tmp_path: Path) -> None:
+    def best(name: str) -> Any:
+        spec = read_spec(made.run(name))
+        return BestFile.model_construct(benchmark=spec.benchmark, method=spec.method, hyperparameters=spec.fixed)
+
+    export_adapters(made, best("ita"), tmp_path / "out")
+    here = compose(["ita"], storage=made.root)
+    assert compose([str(tmp_path / "out")], storage=made.root).result.accuracies == here.result.accuracies
+    with pytest.raises(InputError, match="run 'plain': its method 'finetune' leaves no task vectors"):
+        export_adapters(made, best("plain"), tmp_path / "none")
 
 
 def test_without_lora_or_with_a_rule_there_is_no_adapter(made: Storage, tmp_path: Path) -> None:
@@ -136,8 +139,10 @@ def test_without_lora_or_with_a_rule_there_is_no_adapter(made: Storage, tmp_path
 
 
 def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -> None:
-    done = compose(["ita"], rule="dare", density=0.5, export=tmp_path / "out", forms=["timm"], storage=made.root)
-    model = timm.create_model(f"local-dir:{tmp_path / 'out' / 'timm' / 'seed_3'}", pretrained=True).eval()
+    done = compose(
+        ["ita"], rule="dare", density=0.5, seeds=[1], export=tmp_path / "out", forms=["timm"], storage=made.root
+    )
+    model = timm.create_model(f"local-dir:{tmp_path / 'out' / 'timm' / 'seed_1'}", pretrained=True).eval()
     with torch.inference_mode():
         hits = (model(images()).argmax(1) < 2).float().mean()  # all images of task 1, whose two classes come first
     assert float(hits) * 100 >= done.result.accuracies[0][0]

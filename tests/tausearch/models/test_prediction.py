@@ -24,8 +24,8 @@ from tausearch import compose
 from tausearch.models import read_about
 from tausearch.models.images import list_images
 from tausearch.presentation import draw_predictions
-from tausearch.runs import Record, RunDirectory, Storage, open_storage
-from tests.support.command_line import run
+from tausearch.runs import Record, RunDirectory, Storage
+from tests.support.command_line import Command
 from tests.support.runs.composable_runs import make_composable_run, small_benchmark
 from tests.support.runs.letter_images import LETTERS, draw_letters
 from trainables.backbones import Backbone
@@ -34,24 +34,15 @@ from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 
 
-@pytest.fixture(autouse=True)
-def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
-
-
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return draw_letters(tmp_path_factory.mktemp("data") / "letters")
 
 
 @pytest.fixture(scope="module")
-def storage(letters: Path, tmp_path_factory: pytest.TempPathFactory) -> Storage:
+def storage(letters: Path, made: Storage) -> Storage:
     """Final runs on the folder, and of other kinds on digits."""
-    made = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    folder = get_source(f"folder:{letters}?tasks=3&epochs=2")
-    make_composable_run(made, "letters", "ita-lora", source=folder)
-    for name, method in (("full", "iel-fft"), ("ia3", "ita-ia3"), ("tmc", "tmc"), ("plain", "finetune")):
-        make_composable_run(made, name, method)
+    make_composable_run(made, "letters", "ita-lora", source=get_source(f"folder:{letters}?tasks=3&epochs=2"))
     return made
 
 
@@ -262,48 +253,28 @@ def test_vectors_that_do_not_name_their_classes_are_refused(storage: Storage, tm
 
 
 class TestCommandLine:
-    def shown(
-        self, storage: Storage, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch, *arguments: str
-    ) -> tuple[str, str]:
-        code, out, err = run(["predict", *arguments, "--storage", str(storage.root)], capsys, patch)
-        assert code == 0, err
-        return out, err
-
-    def test_a_folder_in_one_pass(
-        self,
-        storage: Storage,
-        letters: Path,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        where, picture = str(letters / "test"), tmp_path / "sure.png"
-        out, err = self.shown(storage, capsys, monkeypatch, "letters", where, "--figure", str(picture))
+    def test_a_folder_in_one_pass(self, storage: Storage, letters: Path, tmp_path: Path, shown: Command) -> None:
+        words, picture = ("predict", "letters", letters / "test"), tmp_path / "sure.png"
+        out, err = shown(*words, "--figure", picture)
         right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
         assert f"{right} of 48 images in folders named after classes of the model are predicted so" in out
         assert str(picture) in err and Image.open(picture).size[0] > 600
-        content = json.loads(self.shown(storage, capsys, monkeypatch, "letters", where, "--json")[0])
-        rows = list(csv.DictReader(io.StringIO(self.shown(storage, capsys, monkeypatch, "letters", where, "--csv")[0])))
+        content = json.loads(shown(*words, "--json")[0])
+        rows = list(csv.DictReader(io.StringIO(shown(*words, "--csv")[0])))
         assert content["classes"] == list(LETTERS) and len(content["predictions"]) == len(rows) == 48
         for plain, row in zip(content["predictions"], rows, strict=True):
             assert (plain["image"], plain["label"]) == (row["image"], row["class"])
             assert plain["probabilities"] == {name: float(row[name]) for name in LETTERS}
 
     def test_broken_images_are_named_or_left_out(
-        self,
-        storage: Storage,
-        letters: Path,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        self, storage: Storage, letters: Path, tmp_path: Path, shown: Command
     ) -> None:
         shutil.copy(letters / "test" / "A" / "012.png", tmp_path / "b.png")
         (tmp_path / "a.png").write_bytes(b"no image")
         (tmp_path / ".hidden.png").write_bytes(b"of no interest")
-        code, out, err = run(["predict", "letters", str(tmp_path), "--storage", str(storage.root)], capsys, monkeypatch)
         line = f"image {tmp_path / 'a.png'}: cannot be read (not an image)"
-        assert (code, out, err) == (2, "", f"tausearch: {line}\n")
-        out, err = self.shown(storage, capsys, monkeypatch, "letters", str(tmp_path), "--skip-broken", "--json")
+        assert shown("predict", "letters", tmp_path, code=2) == ("", f"tausearch: {line}\n")
+        out, err = shown("predict", "letters", tmp_path, "--skip-broken", "--json")
         content = json.loads(out)
         assert [each["image"] for each in content["predictions"]] == [str(tmp_path / "b.png")]
         assert content["left_out"] == [line] and line in err
@@ -330,7 +301,7 @@ class TestCommandLine:
         storage: Storage,
         letters: Path,
         tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
+        shown: Command,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.chdir(tmp_path)
@@ -338,8 +309,8 @@ class TestCommandLine:
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "run.yaml").touch()
         shutil.copy(letters / "test" / "A" / "012.png", tmp_path)
-        code, _, err = run(["predict", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
-        assert code == 2 and err.count("\n") == 1 and words in err, err
+        _, err = shown("predict", *arguments, code=2)
+        assert err.count("\n") == 1 and words in err, err
 
 
 def test_grey_digits_in_files_of_rgb_are_the_very_digits(storage: Storage, tmp_path: Path) -> None:

@@ -8,29 +8,8 @@ from pathlib import Path
 import pytest
 
 from tausearch import compose, draw, edit
-from tausearch.runs import Record, Storage, open_storage
-from tests.support.runs.composable_runs import make_composable_run
+from tausearch.runs import Storage
 from trainables.errors import InputError
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
-    storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    make_composable_run(storage, "tmc", "tmc")
-    make_composable_run(storage, "full", "iel-fft")
-    return storage
-
-
-@pytest.fixture(autouse=True)
-def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
-
-
-def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(made: Storage) -> None:
-    done = compose(["tmc"], storage=made.root)
-    rows = [trial.final for trial in Record(made.run("tmc").record).trials()]
-    wanted = [[row[f"test/accuracy/task_{task}"] for task in (1, 2, 3)] for row in rows]
-    assert [list(row) for row in done.result.accuracies] == wanted
 
 
 def test_a_task_that_is_left_out_is_forgotten(made: Storage) -> None:

@@ -14,7 +14,17 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tausearch.presentation import draw_trial
-from tausearch.runs import Conclusion, Constraint, KnownPoint, SearchSpec, TrialSummary, TrialTable, open_storage
+from tausearch.runs import (
+    Conclusion,
+    Constraint,
+    KnownPoint,
+    RunSpec,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    open_storage,
+)
 from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
@@ -25,43 +35,65 @@ from tests.support.runs.trials import final_spec, make_trial, tell
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 
 
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path, write=True)
+
+
+def track(
+    spec: RunSpec, storage: Storage, *trials: TrialSummary, uri: str | None = None, status: str = "FINISHED"
+) -> None:
+    """Write a run to its end."""
+    tracker = Tracker(spec, TrialTable(), storage, uri)
+    for trial in trials:
+        tell(tracker, trial)
+    tracker.close(status, Conclusion())
+    assert tracker.error is None
+
+
+def runs_of(uri: str, query: str = "", benchmark: str = "digits") -> list[Run]:
+    client = MlflowClient(tracking_uri=uri)
+    return list(client.search_runs([client.get_experiment_by_name(benchmark).experiment_id], query))
+
+
+def history(uri: str, run: str) -> list[Any]:
+    return list(MlflowClient(tracking_uri=uri).get_metric_history(run, "val/average_accuracy"))
+
+
 @pytest.mark.parametrize("own", ["", "mine.db"])
-def test_every_task_once_and_the_chosen_trial_tagged(spec: SearchSpec, tmp_path: Path, own: str) -> None:
-    storage = open_storage(tmp_path, write=True)
+def test_every_task_once_and_the_chosen_trial_tagged(
+    spec: SearchSpec, storage: Storage, tmp_path: Path, own: str
+) -> None:
     uri = f"sqlite:///{tmp_path / own}" if own else storage.mlflow_uri
     (tmp_path / "best.yaml").write_text("x")
     tracker = Tracker(spec, TrialTable(), storage, uri=uri)
-    for tasks in (0, 1, 2):
-        tell(tracker, make_trial(0, tasks=tasks))
     best = make_trial(0, value=70.0)
-    tell(tracker, best)
-    tell(tracker, best)
+    for trial in (*(make_trial(0, tasks=tasks) for tasks in (0, 1, 2)), best, best):
+        tell(tracker, trial)
     tell(tracker, make_trial(1, tasks=1, status="diverged", error="not finite"))
     tell(tracker, make_trial(2, tasks=1))
     ids = tracker.settle()
     files = (tmp_path / "best.yaml", tmp_path / "absent")
     tracker.close("FINISHED", Conclusion(best, {"x": 1.0}, files))
     assert tracker.error is None and sorted(ids) == [0, 1, 2]
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("digits")
-    runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
+    runs = {run.info.run_name: run for run in runs_of(uri)}
     assert len(runs) == 4
     assert all(runs[f"{spec.name}/trial-{number}"].info.run_id == found for number, found in ids.items())
-    history = client.get_metric_history(ids[0], "val/average_accuracy")
-    assert [(m.step, m.value) for m in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
-    assert runs[f"{spec.name}/trial-0"].data.tags["chosen"] == "true"
-    assert runs[f"{spec.name}/trial-1"].info.status == "FAILED"
-    assert runs[f"{spec.name}/trial-1"].data.tags["error"] == "not finite"
-    assert runs[f"{spec.name}/trial-2"].info.status == "KILLED"
-    assert runs[spec.name].data.tags["best/alpha"] == "1.0"
-    assert [f.path for f in client.list_artifacts(runs[spec.name].info.run_id)] == ["best.yaml"]
-    assert runs[spec.name].info.artifact_uri.startswith(storage.mlflow_artifacts.as_uri())
+    assert [(m.step, m.value) for m in history(uri, ids[0])] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    chosen, diverged, killed = (runs[f"{spec.name}/trial-{number}"] for number in range(3))
+    assert chosen.data.tags["chosen"] == "true" and "chosen" not in diverged.data.tags | killed.data.tags
+    assert (diverged.info.status, diverged.data.tags["error"]) == ("FAILED", "not finite")
+    assert killed.info.status == "KILLED"
+    parent = runs[spec.name]
+    assert parent.data.tags["best/alpha"] == "1.0"
+    artifacts = MlflowClient(tracking_uri=uri).list_artifacts(parent.info.run_id)
+    assert [file.path for file in artifacts] == ["best.yaml"]
+    assert parent.info.artifact_uri.startswith(storage.mlflow_artifacts.as_uri())
 
 
 def test_a_dead_server_is_noted_and_delays_nothing(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = open_storage(tmp_path, write=True)
     asked, answered = threading.Event(), threading.Event()
 
     def hang(*arguments: Any) -> MlflowRun:
@@ -84,8 +116,8 @@ def test_a_dead_server_is_noted_and_delays_nothing(
 
 
 @pytest.mark.parametrize("second", ["digits", "glyphs"])
-def test_two_searches_share_the_store(spec: SearchSpec, tmp_path: Path, second: str) -> None:
-    storage = open_storage(tmp_path, write=True)
+def test_two_searches_share_the_store(spec: SearchSpec, storage: Storage, second: str) -> None:
+    (storage.root / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
     specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
     trackers = [Tracker(s, TrialTable(), storage) for s in specs]  # both create the schema, at the same time
     for tracker in trackers:
@@ -113,74 +145,46 @@ def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: Search
     assert [path.name for path in tmp_path.iterdir()] == ["b c"]
 
 
-def test_a_schema_that_was_cut_short_is_made_again(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
-    (tmp_path / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
-    tracker = Tracker(spec, TrialTable(), storage)
-    tell(tracker, make_trial(0, value=1.0))
-    tracker.close("FINISHED", Conclusion())
-    assert tracker.error is None
-
-
-def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
+def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: SearchSpec, storage: Storage) -> None:
     about = {"benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1"}
-    tracker = Tracker(final_spec(spec, **about), TrialTable(), storage)
-    tell(tracker, make_trial(0, value=1.0))
-    tracker.close("FINISHED", Conclusion())
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    runs = client.search_runs([client.get_experiment_by_name("glyphs").experiment_id], "tags.tuned_on = 'digits'")
+    track(final_spec(spec, **about), storage, make_trial(0, value=1.0))
+    runs = runs_of(storage.mlflow_uri, "tags.tuned_on = 'digits'", "glyphs")
     assert len(runs) == 2  # the final run and its seed
     assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
 
 
-def test_a_search_says_from_where_it_knew_its_first_points(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
+def test_a_search_says_its_first_points_and_its_constraints(spec: SearchSpec, storage: Storage) -> None:
     known = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("the paper on cub200", "mine.yaml"))
-    for name, points in (("cold", ()), ("warm", known)):
-        tracker = Tracker(
-            spec.model_copy(update={"name": name, "id": name, "warm_start": points}), TrialTable(), storage
-        )
-        tell(tracker, make_trial(0, value=1.0))
-        tracker.close("FINISHED", Conclusion())
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
-    assert {run.info.run_name: run.data.tags.get("warm_start") for run in runs} == {
-        **dict.fromkeys(("cold", "cold/trial-0", "warm/trial-0")),
-        "warm": "the paper on cub200; mine.yaml",
+    bounds = tuple(Constraint(metric=m, relation="<=", bound=5) for m in ("val/forgetting", "seconds"))
+    for name, changes in (("plain", {}), ("warm", {"warm_start": known}), ("bound", {"constraints": bounds})):
+        changed = spec.model_copy(update={"name": name, "id": name, **changes})
+        MlflowRun(changed, storage, storage.mlflow_uri).write(make_trial(0, value=1.0))
+    found = {
+        run.info.run_name: (run.data.tags.get("warm_start"), run.data.tags.get("constraints"))
+        for run in runs_of(storage.mlflow_uri)
+    }
+    assert found == {
+        **dict.fromkeys(("plain", "plain/trial-0", "warm/trial-0", "bound/trial-0"), (None, None)),
+        "warm": ("the paper on cub200; mine.yaml", None),
+        "bound": (None, "val/forgetting <= 5; seconds <= 5"),
     }
 
 
-def test_a_search_says_which_bounds_its_choice_must_keep(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
-    bounds = tuple(Constraint(metric=m, relation="<=", bound=5) for m in ("val/forgetting", "seconds"))
-    for name, constraints in (("free", ()), ("bound", bounds)):
-        changed = spec.model_copy(update={"name": name, "id": name, "constraints": constraints})
-        Tracker(changed, TrialTable(), storage).close("FINISHED", Conclusion())
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
-    tags = {run.info.run_name: run.data.tags.get("constraints") for run in runs}
-    assert tags == {"free": None, "bound": "val/forgetting <= 5; seconds <= 5"}
-
-
-def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
+def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: SearchSpec, storage: Storage) -> None:
     own = spec.model_copy(update={"benchmark": "folder:/data/birds?tasks=3", "id": "abc"})
-    trial = make_trial(0, value=1.0)
     first = MlflowRun(own, storage, storage.mlflow_uri)
-    first.write(trial)
+    first.write(make_trial(0, value=1.0))
     first.conclude("FINISHED", Conclusion())
     renamed = own.model_copy(update={"name": "renamed"})
     MlflowRun(renamed, storage, storage.mlflow_uri).conclude("FINISHED", Conclusion())
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    runs = client.search_runs([client.get_experiment_by_name(own.benchmark).experiment_id])
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert {run.info.run_name for run in runs} == {"renamed", f"{own.name}/trial-0"}
-    for run in runs:
+    runs = {run.info.run_name: run for run in runs_of(storage.mlflow_uri, benchmark=own.benchmark)}
+    assert set(runs) == {"renamed", f"{own.name}/trial-0"}
+    for run in runs.values():
         tags = run.data.tags
         assert tags["mlflow.source.name"] == "tausearch search" and tags["mlflow.user"] == getpass.getuser()
         assert tags["mlflow.source.git.commit"] == head.stdout.strip()
-    (parent,) = [run for run in runs if run.info.run_name == "renamed"]
+    parent = runs["renamed"]
     (given,) = parent.inputs.dataset_inputs  # written once, though the run was opened twice
     assert (given.dataset.name, given.dataset.source_type) == (own.benchmark, "local")
     assert json.loads(given.dataset.source) == {"uri": "/data/birds"} and parent.data.tags[RUN_TAG] == "renamed"
@@ -200,11 +204,11 @@ def test_a_repository_that_only_lies_around_the_code_is_not_its_own(
 
 
 def test_what_a_store_missed_is_written_when_it_is_there(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 120.0)  # a database is made meanwhile
-    storage, folder = open_storage(tmp_path, write=True), tmp_path / "later"
+    folder = tmp_path / "later"
     folder.touch()  # in the way of the store's folder
     tracker = Tracker(spec, TrialTable(), storage, uri=f"sqlite:///{folder / 'm.db'}")
     for tasks in (0, 1, 2):
@@ -215,73 +219,58 @@ def test_what_a_store_missed_is_written_when_it_is_there(
     tell(tracker, best)
     tracker.close("FINISHED", Conclusion(best))
     assert tracker.error is None
-    client = MlflowClient(tracking_uri=tracker.uri)
-    (run,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
-    steps = [metric.step for metric in client.get_metric_history(run.info.run_id, "val/average_accuracy")]
-    assert steps == [1, 2, 3]
+    (run,) = runs_of(tracker.uri, f"tags.`{PARENT_TAG}` != ''")
+    assert [metric.step for metric in history(tracker.uri, run.info.run_id)] == [1, 2, 3]
 
 
-def test_runs_and_points_that_arrived_twice_are_there_once(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
-    first = MlflowRun(spec, storage, storage.mlflow_uri)
-    first.write(make_trial(0, tasks=2))
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
-    parent, experiment = nested.data.tags[PARENT_TAG], nested.info.experiment_id
+def test_runs_and_points_that_arrived_twice_are_there_once(spec: SearchSpec, storage: Storage) -> None:
+    uri = storage.mlflow_uri
+    MlflowRun(spec, storage, uri).write(make_trial(0, tasks=2))
+    (nested,) = runs_of(uri, f"tags.`{PARENT_TAG}` != ''")
+    client, parent, experiment = MlflowClient(tracking_uri=uri), nested.data.tags[PARENT_TAG], nested.info.experiment_id
     # What a slow server does with requests that timed out and were sent again.
     client.create_run(experiment, tags={PARENT_TAG: parent, "trial": "0", "role": "trial"})
     client.create_run(experiment, run_name=spec.name, tags={RUN_TAG: spec.name})
     client.set_tag(nested.info.run_id, "tasks", "1")  # the batch of task 2 arrived, its tag did not
-    again = MlflowRun(spec, storage, storage.mlflow_uri)
+    again = MlflowRun(spec, storage, uri)
     again.write(make_trial(0, value=70.0))
     again.conclude("FINISHED", Conclusion(make_trial(0, value=70.0)))
-    assert [run.info.run_id for run in _runs(client, f"tags.`{PARENT_TAG}` != ''")] == [nested.info.run_id]
-    assert [run.info.run_id for run in _runs(client, f"tags.`{RUN_TAG}` = '{spec.name}'")] == [parent]
-    history = client.get_metric_history(nested.info.run_id, "val/average_accuracy")
-    assert [(metric.step, metric.value) for metric in history] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    assert [run.info.run_id for run in runs_of(uri, f"tags.`{PARENT_TAG}` != ''")] == [nested.info.run_id]
+    assert [run.info.run_id for run in runs_of(uri, f"tags.`{RUN_TAG}` = '{spec.name}'")] == [parent]
+    found = [(metric.step, metric.value) for metric in history(uri, nested.info.run_id)]
+    assert found == [(1, 90.0), (2, 80.0), (3, 70.0)]
 
 
-def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: SearchSpec, tmp_path: Path) -> None:
-    storage = open_storage(tmp_path, write=True)
+def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: SearchSpec, storage: Storage) -> None:
     killed, resumed = make_trial(0, tasks=2), make_trial(0, value=70.0)
     killed.rows[-1]["seconds/training"] = 60.0  # the first task of a new process, say; its checkpoint was not written
-    MlflowRun(spec, storage, storage.mlflow_uri).write(killed)
-    MlflowRun(spec, storage, storage.mlflow_uri).write(resumed)
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    (nested,) = _runs(client, f"tags.`{PARENT_TAG}` != ''")
-    history = client.get_metric_history(nested.info.run_id, "val/average_accuracy")
-    assert [metric.step for metric in sorted(history, key=lambda metric: metric.timestamp)] == [1, 2, 3]
-
-
-def _runs(client: MlflowClient, query: str) -> list[Run]:
-    experiment = client.get_experiment_by_name("digits")
-    return list(client.search_runs([experiment.experiment_id], query))
+    for trial in (killed, resumed):
+        MlflowRun(spec, storage, storage.mlflow_uri).write(trial)
+    (nested,) = runs_of(storage.mlflow_uri, f"tags.`{PARENT_TAG}` != ''")
+    found = sorted(history(storage.mlflow_uri, nested.info.run_id), key=lambda metric: metric.timestamp)
+    assert [metric.step for metric in found] == [1, 2, 3]
 
 
 def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
-    storage = open_storage(tmp_path, write=True)
     storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
     tracker = Tracker(spec, TrialTable(), storage, draw=draw_trial)
     tell(tracker, make_trial(0, value=1.0))
     tell(tracker, make_trial(1, tasks=2))
     tracker.close("FINISHED", Conclusion())  # comes back though one write fails for good
     assert tracker.error is not None
-    client = MlflowClient(tracking_uri=storage.mlflow_uri)
-    runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])
-    tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs}
+    tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs_of(storage.mlflow_uri)}
     assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"
 
 
 def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "SILENCE_SECONDS", 0.3)
-    storage, busy = open_storage(tmp_path, write=True), threading.Event()
-    write = MlflowRun.write
+    busy, write = threading.Event(), MlflowRun.write
 
     def hang(self: MlflowRun, trial: TrialSummary) -> None:
         busy.wait(200)
@@ -304,12 +293,7 @@ def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: SearchS
     for who, tasks in (("ada", 3), ("bob", 1)):
         storage = open_storage(tmp_path / who, write=True)
         for _ in range(2):  # the second is the one that continues
-            tracker = Tracker(spec.model_copy(update={"id": who}), TrialTable(), storage, uri)
-            tell(tracker, make_trial(0, tasks=tasks))
-            tracker.close("KILLED", Conclusion())
-            assert tracker.error is None
-    client = MlflowClient(tracking_uri=uri)
-    experiment = [client.get_experiment_by_name("digits").experiment_id]
-    assert len(_runs(client, f"tags.`{RUN_TAG}` = '{spec.name}'")) == 2
-    nested = [run for run in client.search_runs(experiment) if PARENT_TAG in run.data.tags]
+            track(spec.model_copy(update={"id": who}), storage, make_trial(0, tasks=tasks), uri=uri, status="KILLED")
+    assert len(runs_of(uri, f"tags.`{RUN_TAG}` = '{spec.name}'")) == 2
+    nested = [run for run in runs_of(uri) if PARENT_TAG in run.data.tags]
     assert sorted(run.data.tags["tasks"] for run in nested) == ["1", "3"]

@@ -1,0 +1,250 @@
+"""A run continues, or is trained, under the protocol of its start; what is not asked for anew stays as it was."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.api import (
+    FinalRun,
+    SearchRequest,
+    TrainRequest,
+    continuation,
+    extend,
+    final_runs,
+    plan_search,
+    plan_training,
+    resume,
+    sync_run,
+)
+from tausearch.execution import Run
+from tausearch.runs import Record, RunResult, SearchSpec, Storage, TrialSummary, read_spec
+from tausearch.runs.creation import create
+from tausearch.studies.best_file import BestFile, choose
+from tests.support.layouts import mit67
+from tests.support.runs.final_runs import make_final_run
+from trainables.backbones import EMBEDDED, Backbone, glyph_vit
+from trainables.errors import InputError
+
+# What a change of the code, the data or the weights can change under a run. The other fields of a protocol are what a
+# run asks for: they are taken from it, and cannot be found to differ.
+CHANGES: dict[str, Any] = {"tasks": 4, "epochs": 7, "batch_size": 33, "weights_digest": "0" * 64}
+URI = "http://localhost:5000"
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[SearchSpec]:
+    """The searches that came as far as being run."""
+    found: list[SearchSpec] = []
+    monkeypatch.setattr(continuation, "run_search", lambda run, *_: found.append(run.spec))
+    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 4)
+    return found
+
+
+class TestProtocol:
+    @pytest.fixture
+    def asked(self, tmp_path: Path) -> SearchRequest:
+        """A search in which nothing that can be asked for is left at its default."""
+        weights = tmp_path / "weights.safetensors"
+        weights.write_bytes(glyph_vit.WEIGHTS.read_bytes())
+        return SearchRequest(
+            "digits?tasks=3",
+            "ita-lora",
+            name="s",
+            storage=tmp_path / "storage",
+            seed=4,
+            precision="bf16",
+            epochs=2,
+            backbone=EMBEDDED,
+            weights=weights,
+        )
+
+    @pytest.fixture
+    def spec(self, asked: SearchRequest) -> SearchSpec:
+        return plan_search(asked).spec
+
+    @pytest.fixture
+    def storage(self, asked: SearchRequest, spec: SearchSpec) -> Storage:
+        storage = Storage(Path(asked.storage))
+        create(spec, storage)
+        return storage
+
+    def changed(self, spec: SearchSpec, key: str) -> SearchSpec:
+        return spec.model_copy(update={"protocol": spec.protocol.model_copy(update={key: CHANGES[key]})})
+
+    def best_of(self, spec: SearchSpec) -> BestFile:
+        hyperparameters = {**{name: 0.1 for name in ("alpha", "alpha_cls", "alpha_cls_prior", "lr")}, "rank": 4}
+        return choose(spec, TrialSummary(1, 4, "complete", hyperparameters, [], 90.0), 3)
+
+    def test_what_was_asked_for_is_the_protocol(self, asked: SearchRequest, spec: SearchSpec) -> None:
+        assert spec.protocol.model_dump() == {
+            "tasks": 3,
+            "epochs": 2,
+            "batch_size": 32,
+            "split_seed": 4,
+            "backbone": EMBEDDED,
+            "weights": str(asked.weights),
+            "weights_digest": Backbone().digest,
+            "precision": "bf16",
+            "class_orders": None,
+        }
+        assert spec.seed == 4 and spec.steps == 3
+
+    @pytest.mark.parametrize("key", CHANGES)
+    def test_a_run_whose_protocol_has_changed_does_not_go_on(
+        self, key: str, spec: SearchSpec, storage: Storage, ran: list[SearchSpec]
+    ) -> None:
+        final = plan_training(TrainRequest(self.best_of(spec), storage=storage.root, name="f")).spec
+        create(self.changed(final, key), storage)
+        self.changed(spec, key).save(storage.run("s"))
+        for name in ("s", "f"):
+            with pytest.raises(InputError, match=rf"run '{name}': protocol.{key} was {CHANGES[key]}, is now \w+"):
+                resume(name, storage=storage.root)
+        assert not ran and getattr(read_spec(storage.run("s")).protocol, key) == CHANGES[key]
+
+    def test_a_run_whose_protocol_is_what_it_was_goes_on(
+        self, spec: SearchSpec, storage: Storage, ran: list[SearchSpec]
+    ) -> None:
+        resume("s", storage=storage.root)
+        resume("s", storage=storage.root, trials=spec.trials + 3)
+        assert [each.trials for each in ran] == [spec.trials, spec.trials + 3]
+        assert all(each.protocol == spec.protocol for each in ran)
+        assert read_spec(storage.run("s")).trials == spec.trials + 3
+        message = f"--trials {spec.trials}: the search has {spec.trials + 3} trials already"
+        with pytest.raises(InputError, match=message):
+            resume("s", storage=storage.root, trials=spec.trials)
+        with pytest.raises(InputError, match="extend: needs trials"):
+            extend("s", storage=storage.root)
+
+    @pytest.mark.parametrize("key", CHANGES)
+    def test_a_best_file_whose_protocol_has_changed_is_not_trained(
+        self, key: str, spec: SearchSpec, storage: Storage
+    ) -> None:
+        request = TrainRequest(self.best_of(self.changed(spec, key)), storage=storage.root)
+        message = rf"best file: protocol.{key} is {CHANGES[key]}, but {EMBEDDED} .* has \w+"
+        with pytest.raises(InputError, match=message):
+            plan_training(request)
+
+    def test_a_best_file_is_trained_under_its_protocol(self, spec: SearchSpec, storage: Storage) -> None:
+        request = TrainRequest(self.best_of(spec), storage=storage.root, seeds=(7, 8), set={"lr": 0.2})
+        final = plan_training(request).spec
+        assert final.protocol == spec.protocol
+        assert (final.purpose, final.seeds, final.trials) == ("final", (7, 8), 2)
+        assert final.fixed["lr"] == 0.2 and final.fixed["alpha"] == 0.1
+        assert (final.source, final.tuned_on, final.overrides) == ("s", spec.benchmark, {"lr": 0.2})
+
+    def test_on_another_benchmark_only_theta_0_must_be_the_same(self, spec: SearchSpec, storage: Storage) -> None:
+        there = {"benchmark": "glyphs", "storage": storage.root}
+        for key in ("tasks", "epochs", "batch_size"):
+            protocol = plan_training(TrainRequest(self.best_of(self.changed(spec, key)), **there)).spec.protocol
+            assert getattr(protocol, key) != CHANGES[key]  # the benchmark's own
+            assert (protocol.split_seed, protocol.precision, protocol.weights) == (4, "bf16", spec.protocol.weights)
+        with pytest.raises(InputError, match="protocol.weights_digest"):
+            plan_training(TrainRequest(self.best_of(self.changed(spec, "weights_digest")), **there))
+
+
+class TestSearch:
+    def begin(self, storage: Path, benchmark: str = "digits", **more: Any) -> SearchSpec:
+        request = SearchRequest(benchmark, "finetune", name="s", storage=storage, **more)
+        return create(plan_search(request).spec, Storage(storage))[0]
+
+    def test_what_is_not_asked_for_stays_as_it_was(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
+        spec = self.begin(tmp_path, max_concurrent_trials=2, tracking_uri=URI, cpus_per_trial=2)
+        resume("s", storage=tmp_path)
+        assert ran == [spec] and read_spec(Storage(tmp_path).run("s")) == spec
+        assert (spec.resources.cpus_per_trial, spec.resources.max_concurrent_trials, spec.tracking_uri) == (2, 2, URI)
+
+    def test_what_is_asked_for_is_what_it_is_from_now_on(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
+        spec = self.begin(tmp_path, max_concurrent_trials=2)
+        resume("s", storage=tmp_path, max_concurrent_trials=3, tracking_uri=URI)
+        resources = spec.resources.model_copy(update={"max_concurrent_trials": 3})
+        assert ran == [spec.model_copy(update={"resources": resources, "tracking_uri": URI})]
+        assert read_spec(Storage(tmp_path).run("s")) == ran[0]
+
+    def test_a_dataset_that_has_moved_is_found_where_it_is_said_to_be(
+        self, tmp_path: Path, ran: list[SearchSpec]
+    ) -> None:
+        storage = tmp_path / "storage"
+        mit67(tmp_path / "here" / "mit67", "indoorCVPR_09.tar")
+        self.begin(storage, "mit67?partial=yes", backbone=EMBEDDED, data_root=tmp_path / "here")
+        shutil.move(tmp_path / "here", tmp_path / "there")
+        with pytest.raises(InputError, match="here"):
+            resume("s", storage=storage)
+        resume("s", storage=storage, data_root=tmp_path / "there")
+        assert [spec.data_root for spec in ran] == [str(tmp_path / "there")]
+        resume("s", storage=storage)
+        assert ran[1] == ran[0]
+
+    def test_a_cluster_is_asked_where_it_is_said_to_be(
+        self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.begin(tmp_path)
+        asked: list[str] = []
+        monkeypatch.setattr("tausearch.cluster.resources.require_reachable", asked.append)
+        resume("s", storage=tmp_path, address="host:6379", max_concurrent_trials=99)
+        assert asked == ["host:6379"] and ran[0].resources.max_concurrent_trials == 99  # more than fit here
+
+
+class TestFinalRun:
+    @pytest.fixture
+    def stopped(self, tmp_path: Path) -> Storage:
+        """A final run of three seeds: the first finished, the second failed, the third was running when all ended."""
+        storage = Storage(tmp_path)
+        make_final_run(storage, "f", [50.0, None, 70.0], benchmark="digits")
+        directory = storage.run("f")
+        directory.results_file.unlink()
+        record = Record(directory.record, names=read_spec(directory).metrics)
+        running = record.trials()[2]
+        running.status, running.value, running.rows = "running", None, []
+        record.write(running)
+        return storage
+
+    def test_it_has_no_results_yet(self, stopped: Storage) -> None:
+        assert sync_run(stopped, stopped.run("f")).trials == 3
+        assert not stopped.run("f").results_file.exists()
+
+    def test_it_goes_on_with_the_seeds_that_have_not_ended(
+        self, stopped: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        directory, driven = stopped.run("f"), []
+
+        def drive(run: Run, **options: Any) -> RunResult:
+            driven.append((run, options))
+            trials = list(run.trials)
+            return RunResult("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
+
+        monkeypatch.setattr(final_runs, "drive", drive)
+        options: dict[str, Any] = {"address": "a:1", "time_budget": 60.0, "progress_to": "stderr"}
+        result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), **options)
+        ((run, given),) = driven
+        assert given == options
+        assert [trial.status for trial in run.trials] == ["complete", "failed", "running"]
+        assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
+        assert run.config(2, {}).seed == 2
+        assert result.results_file is None and result.summary["test/final_accuracy"]["seeds"] == 1
+
+    def test_it_is_resumed_under_the_options_of_the_request(
+        self, stopped: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(continuation, "_require_unchanged", lambda spec: None)
+        went_on: list[tuple[Any, ...]] = []
+        monkeypatch.setattr(continuation, "run_training", lambda run, *how: went_on.append((run.spec.name, *how)))
+        resume("f", storage=stopped.root, time_budget=60.0, progress_to="stderr")
+        assert went_on == [("f", None, 60.0, "stderr")]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"trials": 5}, "whose seeds are fixed; only searches can be extended"),
+            ({"reevaluate": 2}, "which chooses nothing; only searches re-evaluate"),
+        ],
+    )
+    def test_what_only_searches_can_be_asked(
+        self, options: dict[str, int], words: str, stopped: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(continuation, "_require_unchanged", lambda spec: None)
+        with pytest.raises(InputError, match=f"run 'f' is a final run, {words}"):
+            resume("f", storage=stopped.root, **options)
