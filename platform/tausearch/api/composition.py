@@ -28,7 +28,6 @@ class Composed:
     """A composition that has been evaluated.
 
     Attributes:
-        result: Accuracies of each seed.
         file: The file with the result; None for exported vectors, which have no run that stores it.
         exported: Form to the folder that it was written to.
         tracking_error: Why MLflow could not be written; None if it was, or there is no run.

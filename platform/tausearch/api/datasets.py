@@ -25,8 +25,7 @@ class DataState:
     Attributes:
         state: "embedded", "whole", "not found", or the fault of the data in words.
         whole: Whether the data is complete, so that it can be used.
-        home: Folder in which the data is looked for.
-        layout: The layout in which the data was found.
+        home: Folder that should hold the data.
         prepared: Folder of the data's prepared form, if there is one.
         classes: Class to its number of images in each part, in label order.
         looks_for: The layouts of the data that are recognised.
@@ -68,7 +67,6 @@ class CheckResult:
 
     Attributes:
         home: Folder that holds the benchmark's data.
-        layout: The layout from which the images were read.
         images: Number of images that were read.
         faults: A line for each unreadable image, and for each prepared file that has changed.
     """

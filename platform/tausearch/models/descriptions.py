@@ -28,14 +28,11 @@ class About(Strict):
         form: The kind of model in the folder; see `FORMS`.
         benchmark: Name of the benchmark, as `trainables.data.BenchmarkRef` reads it.
         protocol: The protocol of the training runs; its digest is that of theta_0.
-        runs: The training runs.
-        methods: The methods of the runs.
         class_names: The names of all classes, in class order; empty where unknown.
         tasks: Number of classes of each task, in order; empty where unknown.
         transform: The transform of test images; None where unknown, or where it is the benchmark's own code.
-        weights: The weights of an exported composition; empty for the run's own, which are equal.
-        rule: "linear", or the merging rule of the composition.
-        density: Share of entries that the rule keeps; None for "linear".
+        weights: The weights of an exported composition; empty for the run's own, which are equal. Rule and density are
+            those of its `MergeConfig`.
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
         version: The version of tausearch that wrote the file.
         versions: Versions of the libraries at that time.
@@ -50,7 +47,7 @@ class About(Strict):
     tasks: tuple[int, ...] = ()
     transform: TransformSpec | None = None
     weights: tuple[float, ...] = ()
-    rule: str = "linear"
+    rule: str = LINEAR
     density: float | None = None
     accuracies: dict[int, tuple[float, ...]] = {}
     version: str = Field(default_factory=lambda: version("tausearch"))
@@ -77,14 +74,10 @@ class About(Strict):
 
 
 def read_about(folder: Path) -> About:
-    """Return the checked description of a folder.
-
-    Raises:
-        InputError: If the file is missing, or cannot be read.
-    """
+    """Return the description of a folder; a missing or wrong file is an `InputError`."""
     path = folder / ABOUT_FILE
     if not path.is_file():
-        raise InputError(f"{folder}: has no {ABOUT_FILE}, which says of what benchmark its vectors are")
+        raise InputError(f"{folder}: has no {ABOUT_FILE}, which describes its vectors")
     try:
         about = About.model_validate(read_json(path))
     except ValidationError as error:

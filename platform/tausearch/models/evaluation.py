@@ -11,7 +11,6 @@ from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult
 from trainables.composition import MergingRule, VectorPool
-from trainables.data import ImageSet
 from trainables.errors import InputError
 from trainables.evaluation import accuracy
 from trainables.heads import Head
@@ -21,11 +20,7 @@ Tick = Callable[[int], None]
 
 
 def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
-    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks.
-
-    Raises:
-        InputError: If the logits of a composition are not finite.
-    """
+    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks."""
     with threads(pools.threads):
         rows = [
             accuracies_of(pools, pool, pool.head(), merge.weights, merging_rule(merge, seed), tick)
@@ -69,9 +64,8 @@ def accuracies_of(
             raise InputError(f"{', '.join(source.text for source in pools.sources)}: the composition is not finite")
         return logits
 
-    def measured(images: ImageSet) -> float:
-        found = accuracy(predict, images, pools.device)
+    found = []
+    for images in pools.benchmark.evaluation:
+        found.append(accuracy(predict, images, pools.device))
         tick(1)
-        return found
-
-    return tuple(measured(images) for images in pools.benchmark.evaluation)
+    return tuple(found)

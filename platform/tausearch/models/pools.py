@@ -20,13 +20,12 @@ MAX_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more th
 
 @dataclass(frozen=True)
 class Pools:
-    """The task vectors to compose, a pool for each seed, and the network that evaluates their compositions.
+    """The task vectors to compose, a pool for each seed, and the network that holds one composition at a time.
 
     Attributes:
         benchmark: The benchmark, built for a final run.
         backbone: theta_0.
         by_seed: Seed to a pool with a task vector for each task.
-        network: Holds one composition at a time.
     """
 
     sources: tuple[VectorSource, ...]
@@ -53,11 +52,7 @@ class Pools:
 
 
 def require_alike(sources: Sequence[VectorSource]) -> None:
-    """Require the same benchmark, backbone and precision of all sources, so that they can be composed.
-
-    Raises:
-        InputError: If two sources differ.
-    """
+    """Require the same benchmark, backbone and precision of all sources, so that they can be composed."""
     first = sources[0]
     for other in sources[1:]:
         pairs = {

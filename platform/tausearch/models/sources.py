@@ -51,9 +51,7 @@ class VectorSource:
 
 
 def find_source(storage: Storage, text: str) -> VectorSource:
-    """Return the source that a user names: a run of the storage root, or else a folder.
-
-    The suffix `:1,2` of a name or path selects tasks.
+    """Return the source that a user names, a run or else a folder. The suffix `:1,2` selects tasks.
 
     Raises:
         InputError: If neither exists, or the source has no task vectors.
@@ -101,11 +99,7 @@ def about_source(source: VectorSource) -> About:
 
 
 def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the seeds to compose: the wanted ones, or all of the first source.
-
-    Raises:
-        InputError: If a source lacks the vectors of a seed; the line says why.
-    """
+    """Return the seeds to compose: the wanted ones, or all of the first source. Every source must have them."""
     first = sources[0]
     own = first.seeds if first.spec is None else first.spec.seeds
     seeds = own if wanted is None else tuple(wanted)
@@ -138,11 +132,7 @@ def _named(storage: Storage, text: str) -> VectorSource | None:
 
 
 def source_of_run(directory: RunDirectory) -> VectorSource:
-    """Return a final run as a source.
-
-    Raises:
-        InputError: If the run is a search, or has no task vectors.
-    """
+    """Return a final run as a source; a search, or a run without task vectors, is an error."""
     spec = read_spec(directory)
     if spec.purpose == "search":
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; train its best file first")

@@ -25,17 +25,11 @@ _FOLDER = "model"
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a registered model.
+    """A version of a registered model."""
 
-    Attributes:
-        model: Name of the registered model: the benchmark's; "-" stands for characters that MLflow refuses in names.
-        number: The number of the version, from 1.
-        best: Whether no version of the model has a higher accuracy; it has the alias `BEST_ALIAS`.
-    """
-
-    model: str
-    number: int
-    best: bool
+    model: str  # the benchmark's name; "-" stands for characters that MLflow refuses in names
+    number: int  # from 1
+    best: bool  # whether no version of the model has a higher accuracy: it has the alias `BEST_ALIAS`
 
     @property
     def uri(self) -> str:
@@ -73,16 +67,9 @@ def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
 
 
 def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
-    """Make a composition a version of its benchmark's registered model, unless it is one already.
+    """Return the version of its benchmark's registered model that a composition is; it becomes one if it is none.
 
-    Args:
-        spec: The final run.
-        storage: The storage root that holds the default tracking store.
-        label: The label of the composition, which `track_composition` has written.
-        folder: The exported model; becomes an artifact of the composition's run.
-
-    Returns:
-        The new version, or that of an earlier call.
+    `track_composition` has written the composition. The exported `folder` becomes an artifact of the composition's run.
     """
     client, experiment = _store(spec, storage)
     run = _find(client, experiment, spec, label)

@@ -35,23 +35,15 @@ _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
 @dataclass
 class _Nested:
-    """The nested run of a trial, as MLflow has it.
-
-    Attributes:
-        start: When the run started, milliseconds since the epoch.
-        tasks: Number of tasks whose metrics MLflow has.
-        described: Whether MLflow has the trial's parameters.
-        status: The run's status in MLflow's words, such as "RUNNING".
-        latest: Time of the last task written, milliseconds since the epoch; None if it was not looked up.
-    """
+    """The nested run of a trial, as MLflow has it."""
 
     id: str
-    start: int
-    tasks: int
-    described: bool
-    status: str
+    start: int  # milliseconds since the epoch
+    tasks: int  # whose metrics MLflow has
+    described: bool  # whether MLflow has the trial's parameters
+    status: str  # in MLflow's words, such as "RUNNING"
     tags: dict[str, str]
-    latest: int | None = None
+    latest: int | None = None  # time of the last task written, milliseconds since the epoch; None if not looked up
 
     @classmethod
     def of(cls, run: Any) -> _Nested:

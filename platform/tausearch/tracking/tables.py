@@ -20,17 +20,11 @@ PAPER_METRIC = f"paper/{TEST.final_accuracy.partition('/')[2]}"
 
 @dataclass(frozen=True)
 class TableRow:
-    """A method in the table of a benchmark.
-
-    Attributes:
-        method: Name of the method.
-        runs: Its search, if it has one, and its final run.
-        paper: The paper's final accuracy, percent; None where it has none.
-    """
+    """A method in the table of a benchmark."""
 
     method: str
-    runs: tuple[RunSpec, ...]
-    paper: float | None
+    runs: tuple[RunSpec, ...]  # its search, if it has one, and its final run
+    paper: float | None  # the paper's final accuracy, percent; None if it has none
 
 
 def write_table(storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tausearch.models.cards import card
 from tausearch.models.descriptions import About
 from tausearch.models.loading import _with_model
 from tausearch.runs import SearchSpec
+from trainables.data import TransformSpec
 from trainables.errors import InputError
 
 
@@ -26,6 +28,7 @@ def about(spec: SearchSpec) -> About:
         methods=("ita-lora",),
         class_names=("a", "b", "c", "d"),
         tasks=(2, 1, 1),
+        transform=TransformSpec(channels=1, size=32, mean=(0.5,), std=(0.5,), resize=37),
         weights=(1.0, 0.0, -0.5),
         accuracies={0: (90.0, 60.0, 10.0), 4: (80.0, 70.0, 30.0)},
     )
@@ -50,21 +53,43 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
     [
         ({}, None),
         ({"rule": "ties", "density": 0.5}, None),
-        ({"rule": "ties"}, "density must be"),
-        ({"density": 0.5}, "density must be"),
-        ({"rule": "ties", "density": 1.5}, "density must be"),
-        ({"accuracies": {0: (90.0, 60.0, 100.5)}}, "accuracies must be"),
-        ({"accuracies": {0: (90.0, 60.0, 10.0), 1: (90.0, 60.0)}}, "accuracies must be"),
-        ({"class_names": ("a", "b", "c", "a")}, "class_names must be different"),
+        ({"rule": "zzz"}, "unknown rule 'zzz'"),
+        ({"rule": "ties"}, "density must be above 0"),
+        ({"rule": "ties", "density": 0.0}, "density must be above 0"),
+        ({"rule": "ties", "density": 1.5}, "density must be above 0 and at most 1"),
+        ({"density": 0.5}, "goes with a merging rule alone"),
+        ({"class_names": ["a", "b", "c"]}, "names 3 classes, but its tasks have 4"),
+        ({"class_names": ["a", "b", "c", "a"]}, "class_names must be different"),
+        ({"class_names": ["a", "b", "c", ""]}, "class_names: must not be empty"),
+        ({"tasks": [4, 0, 0]}, "its tasks have"),
+        ({"tasks": []}, "its tasks have 0"),
+        ({"weights": [0.5, 1]}, "weights must be one for each of 3 tasks, each a number from -1000000"),
+        ({"weights": [1e308, 0.0, 0.0]}, "weights must be one for each"),
+        ({"weights": [float("nan"), 0.0, 0.0]}, "weights must be one for each"),
+        ({"accuracies": {"0": [90.0, 60.0]}}, "accuracies must be one from 0 to 100"),
+        ({"accuracies": {"0": [90.0, 60.0, 100.5]}}, "accuracies must be one from 0 to 100"),
+        ({"more": 1}, "unknown key 'more'"),
+        ({"protocol": None}, "'protocol"),
+        ({"transform": {"size": 10**9}}, "transform: size must be from 1 to 4096, resize at least size"),
+        ({"transform": {"size": 0}}, "transform: size must be from 1 to 4096"),
+        ({"transform": {"resize": 16}}, "resize at least size"),
+        ({"transform": {"resize": 10**5}}, "transform: size must be from 1 to 4096"),
+        ({"transform": {"mean": [0.5] * 3}}, "a value for each of 1 or 3 channels, have 3, 1"),
+        ({"transform": {"channels": 2}}, "a value for each of 1 or 3 channels"),
+        ({"transform": {"std": [0.0]}}, "mean and std must be finite, std above 0"),
+        ({"transform": {"std": [float("nan")]}}, "std"),
     ],
 )
 def test_the_limits_of_a_description(about: About, tmp_path: Path, changes: dict[str, Any], words: str | None) -> None:
-    changed = about.model_copy(update=changes)
-    changed.save(tmp_path)
+    about.save(tmp_path)
+    content = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    for key, value in changes.items():
+        content[key] = {**content[key], **value} if key == "transform" else value
+    (tmp_path / "model.json").write_text(json.dumps(content))
     if words is None:
-        assert read_about(tmp_path) == changed
+        assert read_about(tmp_path) == about.model_copy(update=changes)
     else:
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=re.escape(words)):
             read_about(tmp_path)
 
 

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -171,31 +170,6 @@ class TestArtefacts:
         score = json.loads(directory.results_file.read_text(encoding="utf-8"))["summary"]["test/final_accuracy"]
         assert f"| mean | 6 classes | {score['mean']:.2f} ± {score['std']:.2f} |" in card
         assert "| 2 | C, D |" in card and "licen" not in card and str(directory.path) not in card
-
-    @pytest.mark.parametrize(
-        ("changes", "words"),
-        [
-            ({"transform": {"size": 10**9}}, "transform: size must be from 1 to 4096, resize at least size"),
-            ({"transform": {"size": 0}}, "transform: size must be from 1 to 4096"),
-            ({"transform": {"resize": 16}}, "resize at least size"),
-            ({"transform": {"resize": 10**5}}, "transform: size must be from 1 to 4096"),
-            ({"transform": {"mean": [0.5] * 3}}, "a value for each of 1 or 3 channels, have 3, 1"),
-            ({"transform": {"channels": 2}}, "a value for each of 1 or 3 channels"),
-            ({"transform": {"std": [0.0]}}, "mean and std must be finite, std above 0"),
-            ({"transform": {"std": [float("nan")]}}, "std"),
-            ({"weights": [1, 2]}, "weights must be one for each of 3 tasks, each a number"),
-            ({"weights": [1, 2, float("inf")]}, "weights"),
-        ],
-    )
-    def test_a_description_that_cannot_be_is_refused(
-        self, changes: dict[str, Any], words: str, storage: Storage, tmp_path: Path
-    ) -> None:
-        content = json.loads((storage.run("letters").artifacts / "model.json").read_text(encoding="utf-8"))
-        for key, value in changes.items():
-            content[key] = {**content[key], **value} if isinstance(value, dict) else value
-        (tmp_path / "model.json").write_text(json.dumps(content))
-        with pytest.raises(InputError, match=re.escape(words)):
-            read_about(tmp_path)
 
     def test_names_are_drawn_letter_by_letter(self, letters: Path, tmp_path: Path, recwarn: Any) -> None:
         names = ["$\\foo$.png", "a\x1b.png", os.fsdecode(b"\xff.png")]
