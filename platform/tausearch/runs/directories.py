@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from checked_input.bounds import LONGEST_TEXT
 from checked_input.text_files import TextFileError, one_line, read_text
@@ -14,36 +15,36 @@ def trial_name(number: int) -> str:
     return f"trial-{number:05d}"
 
 
+def reevaluation_name(search: str) -> str:
+    """Return the name of a search's re-evaluations among the runs of a driver."""
+    return f"{search}.reevaluation"
+
+
+class _Inside:
+    """An attribute of a folder: the path of a file or folder in it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, folder: DrivenDirectory, owner: type[DrivenDirectory]) -> Path:
+        return folder.path / self.name
+
+
 @dataclass(frozen=True)
 class DrivenDirectory:
     """The folder of a run or campaign: one driver at a time."""
 
     path: Path
 
+    spec_file: ClassVar[_Inside]  # a folder without this file is no run or campaign
+    log_file = _Inside("log.txt")  # the output of Ray, Optuna and MLflow
+    lock_file = _Inside("driver.lock")  # locked by the driver while it runs
+    ray = _Inside("ray")  # Ray Tune's own files: checkpoints and logs of trials, one folder per attempt
+
     @property
     def name(self) -> str:
         """The name of the run or campaign, which is the folder's name."""
         return self.path.name
-
-    @property
-    def log_file(self) -> Path:
-        """The output of Ray, Optuna and MLflow."""
-        return self.path / "log.txt"
-
-    @property
-    def lock_file(self) -> Path:
-        """The file that the driver locks while it runs."""
-        return self.path / "driver.lock"
-
-    @property
-    def ray(self) -> Path:
-        """Ray Tune's own files: checkpoints and logs of trials, one folder per attempt."""
-        return self.path / "ray"
-
-    @property
-    def spec_file(self) -> Path:
-        """The specification; a folder without one is no run or campaign."""
-        raise NotImplementedError
 
     def trial_folder(self, run: str, number: int) -> str:
         """Return the name of a trial's folder in an attempt's folder."""
@@ -53,6 +54,16 @@ class DrivenDirectory:
 @dataclass(frozen=True)
 class RunDirectory(DrivenDirectory):
     """The folder of one search or final run."""
+
+    spec_file = _Inside("run.yaml")
+    record = _Inside("record")  # Parquet, one file per trial
+    best_file = _Inside("best.yaml")  # the best configuration so far
+    study_file = _Inside("study.journal")  # the Optuna study, for optuna-dashboard
+    results_file = _Inside("results.json")  # the test results of a final run
+    figures = _Inside("figures")
+    artifacts = _Inside("task_vectors")  # the task vectors and adapters of a final run
+    compositions = _Inside("compositions")  # the compositions of a final run, one file each
+    note_file = _Inside("note.txt")  # the user's note
 
     @property
     def run(self) -> RunDirectory:
@@ -65,54 +76,6 @@ class RunDirectory(DrivenDirectory):
         return ReevaluationDirectory(self.path / "reevaluation")
 
     @property
-    def spec_file(self) -> Path:
-        """The specification of the run."""
-        return self.path / "run.yaml"
-
-    @property
-    def record(self) -> Path:
-        """The Parquet record, one file per trial."""
-        return self.path / "record"
-
-    @property
-    def best_file(self) -> Path:
-        """The best configuration so far."""
-        return self.path / "best.yaml"
-
-    @property
-    def figures(self) -> Path:
-        """The folder of a finished search's figures."""
-        return self.path / "figures"
-
-    @property
-    def study_file(self) -> Path:
-        """The Optuna study, for optuna-dashboard."""
-        return self.path / "study.journal"
-
-    def trial_folder(self, run: str, number: int) -> str:
-        """Return the name of a trial's folder in an attempt's folder; `run` is this run or its re-evaluation."""
-        return trial_name(number) if run == self.name else f"reevaluation-{trial_name(number)}"
-
-    def blobs(self, number: int) -> Path:
-        """The folder that all checkpoints of a trial share, over all attempts; see `trainables.state`."""
-        return self.path / "state" / trial_name(number)
-
-    @property
-    def artifacts(self) -> Path:
-        """The folder of a final run's task vectors and adapters."""
-        return self.path / "task_vectors"
-
-    @property
-    def compositions(self) -> Path:
-        """The folder of a final run's compositions, one file each."""
-        return self.path / "compositions"
-
-    @property
-    def note_file(self) -> Path:
-        """The user's note on the run."""
-        return self.path / "note.txt"
-
-    @property
     def note(self) -> str:
         """The user's note, one line; "" without a note, the error's text if the file cannot be read."""
         try:
@@ -122,10 +85,13 @@ class RunDirectory(DrivenDirectory):
         except TextFileError as error:
             return f"{self.note_file.name} {error}"
 
-    @property
-    def results_file(self) -> Path:
-        """The test results of a final run."""
-        return self.path / "results.json"
+    def trial_folder(self, run: str, number: int) -> str:
+        """Return the name of a trial's folder in an attempt's folder; `run` is this run or its re-evaluation."""
+        return trial_name(number) if run == self.name else f"reevaluation-{trial_name(number)}"
+
+    def blobs(self, number: int) -> Path:
+        """The folder that all checkpoints of a trial share, over all attempts; see `trainables.state`."""
+        return self.path / "state" / trial_name(number)
 
 
 @dataclass(frozen=True)
@@ -134,8 +100,8 @@ class ReevaluationDirectory(RunDirectory):
 
     @property
     def name(self) -> str:
-        """The name of the re-evaluations among the runs of a driver."""
-        return f"{self.run.name}.reevaluation"
+        """See `reevaluation_name`; not the folder's name."""
+        return reevaluation_name(self.run.name)
 
     @property
     def run(self) -> RunDirectory:
@@ -147,34 +113,15 @@ class ReevaluationDirectory(RunDirectory):
 class CampaignDirectory(DrivenDirectory):
     """The folder of a campaign; its runs lie in the storage root."""
 
+    spec_file = _Inside("campaign.yaml")  # the cells, and the names of their runs
+    drives_file = _Inside("drives.jsonl")  # a line of JSON for every driver: its start, and the seconds that it ran
+    report_file = _Inside("report.html")  # of all cells
+    pilot_file = _Inside("pilot.json")  # time and memory of the cells' pilot trials
+    pages_file = _Inside("mlflow_pages.json")  # the MLflow page of each benchmark's table
+
     def exists(self) -> bool:
         """Whether there is such a campaign."""
         return self.spec_file.is_file()
-
-    @property
-    def spec_file(self) -> Path:
-        """The cells, and the names of their runs."""
-        return self.path / "campaign.yaml"
-
-    @property
-    def drives_file(self) -> Path:
-        """A line of JSON for every driver: its start, and the seconds that it ran."""
-        return self.path / "drives.jsonl"
-
-    @property
-    def report_file(self) -> Path:
-        """The HTML report of all cells."""
-        return self.path / "report.html"
-
-    @property
-    def pilot_file(self) -> Path:
-        """Time and memory of the cells' pilot trials."""
-        return self.path / "pilot.json"
-
-    @property
-    def pages_file(self) -> Path:
-        """The MLflow page of each benchmark's table."""
-        return self.path / "mlflow_pages.json"
 
     def best_file(self, benchmark: str, method: str) -> Path:
         """The chosen configuration of a cell; the benchmark by its short form."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from checked_input.bounds import ROUNDS, SEED
 from search_spaces.schema import Dimension
 from tausearch.runs.constraints import eligible
-from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, trial_name
+from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
 from tausearch.runs.racing import Race, Verdict, race, verdict
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec
@@ -39,7 +39,7 @@ class ReevaluationSpec(RunSpec):
     def of(cls, search: SearchSpec) -> ReevaluationSpec:
         """Return the re-evaluations of a search that asks for them."""
         shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "reevaluate")}
-        own = {"name": f"{search.name}.reevaluation", "trials": reevaluations_of(search), "search": search}
+        own = {"name": reevaluation_name(search.name), "trials": reevaluations_of(search), "search": search}
         return cls(**{**shared, **own})
 
     @property
