@@ -19,7 +19,6 @@ from checked_input.text_files import LARGEST
 from tausearch.runs import (
     Record,
     RunDirectory,
-    SearchSpec,
     Storage,
     all_statuses,
     driver_lock,
@@ -242,8 +241,3 @@ def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
         targets[0].parent.mkdir(parents=True)
         targets[0].write_text("whole")
     assert targets[0].read_text() == "whole"
-
-
-def test_what_is_tried_leaves_no_folder(tmp_path: Path, spec: SearchSpec) -> None:
-    assert open_storage(tmp_path / "a" / "b", write=True).root == tmp_path / "a" / "b"
-    assert list(tmp_path.iterdir()) == []

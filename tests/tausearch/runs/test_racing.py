@@ -39,19 +39,14 @@ def tables(
     return [np.round(each * images / 100) * 100 / images for each in drawn]
 
 
-def test_two_rounds_are_asked_for_at_once_because_one_has_no_spread() -> None:
+def test_two_rounds_run_at_once_and_eliminate_no_candidate() -> None:
     standing = race([4, 1], 3, {})
-    assert standing.wanted == ((4, 0), (1, 0), (4, 1), (1, 1))
-    assert verdict(standing) is None
-
-
-def test_with_two_rounds_nobody_is_spared_however_far_behind() -> None:
+    assert standing.wanted == ((4, 0), (1, 0), (4, 1), (1, 1)) and verdict(standing) is None
     standing, took = run(np.array([[90.0, 91.0], [10.0, 11.5]]))
-    assert len(took) == 4
-    assert not standing.eliminated
+    assert len(took) == 4 and not standing.eliminated
 
 
-def test_who_is_far_behind_is_spared_and_the_others_run_on() -> None:
+def test_a_candidate_far_behind_is_eliminated_and_the_others_run_on() -> None:
     table = np.array([[90.0, 92.0, 91.0, 90.0], [90.5, 91.5, 90.5, 90.5], [50.0, 52.5, 51.0, 50.0]])
     standing, took = run(table)
     assert dict(standing.eliminated) == {2: 2}
@@ -59,7 +54,7 @@ def test_who_is_far_behind_is_spared_and_the_others_run_on() -> None:
     assert standing.values == {0: (90, 92, 91, 90), 1: (90.5, 91.5, 90.5, 90.5), 2: (50, 52.5)}
 
 
-def test_of_two_candidates_the_one_behind_is_spared_exactly_where_a_paired_t_test_says_so() -> None:
+def test_the_second_of_two_candidates_is_eliminated_exactly_where_a_paired_t_test_rejects() -> None:
     rng, agreed = np.random.default_rng(3), {True: 0, False: 0}
     for _ in range(300):
         table = rng.normal([[90.0], [89.0]], 0.5, (2, 3))
@@ -83,12 +78,12 @@ def test_the_residual_variance_is_that_of_least_squares(candidates: int, rounds:
 
 
 @pytest.mark.parametrize(("candidates", "rounds"), [(2, 3), (3, 5), (5, 5)])
-def test_where_all_are_alike_one_of_them_is_hardly_ever_spared(candidates: int, rounds: int) -> None:
+def test_equal_candidates_are_rarely_eliminated(candidates: int, rounds: int) -> None:
     lost = [0 in run(table, 100 / 149)[0].eliminated for table in tables(500, candidates, rounds)]
     assert np.mean(lost) < LEVEL
 
 
-def test_where_they_are_not_runs_are_spared_and_the_best_is_chosen() -> None:
+def test_different_candidates_need_fewer_runs_and_the_best_is_chosen() -> None:
     ran = [run(table, 100 / 149) for table in tables(200, 4, 5, gaps=2.0)]
     assert np.mean([len(took) for _, took in ran]) < 15
     assert np.mean([verdict(standing).chosen == 0 for standing, _ in ran]) > 0.99
@@ -103,7 +98,7 @@ def test_the_order_in_which_runs_end_changes_nothing() -> None:
         assert verdict(one[0]) == verdict(other[0])
 
 
-def test_what_is_known_of_a_run_that_nobody_would_ask_for_changes_nothing() -> None:
+def test_a_run_that_the_race_would_not_start_changes_nothing() -> None:
     for table in tables(50, 4, 5, gaps=2.0):
         standing, took = run(table)
         everything = {(c, k): float(table[c, k]) for c in range(4) for k in range(5)}
@@ -111,18 +106,16 @@ def test_what_is_known_of_a_run_that_nobody_would_ask_for_changes_nothing() -> N
         assert race(range(4), 5, everything) == standing
 
 
-def test_one_of_which_a_run_diverged_is_out_and_whom_it_had_beaten_is_back() -> None:
+def test_a_candidate_with_a_diverged_run_is_out_and_those_that_it_had_beaten_are_back() -> None:
     table = np.array([[95.0, 95.1, 95.0, np.nan], [80.0, 80.2, 80.0, 80.0], [79.9, 80.3, 80.1, 80.1]])
     standing, took = run(table)
-    assert standing.out == (0,)
-    assert standing.alive == (1, 2)
+    assert standing.out == (0,) and standing.alive == (1, 2)
     assert {(1, 3), (2, 3)} <= took
 
 
-def test_if_all_diverged_nobody_is_chosen() -> None:
-    standing, _ = run(np.array([[np.nan, 1.0], [2.0, np.nan]]))
-    assert standing.over
-    assert verdict(standing) is None
+def test_without_a_candidate_that_finishes_none_is_chosen() -> None:
+    for standing in (run(np.array([[np.nan, 1.0], [2.0, np.nan]]))[0], race([], 3, {})):
+        assert standing.over and verdict(standing) is None
 
 
 def test_the_verdict_is_the_best_mean_with_the_errors_of_textbooks() -> None:
@@ -145,7 +138,7 @@ def test_ties_go_to_the_earlier_candidate() -> None:
     assert verdict(race([2, 7], 1, known)).chosen == 2
 
 
-def test_the_second_may_be_one_that_was_spared_over_the_rounds_that_it_ran() -> None:
+def test_the_second_may_be_an_eliminated_candidate_over_the_rounds_that_it_ran() -> None:
     table = np.array([[90.0, 92.0, 40.0], [50.0, 52.01, 99.0], [49.0, 51.0, 99.0]])
     won = verdict(run(table)[0])
     assert (won.chosen, won.second) == (0, 1)
@@ -166,9 +159,3 @@ def test_equal_differences_are_not_taken_for_certain_where_one_image_is_a_point(
     assert not standing.eliminated
     won = verdict(standing, resolution=1.0)
     assert won.ahead_error == pytest.approx(1.0 / math.sqrt(3))
-
-
-def test_a_race_without_candidates_is_over() -> None:
-    standing = race([], 3, {})
-    assert standing.over
-    assert verdict(standing) is None

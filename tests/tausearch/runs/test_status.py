@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from tausearch.api.outcome import conclude
 from tausearch.runs import (
     AnySpec,
     Record,
+    Reevaluate,
+    ReevaluationSpec,
     RunDirectory,
     SearchSpec,
     Storage,
@@ -84,6 +88,7 @@ def test_no_such_run(storage: Storage) -> None:
 def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:
     for name, value in (("a", 70.0), ("b", 75.0), ("c", 72.0)):
         write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
+    write_run(storage, spec.model_copy(update={"name": "d", "benchmark": "glyphs"}), [make_trial(0, value=99.0)])
     target = tmp_path / "out" / "best.yaml"
     best = best_of_all(storage, "digits", "ita-lora")
     export_best(storage, best, target)
@@ -121,20 +126,28 @@ def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: Se
         export_adapters(storage, best.model_copy(update={"benchmark": "glyphs"}), tmp_path / "more")
 
 
-def test_of_two_searches_that_are_as_good_one_is_taken(storage: Storage, spec: SearchSpec) -> None:
-    for name in ("first", "second"):
-        write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
-    write_run(storage, spec.model_copy(update={"name": "worse"}), [make_trial(0, value=60.0)])
-    assert best_of_all(storage, "digits", "ita-lora").selection.search in {"first", "second"}
+def test_of_equal_searches_the_oldest_is_best(storage: Storage, spec: SearchSpec) -> None:
+    for name, written in (("newer", 2000), ("older", 1000), ("newest", 3000)):
+        directory = write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
+        os.utime(directory.spec_file, (written, written))
+    assert best_of_all(storage, "digits", "ita-lora").selection.search == "older"
 
 
-def test_one_damaged_run_does_not_hide_the_others(storage: Storage, spec: SearchSpec) -> None:
-    write_run(storage, spec, [make_trial(0, value=70.0)])
-    (storage.root / "broken").mkdir()
-    (storage.root / "broken" / "run.yaml").write_text("name: [")
-    found, faults = all_statuses(storage)
-    assert [each.spec.name for each in found] == [spec.name]
-    assert len(faults) == 1 and "broken" in str(faults[0])
+@pytest.mark.parametrize(("fresh", "best"), [((60.0, 62.0), "plain"), ((74.0, 76.0), "reevaluated")])
+def test_a_reevaluated_search_counts_with_the_mean_of_its_fresh_runs(
+    fresh: tuple[float, ...], best: str, storage: Storage, spec: SearchSpec
+) -> None:
+    write_run(storage, spec.model_copy(update={"name": "plain"}), [make_trial(0, value=70.0)])
+    asked = spec.model_copy(update={"name": "reevaluated", "reevaluate": Reevaluate(best=1, runs=2)})
+    directory, again = write_run(storage, asked, [make_trial(0, value=80.0)]), ReevaluationSpec.of(asked)
+    for number, value in enumerate(fresh):
+        run = replace(make_trial(0, value=value), number=number, seed=again.seed_of(number))
+        Record(directory.reevaluation.record).write(run)
+    directory.best_file.unlink()
+    found = best_of_all(storage, "digits", "ita-lora").selection
+    assert found.search == best
+    if best == "reevaluated":
+        assert (found.value, found.reevaluation.value, found.reevaluation.candidates) == (80.0, 75.0, (0,))
 
 
 def test_the_best_file_follows_a_search(storage: Storage, spec: SearchSpec) -> None:
@@ -151,12 +164,6 @@ def test_the_best_file_follows_a_search(storage: Storage, spec: SearchSpec) -> N
     assert directory.best_file.stat().st_ino == written  # the choice is the same
 
 
-def test_who_did_not_finish_did_not_compete(storage: Storage, spec: SearchSpec) -> None:
-    others = [make_trial(2, tasks=1, status="pruned"), make_trial(3, tasks=0, status="failed"), make_trial(4, tasks=2)]
-    directory = write_run(storage, spec, [make_trial(0, value=70.0), make_trial(1, value=60.0), *others])
-    assert load_best(directory.best_file).selection.trials == 2
-
-
 @pytest.mark.parametrize("name", ["cache", "mlflow.db", "mlflow.lock"])
 def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> None:
     with pytest.raises(InputError, match="files that all runs share"):
@@ -168,16 +175,17 @@ def test_no_best_without_a_finished_trial(storage: Storage, spec: SearchSpec) ->
     assert not directory.best_file.exists() and read_status(directory).best is None
 
 
-def test_best_file_gets_the_mlflow_run_id(storage: Storage, spec: SearchSpec) -> None:
-    trials = [make_trial(0, value=70.0)]
+def test_a_best_file_counts_the_finished_trials_and_gets_the_mlflow_run_id(storage: Storage, spec: SearchSpec) -> None:
+    trials = [make_trial(0, value=60.0), make_trial(1, value=70.0), make_trial(2, tasks=0, status="failed")]
     directory = write_run(storage, spec, trials)
-    assert load_best(directory.best_file).selection.mlflow_run_id is None
-    write_best(spec, directory, trials, {0: "run-1", 1: "run-2"})
-    expected = choose(spec, trials[0], 1, "run-1")
-    assert load_best(directory.best_file) == expected
+    assert load_best(directory.best_file) == choose(spec, trials[1], 2)
+    write_best(spec, directory, trials, {0: "run-0", 1: "run-1"})
+    assert load_best(directory.best_file) == choose(spec, trials[1], 2, "run-1")
 
 
-def test_storage_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_storage_is_tried_without_a_trace(tmp_path: Path) -> None:
+    assert open_storage(tmp_path / "a" / "b", write=True).root == tmp_path / "a" / "b"
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="--storage .* cannot be written"):
         open_storage(tmp_path / "file", write=True)

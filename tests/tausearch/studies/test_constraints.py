@@ -31,7 +31,6 @@ from tausearch.runs import (
 )
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
-from tausearch.studies.best_file import choose
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -190,9 +189,6 @@ class TestChoosing:
     def test_only_those_that_keep_them_are_reevaluated(self, spec: SearchSpec) -> None:
         spec = bound(spec, "forgetting <= 5", reevaluate=Reevaluate(best=2, runs=2))
         assert reevaluation_of(ReevaluationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
-
-    def test_a_search_without_any_chooses_as_before(self, spec: SearchSpec) -> None:
-        assert choose(spec, self.TRIALS[1], 4).selection.constraints == ()  # type: ignore[union-attr]
 
 
 class TestAsking:

@@ -127,16 +127,6 @@ def test_a_grid_asks_for_its_points(long_spec: SearchSpec) -> None:
     assert found.tried == (start, *(n for n in range(6) if n != start)) and found.distance == 0
 
 
-def test_tpe_finds_better_than_random_on_an_easy_surface(long_spec: SearchSpec) -> None:
-    table = RecordedTrials(recorded(long_spec, 200), long_spec.space)
-
-    def mean(algorithm: str) -> float:
-        specs = [with_(long_spec, algorithm=algorithm, trials=30, seed=seed) for seed in range(5)]
-        return statistics.fmean(found.value or 0 for each in specs if (found := replay(each, table).chosen))
-
-    assert mean("tpe") > mean("random") + 1
-
-
 def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: SearchSpec) -> None:
     """The same values as a search under way has in `test_asha_has_half_of_them_go_on`."""
     spec = with_(long_spec, scheduler="asha", algorithm="grid", trials=5)

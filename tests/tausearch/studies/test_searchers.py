@@ -11,7 +11,7 @@ from search_spaces.schema import Choices, Range
 from tausearch.cluster import concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
-from tausearch.runs import Resources, SearchSpec, Status, best_trial
+from tausearch.runs import Resources, SearchSpec
 from tausearch.studies import FixedSearcher, OptunaSearcher, SearchStudy
 from tausearch.studies.grid import grid_points
 from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
@@ -71,31 +71,6 @@ def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: SearchSp
     assert play(elsewhere, OptunaSearcher(elsewhere)) == every
 
 
-def test_tpe_beats_random_on_an_easy_surface(spec: SearchSpec) -> None:
-    def best(algorithm: str) -> float:
-        values = []
-        for seed in range(5):
-            source = OptunaSearcher(with_(spec, algorithm=algorithm, trials=40, seed=seed))
-            play(source.study.spec, source)
-            values.append(source.study.optuna.best_value)
-        return sum(values) / len(values)
-
-    assert best("tpe") > best("random")
-
-
-@pytest.mark.parametrize(
-    ("status", "state"), [("pruned", "PRUNED"), ("diverged", "PRUNED"), ("failed", "FAIL"), ("complete", "COMPLETE")]
-)
-def test_what_optuna_is_told(spec: SearchSpec, status: Status, state: str) -> None:
-    source = OptunaSearcher(spec)
-    number, _ = source.next() or (None, None)
-    assert number is not None
-    source.report(number, 1, 95.0)
-    source.finish(number, status, 60.0 if status == "complete" else None)
-    assert source.study.optuna.trials[number].state.name == state
-    assert not source.study.optuna.get_trials(states=(optuna.trial.TrialState.RUNNING,))
-
-
 def test_a_trial_stopped_early_never_wins(spec: SearchSpec) -> None:
     source = OptunaSearcher(spec)
     dispatcher = dispatcher_of(spec, source)
@@ -111,20 +86,6 @@ def test_a_trial_stopped_early_never_wins(spec: SearchSpec) -> None:
     states = [trial.state.name for trial in source.study.optuna.trials]
     assert states == ["PRUNED", "COMPLETE", "PRUNED"]
     assert source.study.optuna.trials[2].intermediate_values == {2: 0.0}
-
-
-def test_the_number_of_trials_is_what_was_asked_for(spec: SearchSpec) -> None:
-    source = OptunaSearcher(spec)
-    numbers = [source.next() for _ in range(6)]
-    assert [n is not None for n in numbers] == [True] * 4 + [False] * 2
-
-
-def test_best_needs_the_last_task_and_ties_go_to_the_earlier() -> None:
-    early = make_trial(0, tasks=2, status="pruned")
-    assert best_trial([early]) is None
-    trials = [early, make_trial(1, value=70.0), make_trial(2, value=75.0), make_trial(3, value=75.0)]
-    best = best_trial(trials)
-    assert best is not None and best.number == 2
 
 
 def test_fixed_source_hands_out_its_trials() -> None:
@@ -171,11 +132,6 @@ class TestContinued:
         source = OptunaSearcher(spec, history)
         rest = [source.next() for _ in range(6)]
         assert [p for p in rest if p] == list(enumerate(points))[1:]
-
-    def test_diverged_trials_are_known_to_be_bad(self, spec: SearchSpec) -> None:
-        trial = make_trial(0, tasks=1, status="diverged", error="not finite")
-        told = OptunaSearcher(spec, [trial]).study.optuna.trials[0]
-        assert told.state.name == "PRUNED" and told.intermediate_values == {1: 90.0, 2: 0.0}
 
 
 def with_tasks(spec: SearchSpec, scheduler: str, **changes: object) -> SearchSpec:

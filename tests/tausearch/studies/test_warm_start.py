@@ -9,7 +9,7 @@ import pytest
 
 from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
-from tausearch.runs import KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
+from tausearch.runs import Constraint, KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import choose
@@ -38,6 +38,10 @@ def made(storage: Storage, spec: SearchSpec, trials: list[TrialSummary]) -> Sear
     for trial in trials:
         record.write(trial)
     return spec
+
+
+def bound(forgetting: float) -> Constraint:
+    return Constraint(metric="val/forgetting", relation="<=", bound=forgetting)
 
 
 def planned(storage: Storage, *sources: Any, benchmark: str = "letters", **more: Any) -> SearchSpec:
@@ -100,10 +104,18 @@ def test_what_belongs_to_the_papers_choice_is_said_too(storage: Storage) -> None
     assert known[0].misfits == ("optimizer was sgd, fixed at adamw here",)
 
 
-def test_the_start_is_not_tried_twice(storage: Storage) -> None:
+def test_the_start_is_not_tried_twice_and_a_point_that_the_method_refuses_names_its_source(storage: Storage) -> None:
     space = space_of("ita-lora", "cub200", None, {})
-    (start,) = [known for known in known_points(["paper"], space, storage) if known.point == space.start] or [None]
-    assert start is None and space.start["alpha"] == 5
+    tried: list[dict[str, Scalar]] = []
+    known = known_points(["paper"], space, storage, tried.append)
+    assert tried == [{**space.fixed, **each.point} for each in known]
+    assert space.start["alpha"] == 5 and space.start not in [each.point for each in known]
+
+    def refuse(hyperparameters: dict[str, Scalar]) -> None:
+        raise InputError("too large")
+
+    with pytest.raises(InputError, match="--warm-start paper: too large"):
+        known_points(["paper"], space, storage, refuse)
 
 
 def test_what_does_not_fit_is_said(storage: Storage, tmp_path: Path) -> None:
@@ -124,7 +136,9 @@ def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, s
             for n, value in enumerate(values)
         ]
 
-    made(storage, spec.model_copy(update={"name": "a"}), trials(10, 50.0, None, 70.0, 60.0, 40.0))
+    found = trials(10, 50.0, None, 70.0, 60.0, 40.0, 95.0)
+    found[5].rows[-1]["val/forgetting"] = 9.0  # the best one breaks the constraint
+    made(storage, spec.model_copy(update={"name": "a", "constraints": (bound(5.0),)}), found)
     made(storage, spec.model_copy(update={"name": "b", "benchmark": "glyphs"}), trials(20, 90.0, 80.0))
     known = planned(storage, "a", "b").warm_start
     assert [each.point["alpha"] for each in known] == [12, 20, 13, 21, 10]
@@ -154,6 +168,7 @@ def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage,
         ("finetune", ["there"], "--warm-start there: is of ita-lora, and this search is of finetune"),
         ("ita-lora", ["final"], "--warm-start final: is a final run; allowed: paper, names of searches, best files"),
         ("ita-lora", ["there"], "--warm-start there: has no finished trial"),
+        ("ita-lora", ["strict"], "--warm-start strict: none of 1 finished trials keeps val/forgetting <= 0;"),
     ],
 )
 def test_a_source_that_gives_nothing_is_named(
@@ -161,6 +176,7 @@ def test_a_source_that_gives_nothing_is_named(
 ) -> None:
     made(storage, spec.model_copy(update={"name": "there"}), [make_trial(0)])
     made(storage, final_spec(spec, name="final"), [])
+    made(storage, spec.model_copy(update={"name": "strict", "constraints": (bound(0.0),)}), [make_trial(0, value=70.0)])
     with pytest.raises(InputError, match=message) as caught:
         plan_search(SearchRequest("digits", method, warm_start=sources, storage=storage.root))
     assert "\n" not in str(caught.value)
