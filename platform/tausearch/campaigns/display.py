@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.execution import Cell, Listener, Run
-from tausearch.presentation import LiveDisplay, clock, counted
+from tausearch.presentation import LiveDisplay, counted
 from tausearch.runs import TrialSummary
 
 AROUND = 6  # lines of a terminal that are not available to the table
@@ -44,12 +44,12 @@ class CampaignDisplay(LiveDisplay):
             f"search {searched}" + (f", best {best}" if best else "") + (f" | final run {final}" if final else "")
         )
         ended = f"{cell.runs.title} {run.spec.label(trial.number)} {trial.status}: {value}"
-        self.say_plainly(" | ".join([ended, progress, self._counts(), self._times()]))
+        self.say_plainly(" | ".join([ended, progress, self._counts(), self.times()]))
 
     def standing_line(self) -> str:
         """Return the plain line that names the running cells."""
         under_way = [f"{cell.runs.title} {cell.state}" for cell in self.cells if cell.running]
-        return " | ".join([self.phase or ", ".join(under_way), self._counts(), self._times()])
+        return " | ".join([self.phase or ", ".join(under_way), self._counts(), self.times()])
 
     def render(self) -> Group:
         """Return the table for a terminal; if it is too long, the running cells only."""
@@ -62,7 +62,7 @@ class CampaignDisplay(LiveDisplay):
             style = {"done": "green", "failed": "red", "waiting": "dim"}.get(cell.state, "bold")
             table.add_row(cell.runs.title, cell.state, *cell.columns, style=style)
         phase = "" if self.phase is None else f"{self.phase}   "
-        return Group(table, Text(f"{phase}{self._counts()}   {self._times()}"))
+        return Group(table, Text(f"{phase}{self._counts()}   {self.times()}"))
 
     def seconds_left(self) -> float | None:
         """Estimate the time left from the tasks that this process has finished; None before the first."""
@@ -79,10 +79,6 @@ class CampaignDisplay(LiveDisplay):
         running = sum(len(cell.running) for cell in self.cells)
         failed = f", {states.count('failed')} failed" if "failed" in states else ""
         return f"{states.count('done')}/{len(states)} cells done{failed}, {counted(running, 'trial')} running"
-
-    def _times(self) -> str:
-        left = self.seconds_left()
-        return f"{clock(self.elapsed)} elapsed, about {'?' if left is None else clock(left)} left"
 
 
 class _RunListener:

@@ -11,13 +11,7 @@ from tausearch.runs import Reevaluation, RunSpec, TrialSummary
 
 
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
-    """Return the trials of a search, the best marked, or the seeds of a final run; unfinished ones are faint.
-
-    Args:
-        spec: The run.
-        trials: Its trials.
-        best: Number of the best trial, if there is one.
-    """
+    """Return the trials of a search, the best one marked, or the seeds of a final run; unfinished trials are faint."""
     metrics, searching = spec.metrics, spec.purpose == "search"
     ordered = not searching and spec.protocol.class_orders is not None
     columns = [
@@ -50,7 +44,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
 
 
 def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) -> Table:
-    """Return trials that no other beats in accuracy, forgetting and time alike; the best is marked."""
+    """Return the trials of a Pareto front; the best one is marked."""
     columns = [
         *numbers("trial"),
         *numbers(f"{spec.metrics.prefix} accuracy", "forgetting", format=percent),

@@ -24,11 +24,9 @@ _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 
 def terminal_table(table: Table, **look: Any) -> rich.table.Table:
-    """Return a table as rich prints it; marked rows begin with a star, for terminals without colours.
+    """Return a table of rich, made with its keyword arguments `look`.
 
-    Args:
-        table: The table.
-        look: Further keyword arguments of rich's `Table`.
+    Marked rows begin with a star, for terminals without colours.
     """
     shown = rich.table.Table(title=table.title or None, title_justify="left", **look)
     for column in table.columns:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -32,22 +31,12 @@ class LongWork:
             self._bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.console.is_terminal:
             self._bars.stop()
 
     def start(self, name: str, total: int) -> Callable[[int], None]:
-        """Begin a piece of work.
-
-        Args:
-            name: What is done, in a few words.
-            total: Number of images or files; 0 if it is not known.
-
-        Returns:
-            The function to tell how many are done since the last call.
-        """
+        """Begin a piece of work on `total` files, 0 if unknown; returns a function that adds to the number done."""
         if not self.console.is_terminal:
             return _PlainPiece(self.console, name, total)
         task = self._bars.add_task(name, total=total or None)
@@ -55,7 +44,7 @@ class LongWork:
 
 
 class _PlainPiece:
-    """Prints a line now and then; none for a piece that is over before the first would be due."""
+    """Prints a line every `PLAIN_INTERVAL` seconds; none for a piece that is over before."""
 
     def __init__(self, console: SafeConsole, name: str, total: int) -> None:
         self.console = console

@@ -1,4 +1,4 @@
-"""What to type to call the tool: the commands that messages advise."""
+"""The commands that messages advise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tausearch.runs import DEFAULT_STORAGE
 
 
 def tool() -> str:
-    """Return what to type to call the tool again: its name, or its path where the name would not be found."""
+    """Return the command of the tool: its name, or its path if the shell would not find the name."""
     if shutil.which("tausearch"):
         return "tausearch"
     beside = Path(sys.executable).with_name("tausearch")
@@ -20,13 +20,13 @@ def tool() -> str:
 
 
 def storage_words(root: str | Path) -> str:
-    """Return what to add to a command so that it finds a storage root: nothing for the default one."""
+    """Return ` --storage ROOT` for a command; empty for the default root."""
     is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
     return "" if is_default else f" --storage {shlex.quote(str(root))}"
 
 
 def code_words(*benchmarks: str) -> str:
-    """Return what to add to a command that takes these benchmarks from files, so that their own code may run."""
+    """Return ` --allow-code NAME` for each benchmark in code, for a command that reads the benchmark from a file."""
     from trainables.data import BenchmarkRef  # torch takes seconds to import
 
     names = dict.fromkeys(ref.name for ref in map(BenchmarkRef.parse, benchmarks) if ref.is_module)
@@ -34,5 +34,5 @@ def code_words(*benchmarks: str) -> str:
 
 
 def command_on(verb: str, name: str, root: str | Path) -> str:
-    """Return the command to give for a run: `tausearch VERB NAME`, and the storage root where it is not the default."""
+    """Return `tausearch VERB NAME` for a run, with its storage root if that is not the default."""
     return f"{tool()} {verb} {name}{storage_words(root)}"

@@ -6,19 +6,18 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TextIO
 
 from rich.console import RenderableType
 from rich.live import Live
 
-from tausearch.presentation.terminal.text import SafeConsole
+from tausearch.presentation.terminal.text import SafeConsole, clock
 
 PLAIN_INTERVAL = 15.0  # seconds between plain lines while nothing ends
 
 
 class LiveDisplay(ABC):
-    """Draws itself four times a second in a terminal; elsewhere says how it stands if nothing was said for a while.
+    """Draws itself four times a second in a terminal; elsewhere prints a line if none was printed for a while.
 
     Args:
         screen: The stream that a person looks at.
@@ -41,63 +40,67 @@ class LiveDisplay(ABC):
 
     @abstractmethod
     def standing_line(self) -> str:
-        """Return the plain line that says how it stands."""
+        """Return the plain line about the present state."""
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            self._live = self._made()
+            self._live = Live(
+                get_renderable=self.render,
+                console=self.console,
+                refresh_per_second=4,
+                transient=True,
+                redirect_stdout=False,  # libraries' output belongs in the log
+                redirect_stderr=False,
+            )
             self._live.start()
         else:
             self._heartbeat.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._live is not None:
             self._live.stop()
         else:
             self._ended_event.set()
             self._heartbeat.join()
 
+    @abstractmethod
+    def seconds_left(self) -> float | None:
+        """Estimate the time left; None while nothing is known."""
+
     @property
     def elapsed(self) -> float:
         """Seconds since it was made."""
         return time.monotonic() - self.start
+
+    def times(self) -> str:
+        """Return the time that has passed and the time left, as text."""
+        left = self.seconds_left()
+        return f"{clock(self.elapsed)} elapsed, about {'?' if left is None else clock(left)} left"
 
     def say(self, line: str) -> None:
         """Print one line above the display."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def say_plainly(self, line: str) -> None:
-        """Print one line where there is no terminal."""
+        """Print one line if there is no terminal."""
         if not self.console.is_terminal:
             self.say(line)
             self._last_line = time.monotonic()
 
     def enter(self, stage: str) -> None:
-        """Show what is being done while no trial runs; where there is no terminal, say it once."""
+        """Show a stage, the work while no trial runs; without a terminal, print it once."""
         self.stage = stage
         self.say_plainly(stage)
 
     def heed(self, why: Callable[[], str | None]) -> None:
-        """Show that the run is being stopped as soon as `why`, asked again and again, gives a reason."""
+        """Show that the run is being stopped as soon as `why`, called again and again, returns a reason."""
         self._why_stopping = why
 
     @property
     def phase(self) -> str | None:
-        """What is being done in the place of running trials: stopping, or the stage; None while trials run."""
+        """The work in place of running trials: stopping, or the stage; None while trials run."""
         return self._why_stopping() or self.stage
-
-    def _made(self) -> Live:
-        return Live(
-            get_renderable=self.render,
-            console=self.console,
-            refresh_per_second=4,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )  # libraries' output belongs in the log
 
     def _beat(self) -> None:
         """Print a plain line whenever none has been printed for a while; runs in a thread of its own."""

@@ -12,24 +12,18 @@ from rich.table import Table
 from rich.text import Text
 
 from tausearch.presentation.terminal.live import LiveDisplay
-from tausearch.presentation.terminal.text import brief, clock
-from tausearch.runs import (
-    RunSpec,
-    SearchSpec,
-    TrialSummary,
-    TrialTable,
-    best_trial,
-)
+from tausearch.presentation.terminal.text import brief
+from tausearch.runs import RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial
 
 
 class ProgressDisplay(LiveDisplay):
-    """Shows trials done of how many, tasks done in each running trial, the best so far, and the time left.
+    """Shows how many trials are done, the tasks done in each running trial, the best so far, and the time left.
 
     Args:
         spec: The specification of the run.
-        trials: All trials of the run; those that an earlier process ran say nothing of how fast this one is.
+        trials: All trials of the run. Trials of an earlier process say nothing about the speed of this one.
         screen: The stream that a person looks at.
-        epochs: Says of a trial, by its number, how far it is in its task, in a few words; empty if that is not known.
+        epochs: Function from a trial to its epoch in its task, as text; empty if unknown.
     """
 
     def __init__(
@@ -46,7 +40,7 @@ class ProgressDisplay(LiveDisplay):
         self.turn_to(spec, trials, epochs)
 
     def turn_to(self, spec: RunSpec, trials: TrialTable, epochs: Callable[[TrialSummary], str]) -> None:
-        """Show another run from now on: what follows the one so far."""
+        """Show another run from now on, such as the re-evaluation of a search."""
         self._epochs = epochs
         self.spec = spec
         self.trials = trials
@@ -69,12 +63,8 @@ class ProgressDisplay(LiveDisplay):
     def _tasks_done(self) -> int:
         return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
 
-    def _times(self) -> str:
-        left = self.seconds_left()
-        return f"{clock(self.elapsed)} elapsed, {'?' if left is None else clock(left)} left"
-
     def _standing(self) -> str:
-        """Say how it stands: the best trial of a search, the mean over the seeds of a final run."""
+        """Say how the run stands: the best trial of a search, the mean over the seeds of a final run."""
         if self.phase is not None:
             return self.phase
         if isinstance(self.spec, SearchSpec):
@@ -86,21 +76,14 @@ class ProgressDisplay(LiveDisplay):
     def _ended_line(self, trial: TrialSummary) -> str:
         value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
         shown = brief(dict(trial.hyperparameters), list(self.spec.dimensions))
-        return " | ".join(
-            part
-            for part in (
-                f"[{self.trials.ended}/{self.spec.trials}] {self.spec.label(trial.number)} {trial.status}: {value}",
-                shown,
-                self._standing(),
-                self._times(),
-            )
-            if part
-        )
+        return self._line(f"{self.spec.label(trial.number)} {trial.status}: {value}", shown)
 
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""
-        running = [f"{self.spec.label(t.number)}: {self._way(t)}" for t in self._running()]
-        parts = [", ".join(running), self._standing(), self._times()]
+        return self._line(", ".join(f"{self.spec.label(t.number)}: {self._way(t)}" for t in self._running()))
+
+    def _line(self, *about: str) -> str:
+        parts = [*about, self._standing(), self.times()]
         return f"[{self.trials.ended}/{self.spec.trials}] {' | '.join(part for part in parts if part)}"
 
     def _way(self, trial: TrialSummary) -> str:
@@ -123,5 +106,5 @@ class ProgressDisplay(LiveDisplay):
                 "" if accuracy is None else f"{accuracy:.1f} %",
                 brief(dict(trial.hyperparameters), list(self.spec.dimensions)),
             )
-        status = Text(f"{self._standing()}   {self._times()}")
+        status = Text(f"{self._standing()}   {self.times()}")
         return Group(self._bar, status, table)

@@ -21,10 +21,10 @@ def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]
 
     Args:
         log_file: The file that the output is appended to.
-        screen_is: The stream that a person looks at, "stdout" or "stderr".
+        screen_is: The stream that a person looks at.
 
     Yields:
-        A stream to the real stdout or stderr, for what a person shall see.
+        A stream to the real stdout or stderr.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -16,15 +16,15 @@ WIDE = 160  # columns where the output is not a terminal and has no width of its
 
 
 def console() -> Console:
-    """Return a console on stdout that does not cut tables when the output is a file or a pipe."""
+    """Return a console on stdout; it does not cut tables if stdout is a file or a pipe."""
     return SafeConsole(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
 
 
 class SafeConsole(Console):
-    """A console on which names are text: what they have of control characters does not reach the terminal."""
+    """A console on which names are text: their control characters do not reach the terminal."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return the pieces that rich makes of something; its own control codes are pieces of their own."""
+        """Return the segments of rich; its own control codes are segments of their own."""
         for piece in super().render(renderable, options):
             kept = printable(piece.text, "")  # rich has laid them out as having no width
             yield piece if piece.control else Segment(kept, piece.style)
@@ -72,12 +72,12 @@ def print_json(content: Any) -> None:
 
 
 def say_loading() -> None:
-    """Say to a person at a terminal that libraries are being imported, which takes seconds; nothing once they are."""
+    """Tell a person at a terminal that libraries are being imported, which takes seconds."""
     if sys.stderr.isatty() and "torch" not in sys.modules:
         print("loading torch and Ray ...", file=sys.stderr, flush=True)
 
 
 def say_unreadable(*faults: Exception | str) -> None:
-    """Say on stderr, a line each, what is left out because it cannot be read."""
+    """Print on stderr a line for each thing that is left out because it cannot be read."""
     for fault in faults:
         print(f"tausearch: {printable(str(fault))}", file=sys.stderr)
