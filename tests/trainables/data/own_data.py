@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.layouts import encoded
+from tests.support.layouts import encoded, rows
 from trainables.data import BenchmarkRef
 from trainables.data.dataset import Dataset, dataset_of
 from trainables.data.disk.passes import stored
@@ -26,6 +26,12 @@ def images(count: int = 6, prefix: str = "") -> dict[str, bytes]:
         for label, name in enumerate(CLASSES)
         for number in range(count)
     }
+
+
+def listed(numbers: range = range(6)) -> list[dict[str, Any]]:
+    """The rows of a Parquet file with the same images."""
+    found = rows(10, numbers, lambda label, n: f"{label}/{n}.png")
+    return [row for row in found if row["label"] < len(CLASSES)]
 
 
 def dataset(root: Path, kind: str = "folder") -> Dataset:

@@ -80,6 +80,8 @@ def test_names_of_parquet_files_tell_the_part(files: dict[str, int], counts: lis
         pq.write_table(table, tmp_path / f"{name}.parquet")
     source = get_source(f"parquet:{tmp_path}?tasks=2")
     assert [len(source.load(part)[1]) for part in PARTS] == counts
+    if "train/a" in files:  # before those of validation
+        assert source.load("train")[0].name(0) == f"{tmp_path}/train/a.parquet row 0"  # type: ignore[union-attr]
 
 
 def test_the_longest_side_is_that_of_any_readable_image(folder: Path) -> None:

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.layouts import encoded, parquet, put, rows
-from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
+from tests.support.layouts import encoded, parquet, put
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.data.disk.passes import stored
@@ -84,12 +84,12 @@ def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["folder", "parquet"])
 def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
-    listed = [row for row in rows(10, range(6), lambda label, n: f"{label}/{n}.png") if row["label"] < 4]
-    listed[7]["bytes"] = listed[16]["bytes"] = b"no image"
+    found = listed()
+    found[7]["bytes"] = found[16]["bytes"] = b"no image"
     if kind == "folder":
-        put(tmp_path / "data", {f"{CLASSES[row['label']]}/{row['path'][-5:]}": row["bytes"] for row in listed})
+        put(tmp_path / "data", {f"{CLASSES[row['label']]}/{row['path'][-5:]}": row["bytes"] for row in found})
     else:
-        parquet(tmp_path / "data" / "all.parquet", listed, list(CLASSES))
+        parquet(tmp_path / "data" / "all.parquet", found, list(CLASSES))
     text = f"{kind}:{tmp_path}/data?tasks=2"
     before = {part: get_source(text).load(part) for part in PARTS}
     with pytest.raises(InputError, match="; --skip-broken leaves out what cannot be read"):
