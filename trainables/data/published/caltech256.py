@@ -12,8 +12,7 @@ from functools import partial
 
 from trainables.data.disk.listing import Listing, in_class_folders, seeded_split, split_files
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import class_folders, find_parquet
-from trainables.data.published.publication import Expected, Publication
+from trainables.data.published.publication import Expected, Publication, class_folders, find_parquet
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 
 _FOLDER = "256_ObjectCategories"

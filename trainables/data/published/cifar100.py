@@ -14,8 +14,7 @@ import torch
 from trainables.data.disk.arrays import unpickle
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import STANDARD, find_parquet
-from trainables.data.published.publication import Expected, Publication
+from trainables.data.published.publication import STANDARD, Expected, Publication, find_parquet
 from trainables.data.splits import PARTS, Part
 from trainables.data.transforms.recipes import HALF, Recipe
 from trainables.errors import InputError

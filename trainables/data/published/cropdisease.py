@@ -16,14 +16,15 @@ import torch
 from trainables.data.disk.listing import Listing, Rows, from_split_file, is_image, require_listed
 from trainables.data.disk.parquet import ParquetImages, find_columns, parquet_images, read_paths
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import (
+from trainables.data.published.publication import (
     STANDARD,
+    Expected,
+    Publication,
     checked_split,
     ending,
     find_parquet,
     listing_from_class_folders,
 )
-from trainables.data.published.publication import Expected, Publication
 from trainables.data.splits import PARTS, Part
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError

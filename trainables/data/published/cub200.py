@@ -11,8 +11,7 @@ import torch
 from trainables.data.disk.arrays import NpzImages, read_npz
 from trainables.data.disk.listing import FileRows, Listing, Rows, labelled_files, listed_files, require_listed
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import STANDARD, find_parquet
-from trainables.data.published.publication import Expected, Publication
+from trainables.data.published.publication import STANDARD, Expected, Publication, find_parquet
 from trainables.data.splits import PARTS, Part
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from trainables.data.disk.listing import Listing
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import STANDARD, find_parquet, listing_from_yaml
-from trainables.data.published.publication import Expected, Publication
+from trainables.data.published.publication import STANDARD, Expected, Publication, find_parquet, listing_from_yaml
 from trainables.data.transforms.recipes import UNIT, Recipe
 
 _SPLITS = ("imagenet-r_train.yaml", "imagenet-r_test.yaml")

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from trainables.data.disk.listing import FileRows, Listing, from_split_file, listed_files
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import STANDARD, class_folders, find_parquet
-from trainables.data.published.publication import Expected, Publication
+from trainables.data.published.publication import STANDARD, Expected, Publication, class_folders, find_parquet
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 

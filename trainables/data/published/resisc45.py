@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from trainables.data.disk.listing import Listing
 from trainables.data.disk.tree import Tree
-from trainables.data.published._layouts import STANDARD, find_parquet, listing_from_class_folders, listing_from_yaml
-from trainables.data.published.publication import Expected, Publication
+from trainables.data.published.publication import (
+    STANDARD,
+    Expected,
+    Publication,
+    find_parquet,
+    listing_from_class_folders,
+    listing_from_yaml,
+)
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 
 _SPLITS = ("resisc45_train.yaml", "resisc45_test.yaml")
