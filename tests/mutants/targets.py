@@ -38,7 +38,6 @@ def module_name(file: Path) -> str:
 
 
 METHODS = "tests/trainables/methods"
-EMBEDDED, DRIVING = "trainables/data/embedded", "platform/tausearch/execution"
 CONTRACT = f"{METHODS}/test_methods.py"
 SEARCH, RUNS, EXECUTION = "tests/tausearch/studies", "tests/tausearch/runs", "tests/tausearch/execution"
 

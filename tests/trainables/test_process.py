@@ -124,12 +124,20 @@ def test_a_trial_is_fenced_to_its_share_less_what_a_context_takes(
     assert not torch.backends.cudnn.allow_tf32
 
 
-def test_a_trial_without_a_share_sees_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+@pytest.mark.parametrize(("initialised", "visible"), [(False, ""), (True, "0,1")])
+def test_a_trial_without_a_share_sees_no_gpu_that_is_not_in_use(
+    initialised: bool, visible: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: initialised)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert device.claim(0) == torch.device("cpu") and os.environ["CUDA_VISIBLE_DEVICES"] == ""
+    assert device.claim(0) == torch.device("cpu") and os.environ["CUDA_VISIBLE_DEVICES"] == visible
 
 
-def test_memory_is_given_back_before_peaks_are_counted_anew(card: list[tuple[str, float]]) -> None:
+def test_memory_is_given_back_before_peaks_are_counted_anew(
+    card: list[tuple[str, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     device.release()
     assert card == [("empty", 0), ("count anew", 0)] and device.peak_bytes() == 7
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    device.release()
+    assert card[2:] == [("empty", 0)]  # without a context there is no peak to reset

@@ -32,14 +32,8 @@ def make_final_run(
 
     The accuracy over all images together is given seed by seed, or not at all: seeds of an older version lack it.
     """
-    needed = {
-        "alpha": 1.0,
-        "beta": 1.0,
-        "alpha_cls": 0.1,
-        "beta_cls": 0.1,
-        "alpha_cls_prior": 0.1,
-        "beta_cls_prior": 0.1,
-    }
+    needed = {"alpha": 1.0, "beta": 1.0}
+    needed |= dict.fromkeys(("alpha_cls", "beta_cls", "alpha_cls_prior", "beta_cls_prior"), 0.1)
     names = METHODS[method].config.__dataclass_fields__
     chosen = {"lr": 0.001, **{k: v for k, v in needed.items() if k in names}, **(overrides or {})}
     seeds = len(accuracies) // len((protocol or {}).get("class_orders") or (None,))

@@ -28,6 +28,7 @@ from trainables.backbones import (
     loading,
     offered,
     pretrain_glyph_vit,
+    tuned_layers,
 )
 from trainables.backbones.attention import write_out, written_out
 from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
@@ -133,14 +134,22 @@ def test_class_token_block_equals_the_whole_block() -> None:
     assert_same_network(short, whole)
 
 
-@pytest.mark.parametrize(("few", "options"), [(32, {"qk_norm": True}), (4, {})])
+@pytest.mark.parametrize(
+    ("few", "options", "kind"),
+    [(5, {}, FewTokensAttention), (4, {}, Attention), (32, {"qk_norm": True}, Attention)],
+)
 def test_attention_that_normalises_or_has_many_tokens_stays(
-    few: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    few: int, options: dict[str, Any], kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(few_tokens, "FEW_TOKENS", few)
     model = make_tiny_vit(**options)  # 5 tokens
     attend_among_few(model)
-    assert all(type(block.attn) is Attention for block in model.blocks)
+    assert all(type(block.attn) is kind for block in model.blocks)
+
+
+def test_a_network_without_tuned_layers_is_refused() -> None:
+    with pytest.raises(InputError, match="Linear has no layer named attn.qkv, attn.proj, mlp.fc1, mlp.fc2"):
+        tuned_layers(nn.Linear(2, 2))
 
 
 @pytest.mark.parametrize("options", [{"global_pool": "avg"}, {"global_pool": "map"}, {"attn_drop_rate": 0.1}])
