@@ -44,17 +44,14 @@ class Backbone:
     def load(
         self, device: torch.device | str = "cpu", *, tokens: Tokens = "class", attention: AttentionKind = "fused"
     ) -> VisionTransformer:
-        """Build the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
+        """Return the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
 
         Args:
-            device: The device that will compute.
+            device: The device of the network.
             tokens: "class" skips computations of the last block that the class token does not need; "all" keeps the
                 block whole, so that every token can be read and `TokenViT` can open it.
             attention: "fused" is the fastest; "plain" writes attention as explicit products, which have forward-mode
                 derivatives (`torch.func.jvp`) and the same values up to the order of sums.
-
-        Returns:
-            The network on `device`.
 
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be fetched, read or fitted.

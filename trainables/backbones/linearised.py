@@ -38,11 +38,8 @@ class LinearisedViT:
     Task vectors cover weights and biases of qkv, proj, fc1 and fc2, the affine parts of all norms, and the classifier.
     The patch embedding, positions and the class token are not part of them.
 
-    Args:
-        vit: The ViT, loaded with `attention="plain"`; frozen here.
-        head: W `(C, d)` and b `(C,)`, the classifier at theta_0.
-        precision: Precision of forward passes.
-        device: The device that computes.
+    The ViT is loaded with `attention="plain"`, and frozen here. The head is W `(C, d)` and b `(C,)`, the classifier at
+    theta_0. The precision is that of forward passes.
     """
 
     def __init__(self, vit: VisionTransformer, head: Head, precision: Precision, device: torch.device) -> None:

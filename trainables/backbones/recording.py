@@ -14,14 +14,8 @@ Activations = dict[str, tuple[Tensor, Tensor]]  # layer name to input, detached,
 def recorded(layers: Mapping[str, nn.Module]) -> Iterator[Activations]:
     """Record inputs and outputs of layers inside the `with` block, and make linear weights part of the graph.
 
-    Record attention by its linear layers, `attn.qkv` and `attn.proj`. A `ClassTokenBlock` calls them directly, so a
-    hook on `attn` itself would never run there.
-
-    Args:
-        layers: Name to layer; each is called once per forward pass.
-
-    Yields:
-        Name to input and output of the latest forward pass.
+    Each layer is called once per forward pass; the activations are those of the latest. Record attention by its linear
+    layers, `attn.qkv` and `attn.proj`. A `ClassTokenBlock` calls them directly, so a hook on `attn` would never run.
     """
     activations: Activations = {}
     weights = [layer.weight for layer in layers.values() if isinstance(layer, nn.Linear)]

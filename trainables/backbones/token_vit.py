@@ -23,8 +23,7 @@ Prefix = tuple[Tensor, Tensor]  # rows of keys and of values: (b, m, d) each, or
 class TokenViT(nn.Module):
     """The stages of a timm `VisionTransformer`, one by one and together.
 
-    Args:
-        vit: The ViT, loaded with `tokens="all"` and in eval mode; it is not copied.
+    The ViT is loaded with `tokens="all"` and in eval mode; it is not copied.
 
     Raises:
         InputError: If `reason_closed` gives a reason.
@@ -60,7 +59,7 @@ class TokenViT(nn.Module):
 
         Args:
             k: The number of the block.
-            tokens: The block's input, `(b, n, d)`.
+            tokens: The block's input.
             prefix: Rows prepended to the block's keys and values, after projection.
             mask: Bool, where a token (row) may attend to a token (column): `(n, n)` or `(b, n, n)`. Every token may
                 attend to the prefix unless the mask has columns for it, `(n, m + n)` or `(b, n, m + n)`. The output of

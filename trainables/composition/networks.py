@@ -24,14 +24,10 @@ class ComposedNetwork:
 
     The precision is that of forward passes. Attention "plain" has derivatives of any order; see `Backbone.load`.
 
-    Attributes:
-        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        weights: Tuned weight name to its composed value `(out, in)`.
-        width: Number of features, d.
-        displaces_weights: Whether a composition is a set of weights, so that other libraries can run it.
+    `theta_0` and `weights` have the pre-trained and the composed value `(out, in)` of each tuned weight.
     """
 
-    displaces_weights = True
+    displaces_weights = True  # a composition is a set of weights, so that other libraries can run it
 
     def __init__(
         self,

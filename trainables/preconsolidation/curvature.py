@@ -15,14 +15,10 @@ from torch import Tensor
 
 
 def hessian_square_root(probabilities: Tensor, passes: int | None, generator: torch.Generator) -> Tensor:
-    """Return P vectors per example whose outer products sum to diag(p) - p p^T in expectation, `(P, b, C)`.
+    """Return P vectors per example, `(P, b, C)`; their outer products sum to diag(p) - p p^T in expectation.
 
-    The sum is exact if P >= C - 1. Otherwise K and S = P - K are the split with the smallest variance for this batch.
-
-    Args:
-        probabilities: The probabilities p, `(b, C)`; rows sum to 1.
-        passes: The most vectors per example, P; None for an exact sum.
-        generator: Source of the random signs, on the CPU.
+    Rows of p, `(b, C)`, sum to 1. The sum is exact if P >= C - 1; there are C - 1 vectors at most, and None asks for
+    all. Otherwise K and S = P - K are the split with the smallest variance for this batch. The generator is on the CPU.
 
     Source: the factorisation of a multinomial covariance is Tanabe and Sagae 1992 (J. R. Stat. Soc. B 54); random
     signs over a factor are Hutchinson's estimator, as in Martens et al. 2012, https://arxiv.org/abs/1206.6464.

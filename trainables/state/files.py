@@ -58,12 +58,8 @@ class _Header(NamedTuple):
 def write_state(folder: Path, state: State, blobs: Path | None = None, manifest: Manifest | None = None) -> Manifest:
     """Return the manifest of a checkpoint, which is written whole or not at all.
 
-    Args:
-        folder: Folder of the checkpoint.
-        state: The state to write.
-        blobs: Folder for the constants of this trial; None writes them into every checkpoint.
-        manifest: Manifest of the trial's last checkpoint. Other constants are written, unless a file of the very same
-            content exists.
+    Constants go into the trial's folder `blobs`; None writes them into every checkpoint. Those in the manifest of the
+    trial's last checkpoint, or in a file of the very same content, are not written again.
     """
     now = {} if blobs is None else _write_blobs(blobs, state.constant, manifest or {})
     inside = {name: tensor for name, tensor in state.constant.items() if name not in now}
