@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -22,34 +22,31 @@ from tausearch.runs import Record, Storage, TrialSummary, read_spec
 from trainables.metrics import repeatable
 
 
-def tausearch(*arguments: str, cwd: Path, code: int = 0) -> str:
-    """Run the command line in a process of its own; returns stdout. Stderr stays empty but for progress with --json."""
-    command = [sys.executable, "-m", "tausearch", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+def tausearch(*arguments: str, cwd: Path) -> str:
+    """Run the command line in a process of its own; returns stdout. Stderr is empty, but for progress with --json."""
+    done = _finished(arguments, cwd, 0)
     assert done.stderr == "" or "--json" in arguments
     return done.stdout
 
 
 def run(*arguments: str, cwd: Path, code: int = 0) -> str:
     """Run the command line to its end; returns stdout, or stderr where an error is expected."""
-    command = [sys.executable, "-m", "tausearch", *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+    done = _finished(arguments, cwd, code)
     return done.stderr if code else done.stdout
 
 
+def _finished(arguments: Sequence[str], cwd: Path, code: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tausearch", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
 def run_here(*arguments: str, cwd: Path, capture: pytest.CaptureFixture[str], code: int = 0) -> str:
-    """Call the command line in this process, which spares the imports of a new one. Stderr is held as in `tausearch`.
+    """Call the command line in this process, which saves the imports of a new one, and check stderr as `tausearch`.
 
-    Args:
-        arguments: Words after `tausearch`.
-        cwd: Working folder of the call.
-        capture: The fixture `capfd`, because Ray and the progress display write to the file descriptors.
-        code: Expected exit code.
-
-    Returns:
-        Stdout, or stderr where an error is expected.
+    `capture` is the fixture `capfd`, because Ray and the progress display write to the file descriptors. Returns
+    stdout, or stderr where an error is expected.
     """
     streams = [_stream(1), _stream(2)]
     with pytest.MonkeyPatch.context() as patch, chdir(cwd):

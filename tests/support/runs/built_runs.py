@@ -72,13 +72,9 @@ def _make(storage: Storage, name: str, spec: SearchSpec, trials: tuple[TrialSumm
 
 
 def finish(spec: SearchSpec, directory: RunDirectory, trials: Sequence[TrialSummary], tasks: int = 0) -> None:
-    """Record trials and conclude their run; figures are made but not saved, as to render them takes ten times longer.
+    """Record trials and conclude their run; figures are made but not saved, because rendering takes ten times longer.
 
-    Args:
-        spec: Specification of the run.
-        directory: Run directory.
-        trials: All trials of the run.
-        tasks: Number of tasks whose columns each file of the record has.
+    Each file of the record has the columns of `tasks` tasks.
     """
     record = Record(directory.record, names=spec.metrics, tasks=tasks)
     for trial in trials:
