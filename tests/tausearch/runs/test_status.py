@@ -164,6 +164,19 @@ def test_the_best_file_follows_a_search(storage: Storage, spec: SearchSpec) -> N
     assert directory.best_file.stat().st_ino == written  # the choice is the same
 
 
+def test_the_best_file_gets_the_verdict_on_the_trial_that_it_has(storage: Storage, spec: SearchSpec) -> None:
+    spec = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)})
+    directory, again = storage.run(spec.name), ReevaluationSpec.of(spec)
+    directory.path.mkdir(parents=True)
+    trials, runs = TrialTable([make_trial(3, value=70.0)]), TrialTable()
+    listener = BestListener(spec, directory, trials, runs)
+    listener.trial_changed(make_trial(3, value=70.0))
+    assert load_best(directory.best_file).selection.reevaluation is None
+    runs.put(replace(make_trial(3, value=65.0), number=again.number(3, 0), seed=again.seed_of(0)))
+    listener.trial_changed(make_trial(3, value=65.0))
+    assert load_best(directory.best_file).selection.reevaluation.value == 65.0
+
+
 @pytest.mark.parametrize("name", ["cache", "mlflow.db", "mlflow.lock"])
 def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> None:
     with pytest.raises(InputError, match="files that all runs share"):

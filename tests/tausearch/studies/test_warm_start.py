@@ -149,11 +149,16 @@ def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, s
 
 
 def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
-    hyperparameters = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01, "lr": 1.0, "regularise": "none"}
+    point = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01}
+    hyperparameters = {**point, "lr": 1.0, "regularise": "none", "fisher_passes": "all"}
     best = choose(spec, make_trial(3, value=70.0, hyperparameters=hyperparameters), competitors=4)
     best.save(tmp_path / "best.yaml")
-    (known,) = planned(storage, tmp_path / "best.yaml").warm_start
-    assert known.point == {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01, "lr": 0.02}
+    own = tmp_path / "own.yaml"  # a range has no place for a word
+    own.write_text(
+        "space: {fisher_passes: {low: 1, high: 9, integer: true, grid: [8]}}\nstart: {default: {fisher_passes: 4}}\n"
+    )
+    (known,) = planned(storage, tmp_path / "best.yaml", space=own).warm_start
+    assert known.point == {**point, "lr": 0.02, "fisher_passes": 4} and "fisher_passes was all, 4 here" in known.misfits
     assert "lr was 1.0, 0.02 here" in known.misfits and "regularise was none, fixed at all here" in known.misfits
     assert known.origin == f"{tmp_path / 'best.yaml'} (digits-ita-lora-1 on digits)"
 
