@@ -1,12 +1,6 @@
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
-from .directories import (
-    CampaignDirectory,
-    DrivenDirectory,
-    ReevaluationDirectory,
-    RunDirectory,
-    trial_name,
-)
+from .directories import CampaignDirectory, DrivenDirectory, RunDirectory
 from .guards import (
     driver_lock,
     is_driven,
@@ -84,7 +78,6 @@ __all__ = [
     "Conclusion",
     "Reevaluate",
     "Reevaluation",
-    "ReevaluationDirectory",
     "ReevaluationSpec",
     "Constraint",
     "DEFAULT_STORAGE",
@@ -164,7 +157,6 @@ __all__ = [
     "shown_benchmark",
     "summarise",
     "summarise_orders",
-    "trial_name",
     "verdict",
     "why_nothing_chosen",
     "write_results",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tausearch.runs.constraints import best_trial, why_nothing_chosen
@@ -107,9 +107,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
         reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
         correlations = rank_correlations(trials, spec.steps, spec.metrics)
         chosen = chosen_trial(spec, trials, reevaluation)
-    if reevaluation is not None and not driven:
-        reevaluation = replace(reevaluation, runs=tuple(at_rest(reevaluation.runs)))
-    ended = counts["pending"] == 0 and counts["running"] == 0 and (reevaluation is None or reevaluation.race.over)
+    ended = counts["pending"] == 0 and (reevaluation is None or reevaluation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     return RunStatus(spec, state, counts, trials, chosen, correlations, directory.note, reevaluation)
 

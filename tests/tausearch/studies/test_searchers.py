@@ -97,16 +97,6 @@ def test_fixed_source_hands_out_its_trials() -> None:
 class TestContinued:
     """A source rebuilt from the record."""
 
-    def test_unfinished_trials_come_first_under_their_own_numbers(self, spec: SearchSpec) -> None:
-        history = [make_trial(0, value=70.0), make_trial(1, tasks=2), make_trial(2, tasks=1, status="pruned")]
-        source = OptunaSearcher(spec, history)
-        assert [t.state.name for t in source.study.optuna.trials[:2]] == ["COMPLETE", "PRUNED"]
-        assert source.study.optuna.trials[0].intermediate_values == {1: 90.0, 2: 80.0, 3: 70.0}
-        first, second, third = source.next(), source.next(), source.next()
-        assert first == (1, {"alpha": 2.0, "lr": 0.01})
-        assert second is not None and second[0] == 3
-        assert third is None
-
     @pytest.mark.parametrize("ended", [0, 1, 4])
     @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
     def test_it_proposes_no_point_twice(self, spec: SearchSpec, algorithm: str, ended: int) -> None:
