@@ -24,7 +24,7 @@ def plan(
     file: FileArgument,
     pilot: Annotated[
         bool,
-        typer.Option("--pilot", help="Run two tasks of each cell of which nothing is known, for the estimate."),
+        typer.Option("--pilot", help="Run two tasks of each cell of unknown time, for the estimate."),
     ] = False,
     data_root: options.DataRoot = None,
     allow_code: options.AllowCode = None,

@@ -214,5 +214,5 @@ def _require_free(port: int) -> None:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
         raise InputError(
-            f"--port {port}: cannot be had ({os.strerror(error.errno or 0)}); choose another --port"
+            f"--port {port}: cannot be used ({os.strerror(error.errno or 0)}); choose another --port"
         ) from error

@@ -155,7 +155,7 @@ def rename(
 
     root = open_storage(storage, write=False)
     if (campaign := campaign_of(root, name)) is not None:
-        raise InputError(f"run {name!r}: is a cell's of campaign {campaign!r}, which knows it by this name")
+        raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which knows it by this name")
     pointed = rename_run(root, name, new)
     also = f"; {', '.join(pointed)} name it as their source" if pointed else ""
     print(f"{name} is called {new}{also}. MLflow learns it from: {command_on('sync', new, storage)}")
@@ -179,11 +179,11 @@ def delete(
     for name in names:
         if (campaign := campaign_of(root, name)) is not None:
             raise InputError(
-                f"run {name!r}: is a cell's of campaign {campaign!r}, whose table stands on it; if you do not want the"
+                f"run {name!r}: belongs to campaign {campaign!r}, whose table needs it; if you do not want the"
                 f" table any more, remove {root.campaign(campaign).path} first"
             )
     if not yes and not sys.stdin.isatty():
-        raise InputError("delete asks, and nobody is there to answer; --yes deletes without asking")
+        raise InputError("delete asks first, and there is no terminal to answer; --yes deletes without asking")
     for name, spec in specs.items():
         what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(size_of(root.run(name)))}"
         if yes or typer.confirm(f"delete {what}?"):

@@ -12,7 +12,7 @@ from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
 from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
-from .terminal.commands import code_words, command_on, storage_words, tool
+from .terminal.commands import code_words, command_on, storage_words, sync_advice, tool
 from .terminal.live import LiveDisplay
 from .terminal.progress import ProgressDisplay
 from .terminal.quiet import Stream, chatter_to
@@ -86,6 +86,7 @@ __all__ = [
     "score",
     "spread",
     "storage_words",
+    "sync_advice",
     "terminal_table",
     "theorem_figure",
     "time_figure",

@@ -93,7 +93,7 @@ def test_a_cells_run_keeps_its_name(
     monkeypatch.setattr("sys.argv", ["tausearch", "rename", "t-digits-ewc", "mine", "--storage", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main()
-    assert ended.value.code == 2 and "is a cell's of campaign 't'" in capsys.readouterr().err
+    assert ended.value.code == 2 and "belongs to campaign 't'" in capsys.readouterr().err
 
 
 def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_plan_says_cells_sizes_and_time(
     assert code == 0 and "campaign t" in out and "3 cells, 8 trials to search, 6 seeds to train, 62 tasks" in out
     (row,) = (line for line in out.splitlines() if "digits/ita-lora" in line)
     assert "stopped" in row and "4 trials, random" in row and "2 seeds" in row
-    assert "and 2 cells of which nothing is known" in out and "left to do: " in out
+    assert "and 2 cells of unknown time" in out and "left to do: " in out
     (joint,) = (line for line in out.splitlines() if "digits/joint" in line)
     assert "not searched" in joint and "?" in joint
     cells = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--json")[1])["cells"]
@@ -51,7 +51,7 @@ def test_nothing_known_says_how_to_measure(
 ) -> None:
     plan = planned(tmp_path)
     _, out, _ = shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"))
-    assert "how long it takes is not known; measure it with --pilot" in out
+    assert "the time is unknown; measure it with --pilot" in out
     assert shown(plan.storage, capsys, monkeypatch, "status")[1] == "no campaigns yet\n"
 
 

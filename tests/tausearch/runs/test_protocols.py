@@ -72,7 +72,10 @@ def test_the_command(
     plain = json.loads(run(["status", "s", "--protocols", "--json", *there], capsys, monkeypatch)[1])
     assert [each["trial"] for each in plain["protocols"]] == [1, 2, 4]
     assert "protocols" not in json.loads(run(["status", "s", "--json", *there], capsys, monkeypatch)[1])
-    assert "not known, 2 finished trials of 4" in run(["status", "few", "--protocols", *there], capsys, monkeypatch)[1]
+    assert (
+        "not known, it takes 4 finished trials, not 2"
+        in run(["status", "few", "--protocols", *there], capsys, monkeypatch)[1]
+    )
     for asked, message in ((["final"], "run 'final' is a final run"), ([], "--protocols: needs the name of a search")):
         code, out, err = run(["status", *asked, "--protocols", *there], capsys, monkeypatch)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1

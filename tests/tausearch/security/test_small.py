@@ -80,7 +80,7 @@ def test_a_run_of_a_campaign_is_not_deleted(
     storage: Storage, spec: SearchSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.campaigns.campaign_of", lambda *_: "table")
-    assert "is a cell's of campaign 'table'" in refused("delete", spec.name, "--yes")
+    assert "belongs to campaign 'table'" in refused("delete", spec.name, "--yes")
     assert storage.run(spec.name).spec_file.exists()
 
 

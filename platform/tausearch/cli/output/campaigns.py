@@ -19,6 +19,7 @@ from tausearch.presentation import (
     numbers,
     percent,
     score,
+    sync_advice,
     terminal_table,
     tool,
     words,
@@ -89,16 +90,14 @@ def show_standings(standings: Sequence[CampaignStanding]) -> None:
 
 
 def show_campaign(result: CampaignResult, storage_option: str) -> None:
-    """Print what a campaign came to, and where it lies."""
+    """Print the results of a campaign, and where they lie."""
     show_standing(result.standing, storage_option)
     out = console()
     for title, reason in result.failed.items():
         if title not in {each.cell.title for each in result.standing.failed}:
             out.print(f"{title}: {reason}", style="red", soft_wrap=True)
     for name, error in result.tracking_errors.items():
-        out.print(
-            f"MLflow does not have all of {name} ({error}); once it does answer: {tool()} sync {name}{storage_option}"
-        )
+        out.print(sync_advice(name, error, storage_option))
     best = [path for path in result.files if path.parent.parent.name == "best"]
     if best:
         out.print(f"best files  {best[0].parent.parent} ({len(best)})", soft_wrap=True)
@@ -109,7 +108,7 @@ def show_campaign(result: CampaignResult, storage_option: str) -> None:
 
 
 def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
-    """Print what a campaign would do, cell by cell and in all."""
+    """Print what a campaign would run, for each cell and in all."""
     out = console()
     columns = [
         *map(Column, ("cell", "state", "search", "final run")),
@@ -152,15 +151,15 @@ def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
     """Return a line about the remaining time, then lines about disk and memory where they are known."""
     known = [each.seconds for each in estimates if each.seconds is not None]
     if not known:
-        yield "how long it takes is not known; measure it with --pilot, or from runs of these methods here"
+        yield "the time is unknown; measure it with --pilot, or run these methods here"
         return
     unknown = len(estimates) - len(known)
-    rest = f", and {counted(unknown, 'cell')} of which nothing is known" if unknown else ""
+    rest = f", and {counted(unknown, 'cell')} of unknown time" if unknown else ""
     slots = local_cpus()
     yield f"left to do: {clock(sum(known))} inside trials{rest}; with {slots} at a time {clock(sum(known) / slots)}"
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
-        yield f"disk: {sum(disk) / 1e6:.0f} MB for {counted(len(disk), 'cell')} of which runs are known"
+        yield f"disk: {sum(disk) / 1e6:.0f} MB for the {counted(len(disk), 'cell')} whose runs are known"
     memory = [each.memory for each in estimates if each.memory is not None]
     if memory:
         yield f"memory: at most {max(memory) / 2**30:.1f} GiB per trial at a time (from the pilot)"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tausearch.api import Composed, Edited
 from tausearch.models import CompositionResult
-from tausearch.presentation import Table, console, emphasise, gain, numbers, score, terminal_table, tool
+from tausearch.presentation import Table, console, emphasise, gain, numbers, score, sync_advice, terminal_table, tool
 from tausearch.report import edit_table
 from tausearch.runs import Score
 from trainables.metrics import TEST
@@ -55,7 +55,8 @@ def show_composed(done: Composed, storage_option: str) -> None:
     if done.version is not None:
         best = ", the best one" if done.version.best else ""
         out.print(f"version   {done.version.uri}{best}", soft_wrap=True)
-    _say_untracked(result.runs[0], done.tracking_error, storage_option)
+    if done.tracking_error is not None:
+        out.print(sync_advice(result.runs[0], done.tracking_error, storage_option), style="yellow", soft_wrap=True)
 
 
 def show_edited(done: Sequence[Edited], storage_option: str) -> None:
@@ -67,7 +68,8 @@ def show_edited(done: Sequence[Edited], storage_option: str) -> None:
     for each in done:
         if each.file is not None:
             out.print(f"results   {each.file}", soft_wrap=True)
-        _say_untracked(each.result.run, each.tracking_error, storage_option)
+        if each.tracking_error is not None:
+            out.print(sync_advice(each.result.run, each.tracking_error, storage_option), style="yellow", soft_wrap=True)
     out.print(f"beside the paper's: {tool()} compare --composition{storage_option}", soft_wrap=True, style="dim")
 
 
@@ -101,9 +103,3 @@ def _compared(result: CompositionResult, before: CompositionResult | None, metri
     if before is not None:
         then = before.summary()[metric]
         yield from (then, now.mean - then.mean)
-
-
-def _say_untracked(run: str, error: str | None, storage_option: str) -> None:
-    if error is not None:
-        line = f"MLflow does not have it ({error}); once it answers: {tool()} sync {run}{storage_option}"
-        console().print(line, style="yellow", soft_wrap=True)

@@ -29,11 +29,11 @@ def show_replays(comparison: Comparison) -> None:
         soft_wrap=True,
     )
     if recorded.left_out:
-        out.print(f"left out, because how they would have ended is not known: {recorded.left_out}", style="dim")
+        out.print(f"left out, because their end is unknown: {recorded.left_out}", style="dim")
     out.print(terminal_table(_table(comparison)))
     out.print(
-        f"{counted(comparison.trials, 'trial')} each, the nearest recorded configuration in the place of what is asked"
-        " for; distance: how far that is, as a share of the ranges",
+        f"{counted(comparison.trials, 'trial')} each; the nearest recorded configuration stands in for the one that is"
+        " suggested; distance: between the two, as a share of the ranges",
         style="dim",
         soft_wrap=True,
     )

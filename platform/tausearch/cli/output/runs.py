@@ -22,6 +22,7 @@ from tausearch.presentation import (
     percent,
     reevaluation_table,
     score,
+    sync_advice,
     terminal_table,
     tool,
     trials_table,
@@ -128,7 +129,8 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     if (result.path / "figures").exists():
         lines.say("figures", result.path / "figures")
     _show_trust(lines, spec, result.trials, rank_correlations(result.trials, spec.steps, spec.metrics))
-    _show_tracking_error(lines, result, storage_option)
+    if result.tracking_error:
+        lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
     _show_metric_warnings(lines, spec, result.trials)
     _show_errors(lines, result.trials)
 
@@ -155,7 +157,8 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
         code = code_words(spec.benchmark)
         lines.say("predict", f"{tool()} predict {result.name} IMAGES{storage_option}{code}")
     lines.say("MLflow", _pages(spec, storage_option))
-    _show_tracking_error(lines, result, storage_option)
+    if result.tracking_error:
+        lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
 
 
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
@@ -213,9 +216,7 @@ def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
     """Print what searches that look at the first tasks alone would have chosen."""
     out, finished = console(), found.counts["complete"]
     if not choices:
-        out.print(
-            f"what first tasks would have chosen: not known, {finished} finished trials of {ENOUGH} that it takes"
-        )
+        out.print(f"what first tasks would have chosen: not known, it takes {ENOUGH} finished trials, not {finished}")
         return
     columns = [
         *numbers("tasks", "trial"),
@@ -240,7 +241,7 @@ def _show_trials(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary], b
 
 
 def _show_settings(lines: _Lines, spec: AnySpec) -> None:
-    """Say what was not searched, the precision if it is not the usual, and from where the first points were known."""
+    """Print the fixed values, a precision other than fp32, the warm start and the constraints."""
     precision = {} if spec.protocol.precision == "fp32" else {"precision": spec.protocol.precision}
     settings = {**spec.fixed, **precision}
     if settings:
@@ -270,7 +271,7 @@ def _show_front(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary], be
 def _show_gain(
     lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None
 ) -> None:
-    """Say what the search has gained over the point that it started from, if that finished, and how sure it is."""
+    """Print the gain over the start if that finished, then how sure the choice is."""
     best = chosen_trial(spec, trials, reevaluation)
     starts = [each for each in trials if all(each.hyperparameters.get(k) == v for k, v in spec.start.items())]
     start = best_trial(starts) if spec.start else None
@@ -291,13 +292,13 @@ def _show_gain(
 
 
 def _show_forgetting(lines: _Lines, who: str, points: float) -> None:
-    """Say so where little is left of earlier tasks, which an accuracy alone does not tell."""
+    """Warn if little is left of earlier tasks, which an accuracy alone does not tell."""
     if points > _MUCH_FORGOTTEN:
         lines.warn(f"{who} forgets {points:.0f} points: little is left of earlier tasks (see docs/troubleshooting.md)")
 
 
 def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
-    """Say where a metric that the method declares has reached the limit that it declares."""
+    """Warn if a metric of the method has reached the limit that the method declares."""
     from trainables.methods import get_method  # torch takes seconds to import
 
     for metric in get_method(spec.method).metrics:
@@ -307,7 +308,7 @@ def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSu
 
 
 def _show_errors(lines: _Lines, trials: Sequence[TrialSummary]) -> None:
-    """Say why trials failed or diverged."""
+    """Print why trials failed or diverged."""
     for trial in trials:
         if trial.status in ("failed", "diverged"):
             lines.warn(f"trial {trial.number} {trial.status}: {trial.error}", "red")
@@ -316,7 +317,7 @@ def _show_errors(lines: _Lines, trials: Sequence[TrialSummary]) -> None:
 def _show_trust(
     lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary], correlations: Mapping[int, float]
 ) -> None:
-    """Say how far accuracies after early tasks tell the order at the end, or why that is not known."""
+    """Print how far accuracies after early tasks tell the order at the end, or why that is unknown."""
     finished = sum(trial.status == "complete" for trial in trials)
     what = "rank correlation of accuracy after task k with final accuracy"
     if correlations:
@@ -328,7 +329,7 @@ def _show_trust(
         note = f" (after task {', '.join(equal)} all are equal)" if equal else ""
         lines.out.print(f"{what}, {finished} finished trials   {'  '.join(values)}{note}", soft_wrap=True)
     elif spec.scheduler != "none":
-        known = f"not known, it takes {ENOUGH} finished trials that came to different values"
+        known = f"not known, it takes {ENOUGH} finished trials with different values"
         lines.out.print(f"{what}: {known}", soft_wrap=True)
 
 
@@ -338,13 +339,5 @@ def _over_seeds(part: MetricSummary) -> str:
 
 
 def _pages(spec: RunSpec, storage_option: str) -> str:
-    """Say where a person finds MLflow's pages of a run: on its server, or with a command."""
+    """Return where MLflow's pages of a run are: the address of its server, or the command that opens them."""
     return f"{tool()} ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
-
-
-def _show_tracking_error(lines: _Lines, result: RunResult, storage_option: str) -> None:
-    if result.tracking_error:
-        lines.warn(
-            f"MLflow at {result.tracking_uri} does not have all of it ({result.tracking_error}); once it does answer:"
-            f" {tool()} sync {result.name}{storage_option}"
-        )

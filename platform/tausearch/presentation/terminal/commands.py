@@ -33,6 +33,11 @@ def code_words(*benchmarks: str) -> str:
     return "".join(f" --allow-code {name}" for name in names)
 
 
+def sync_advice(name: str, error: str, storage_option: str) -> str:
+    """Return the line about a run that MLflow lacks in part: the error, and the command that writes the rest."""
+    return f"MLflow does not have all of {name} ({error}); once MLflow answers: {tool()} sync {name}{storage_option}"
+
+
 def command_on(verb: str, name: str, root: str | Path) -> str:
     """Return `tausearch VERB NAME` for a run, with its storage root if that is not the default."""
     return f"{tool()} {verb} {name}{storage_words(root)}"
