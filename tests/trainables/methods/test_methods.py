@@ -56,8 +56,9 @@ class Case(NamedTuple):
 
 ABSURD = {"lr": 1e30}
 FLOORS = {"ita-fft": 91, "ita-lora": 90, "ita-ia3": 87, "iel-fft": 91, "iel-lora": 90, "iel-ia3": 87}
+AVERAGED = {name: {"heads": "averaged"} for name in ("ita-fft", "iel-lora")}  # the others' heads are as trained
 CASES = {
-    **{name: Case(hyperparameters, FLOORS[name], ABSURD) for name, hyperparameters in COMPOSABLE.items()},
+    **{name: Case(given | AVERAGED.get(name, {}), FLOORS[name], ABSURD) for name, given in COMPOSABLE.items()},
     "finetune": Case({"lr": 0.001}, 50, ABSURD),
     "joint": Case({"lr": 0.001}, 87, ABSURD),
     "ewc": Case({"epsilon": 10.0, "lr": 0.03}, 58, ABSURD),
@@ -308,7 +309,8 @@ def test_running_past_the_end_is_refused(trial: Trials) -> None:
     ("method", "change", "message"),
     [
         ("ita-lora", {"alhpa": 1}, "unknown hyperparameter 'alhpa'; allowed: lr, "),
-        ("ita-lora", {"lr": 0}, "hyperparameter 'lr': .*greater than 0, got 0"),
+        ("ita-lora", {"zeta": 1, "alhpa": 1}, "unknown hyperparameter 'alhpa'"),
+        ("ita-lora", {"alpha": -1, "lr": 0}, "hyperparameter 'lr': .*greater than 0, got 0"),
         ("ita-lora", {"alpha": float("nan")}, "hyperparameter 'alpha'"),
         ("ita-lora", {"rank": 0}, "hyperparameter 'rank': .*got 0"),
         ("ita-lora", {"formulation": "mine"}, "hyperparameter 'formulation': .*'paper' or 'official'"),

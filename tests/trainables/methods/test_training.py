@@ -15,7 +15,7 @@ from trainables.backbones import Backbone
 from trainables.data import Batch
 from trainables.errors import DivergedError
 from trainables.methods import Context
-from trainables.methods.composable.penalty import HeadPenalty, coupled_step, decoupled_step
+from trainables.methods.composable.penalty import Coefficients, HeadPenalty, LayerPenalty, coupled_step, decoupled_step
 from trainables.methods.training import (
     CHANCE_BINARY_CROSS_ENTROPY,
     SCHEDULES,
@@ -86,6 +86,12 @@ def test_head_penalty_gradient_equals_autograd() -> None:
     pairs = HeadPenalty((anchor[0], anchor[1]), (fisher[0], fisher[1]), 0.2, 0.03).gradients(parameters)
     for (_, got), want in zip(pairs, expected, strict=True):
         torch.testing.assert_close(got, want)
+
+
+def test_the_largest_curvature_is_that_of_all_stacks() -> None:
+    fisher = {name: torch.tensor([[value, 1.0]]) for name, value in (("a", 2.0), ("b", 5.0), ("c", 3.0))}
+    for stacks in ([("a", "b"), ("c",)], [("a",), ("b", "c")]):
+        assert LayerPenalty(fisher, Coefficients(0.5, 9.0), fisher, stacks).largest() == 2.5
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])

@@ -130,11 +130,6 @@ def test_inputs_that_span_less_than_the_rank_leak_no_protected_direction_into_a(
     torch.testing.assert_close(a @ directions[:, :3], torch.zeros(5, 3, dtype=torch.float64))
 
 
-def test_the_share_grows_from_epsilon_by_equal_steps() -> None:
-    shares = [threshold(0.9, t, 5) for t in range(1, 6)]
-    assert shares == pytest.approx([0.9, 0.92, 0.94, 0.96, 0.98])
-
-
 def test_bases_are_in_the_precision_of_the_moments() -> None:
     space = protect(moment(8, 3, 1).float(), None, 0.9)
     assert space.basis.dtype == design_a(moment(8, 3, 1).float(), space, 2).dtype == torch.float32

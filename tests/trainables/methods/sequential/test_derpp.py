@@ -18,7 +18,6 @@ from tests.trainables.methods.sequential.tiny_sequence import (
     CONTEXT,
     TASKS,
     assert_same,
-    batches_in_order,
     local_cross_entropy,
     logits_of,
     make,
@@ -104,30 +103,6 @@ def test_three_tasks_are_those_of_plain_sgd(size: int, options: dict[str, Any]) 
             assert torch.equal(derpp.buffer.images[slot], image) and int(derpp.buffer.labels[slot]) == label
             torch.testing.assert_close(derpp.buffer.logits[slot], logits, **EXACT)
         assert len(derpp.buffer) == len(plain.stored)
-
-
-def test_stored_logits_are_those_of_the_step_in_which_an_image_was_seen() -> None:
-    derpp, seen = make_derpp(buffer_size=1000), []
-    loss = derpp.loss
-
-    def spied(task: Task, batch: Batch) -> Tensor:
-        seen.append(logits_of(weights_of(derpp), batch.x))  # before the step, of the augmented images
-        return loss(task, batch)
-
-    with mock.patch.object(derpp, "loss", spied):
-        learn(derpp, *TASKS)
-    wanted = torch.cat(seen)
-    assert len(derpp.buffer) == len(wanted) > 40  # nothing was refreshed since, and every step's are there
-    torch.testing.assert_close(derpp.buffer.logits[: len(wanted)], wanted, **EXACT)
-
-
-def test_rehearsal_begins_with_the_second_step() -> None:
-    derpp = make_derpp()
-    derpp.begin_task(TASKS[0], None)
-    batch = next(batches_in_order(TASKS[0], make_generator(0, "order")))
-    first, second = (float(derpp.loss(TASKS[0], batch).detach()) for _ in range(2))
-    wanted = local_cross_entropy(logits_of(weights_of(derpp), batch.x), batch.y, TASKS[0].classes)
-    assert first == pytest.approx(float(wanted), rel=1e-9) and second > first
 
 
 def test_the_reservoir_is_that_of_the_authors() -> None:

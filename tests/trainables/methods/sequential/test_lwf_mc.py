@@ -11,7 +11,6 @@ from torch import Tensor
 
 from tests.support.methods.tiny_trials import EXACT, Weights, learn
 from tests.trainables.methods.sequential.tiny_sequence import (
-    CONTEXT,
     TASKS,
     assert_same,
     logits_of,
@@ -90,15 +89,6 @@ def test_the_l2_term_and_its_gradient() -> None:
     for weight in lwf.weights.values():
         torch.testing.assert_close(weight.grad, 1 + 0.6 * weight.detach(), **EXACT)
     assert all(bool((weight.grad == 1).all()) for weight in none.weights.values() if weight.grad is not None)
-
-
-def test_rows_of_future_classes_wait() -> None:
-    lwf = make_lwf()
-    start = weights_of(lwf)["heads/weight"]
-    for task in TASKS:
-        assert torch.equal(weights_of(lwf)["heads/weight"][task.classes.start :], start[task.classes.start :])
-        learn(lwf, task)
-    assert lwf.predict(torch.zeros(2, 1, 8, 8, dtype=torch.float64)).shape == (2, CONTEXT.num_classes)
 
 
 def test_the_scale_of_divergence_is_that_of_logits_that_are_zero() -> None:

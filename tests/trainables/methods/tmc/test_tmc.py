@@ -137,16 +137,6 @@ def test_what_it_writes_is_read_by_the_composition_and_gives_its_predictions(tmp
     assert moved_by_0.abs().max() > 0  # the square loss trains the rows of other tasks, too
 
 
-def test_tasks_do_not_know_each_other() -> None:
-    """The vector of task 2 is the same whatever task 1 has learned: each is learned alone."""
-    method, tasks = learned()
-    last = {name: part.detach().clone() for name, part in method.tau.items()}
-    alone = TMC(method.context, method.config)
-    alone.begin_task(tasks[2], None)
-    alone.train_task(tasks[2])
-    assert all(torch.equal(part.detach(), last[name]) for name, part in alone.tau.items())
-
-
 def test_the_state_is_the_sum_alone() -> None:
     method, _ = learned()
     state = method.state()
