@@ -205,7 +205,8 @@ def resisc_files() -> dict[str, bytes]:
 
 
 def resisc45(root: Path, archive: str | None = None) -> None:
-    put(root, {f"NWPU-RESISC45/{name}": content for name, content in resisc_files().items()}, archive)
+    images = {f"NWPU-RESISC45/{name}": content for name, content in resisc_files().items()}
+    put(root, {"README.txt": b"less deep than any image", **images}, archive)
 
 
 def resisc45_split(root: Path, archive: str | None = None) -> None:

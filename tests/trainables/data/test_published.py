@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import shutil
-import tarfile
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, encoded, imagenet_r
+from tests.support.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, encoded, imagenet_r, put
 from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
 from tests.trainables.data.own_data import silent
@@ -285,12 +283,8 @@ def test_a_broken_archive_is_named_in_one_line(archive: str, tmp_path: Path) -> 
 def test_an_archive_is_unpacked_only_onto_a_disk_with_room(
     free: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for number in range(300):  # small, but a file takes a block
-            archive.addfile(tarfile.TarInfo(f"imagenet-r/{number}.jpg"))
-    (tmp_path / "imagenet_r").mkdir()
-    (tmp_path / "imagenet_r" / "imagenet-r.tar.gz").write_bytes(packed.getvalue())
+    for name in ("a", "b"):  # each alone fits; a small file takes a block
+        put(tmp_path / "imagenet_r", {f"{name}/{number}.jpg": b"" for number in range(150)}, f"{name}.tar.gz")
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
     ticks: list[int] = []
     dataset = dataset_of(BenchmarkRef.parse("imagenet_r?partial=yes"), tmp_path)
