@@ -22,20 +22,20 @@ FORMS: tuple[Form, ...] = get_args(Form)
 HEAD_FILE = "head.safetensors"
 
 
-def chosen_forms(wanted: Sequence[str] | None, pools: Pools, merge: MergeConfig) -> tuple[Form, ...]:
-    """Return the forms to write: the wanted ones, or all possible ones.
+def chosen_forms(forms: Sequence[str] | None, pools: Pools, merge: MergeConfig) -> tuple[Form, ...]:
+    """Return the forms to write: the given ones, or all possible ones.
 
     Raises:
-        InputError: If a wanted form is unknown, or impossible for this composition.
+        InputError: If a given form is unknown, or impossible for this composition.
     """
-    unknown = [form for form in wanted or () if form not in FORMS]
-    if unknown:
-        raise InputError(f"unknown form {unknown[0]!r}; allowed: {', '.join(FORMS)}")
     problems = _problems(pools, merge)
-    for form in wanted or ():
+    for form in forms or ():
+        if form not in FORMS:
+            raise InputError(f"unknown form {form!r}; allowed: {', '.join(FORMS)}")
+    for form in forms or ():
         if form in problems:
             raise InputError(f"--form {form}: {problems[form]}")
-    return tuple(form for form in FORMS if (form in wanted if wanted else form not in problems))
+    return tuple(form for form in FORMS if (form in forms if forms else form not in problems))
 
 
 def export(

@@ -116,17 +116,17 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
 
 
-def backbone_of(name: str, protocol: ExperimentProtocol, weights: str | Path | None = None) -> Backbone:
+def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str | Path | None = None) -> Backbone:
     """Return the backbone of a run, checked against the digest in its protocol. `name` stands in errors.
 
-    The user's file of `weights` takes precedence over that of the protocol.
+    The user's file `backbone_weights` takes precedence over that of the protocol.
 
     Raises:
         InputError: If the backbone does not exist, is too large to be built on a file's word, or has other weights.
     """
-    path = weights or protocol.weights
+    path = backbone_weights or protocol.weights
     backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute())
-    if weights is None and backbone.shape.parameters > MAX_PARAMETERS:
+    if backbone_weights is None and backbone.shape.parameters > MAX_PARAMETERS:
         raise InputError(
             f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"
             f" {MAX_PARAMETERS:,} are not built for a file: name its weights yourself with --backbone-weights"

@@ -98,21 +98,21 @@ def about_source(source: VectorSource) -> About:
     )
 
 
-def chosen_seeds(sources: Sequence[VectorSource], wanted: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the seeds to compose: the wanted ones, or all of the first source. Every source must have them."""
+def chosen_seeds(sources: Sequence[VectorSource], seeds: Sequence[int] | None) -> tuple[int, ...]:
+    """Return the seeds to compose: the given ones, or all of the first source. Every source must have them."""
     first = sources[0]
     own = first.seeds if first.spec is None else first.spec.seeds
-    seeds = own if wanted is None else tuple(wanted)
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(f"--seeds must be one or more different numbers, got {','.join(map(str, seeds)) or 'none'}")
+    chosen = own if seeds is None else tuple(seeds)
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InputError(f"--seeds must be one or more different numbers, got {','.join(map(str, chosen)) or 'none'}")
     for source in sources:
-        for seed in seeds:
+        for seed in chosen:
             if seed not in source.seeds:
                 have = ",".join(map(str, source.seeds))
                 raise InputError(
                     f"{source.name}: {_missing_reason(source, seed)}; compose those that have with --seeds {have}"
                 )
-    return seeds
+    return chosen
 
 
 def _missing_reason(source: VectorSource, seed: int) -> str:

@@ -10,6 +10,7 @@ from tausearch.runs import FinalSpec, Resources, RunDirectory, Storage, TrialSum
 from tausearch.runs.creation import create
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
+from trainables.composition import VectorPool, vector_folders
 from trainables.data import Benchmark, BenchmarkSource, allow_code, build_benchmark, get_source
 from trainables.sequence import IncrementalSequence
 
@@ -29,6 +30,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @cache
 def small_benchmark() -> Benchmark:
     return build_benchmark(get_source(SMALL), "final")
+
+
+def pool_of(storage: Storage, name: str, seed: int) -> VectorPool:
+    """Return the task vectors of a seed of a run."""
+    return VectorPool(tuple(vector_folders(storage.run(name).artifacts / f"seed_{seed}")))
 
 
 def make_composable_run(

@@ -16,11 +16,11 @@ from safetensors.torch import load_file, save_file
 
 from tausearch import compose, edit
 from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_edit
-from tausearch.runs import Record, RunDirectory, Storage
+from tausearch.runs import Record, RunDirectory, Storage, read_spec
 from tests.support.command_line import Command
-from tests.support.runs.composable_runs import small_benchmark
+from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables.backbones import Backbone
-from trainables.composition import VECTOR_FILE, ComposedNetwork, MergingRule, VectorPool, read_vector, vector_folders
+from trainables.composition import VECTOR_FILE, ComposedNetwork, MergingRule
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 
@@ -42,11 +42,10 @@ def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(name: str,
 
 @pytest.mark.parametrize("name", ["ita", "ia3"])
 def test_weights_e_t_are_the_t_th_model(name: str, made: Storage) -> None:
-    folders = vector_folders(made.run(name).artifacts / "seed_0")
-    network, pool = ComposedNetwork(Backbone(), torch.device("cpu")), VectorPool(tuple(folders))
-    for task, folder in enumerate(folders):
+    network, pool = ComposedNetwork(Backbone(), torch.device("cpu")), pool_of(made, name, 0)
+    for task, vector in enumerate(pool):
         done = compose([name], weights=[float(t == task) for t in range(3)], seeds=[0], storage=made.root)
-        alone, vector = Backbone().load(), read_vector(folder)
+        alone = Backbone().load()
         tuned = {key: weight + vector.dense(key, weight) for key, weight in network.theta_0.items()}
         alone.load_state_dict({**alone.state_dict(), **tuned})
         weight, bias = pool.head()
@@ -64,7 +63,7 @@ def test_dropping_all_but_one_is_keeping_it_and_heads_stay(made: Storage) -> Non
     assert kept.weights == dropped.weights == (0.0, 1.0, 0.0) and kept.accuracies == dropped.accuracies
     assert kept.accuracies != compose(["ita"], storage=made.root).result.accuracies
     network = ComposedNetwork(Backbone(), torch.device("cpu"))
-    pool = VectorPool(tuple(vector_folders(made.run("ita").artifacts / "seed_0")))
+    pool = pool_of(made, "ita", 0)
     network.compose(pool, kept.weights, pool.head())
     assert network.predict(torch.zeros(1, 1, 32, 32)).shape == (1, 6)
 
@@ -91,7 +90,7 @@ def test_weights_and_labels(options: dict, label: str, weights: tuple[float, ...
 
 def test_a_rule_draws_with_the_seed_of_the_run(made: Storage) -> None:
     done = compose(["ita"], rule="dare", density=0.1, seeds=[1], storage=made.root).result
-    pool = VectorPool(tuple(vector_folders(made.run("ita").artifacts / "seed_1")))
+    pool = pool_of(made, "ita", 1)
     network = ComposedNetwork(Backbone(), torch.device("cpu"))
     network.compose(pool, done.weights, pool.head(), MergingRule("dare", 0.1, 1))
     assert list(done.accuracies[0]) == accuracies(network.predict, small_benchmark().evaluation, "cpu")
@@ -108,6 +107,8 @@ def test_vectors_of_two_runs(made: Storage) -> None:
     swapped = compose(["iel:2", "ita:3,1"], storage=made.root).result
     assert both.accuracies == swapped.accuracies and both.runs == ("ita:1,3", "iel:2")
     assert both.label == "uniform-of-ita:1,3+iel:2"
+    assert (made.run("ita").compositions / f"{both.label}.json").exists()  # the first run stores the result
+    assert not (made.run("iel").compositions / f"{both.label}.json").exists()
     assert both.accuracies not in {compose([name], storage=made.root).result.accuracies for name in ("ita", "iel")}
 
 
@@ -306,14 +307,8 @@ class TestForeignVectors:
             compose(["ita"], backbone_weights=tmp_path / "other.safetensors", storage=copy.root)
 
     def test_runs_that_do_not_go_together(self, copy: Storage) -> None:
-        spec = yaml.safe_load(copy.run("iel").spec_file.read_text(encoding="utf-8"))
-        others = {
-            "benchmark": {**spec, "benchmark": "digits"},
-            "backbone": {**spec, "protocol": {**spec["protocol"], "weights_digest": "a" * 64}},
-        }
-        for what, other in others.items():
-            copy.run("iel").spec_file.write_text(json.dumps(other), encoding="utf-8")
-            self.refused(copy, f"iel and ita cannot be composed: their {what} is", "ita:1,2", "iel:3")
+        read_spec(copy.run("iel")).model_copy(update={"benchmark": "digits"}).save(copy.run("iel"))
+        self.refused(copy, "iel and ita cannot be composed: their benchmark is", "ita:1,2", "iel:3")
 
     def test_a_search_leaves_none(self, copy: Storage) -> None:
         final = ("seeds", "source", "tuned_on", "overrides")

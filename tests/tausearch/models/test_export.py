@@ -17,11 +17,11 @@ from torch import Tensor
 from tausearch import compose
 from tausearch.api import export_adapters
 from tausearch.models import FORMS, read_about
-from tausearch.runs import RunDirectory, Storage, read_spec
+from tausearch.runs import Storage, read_spec
 from tausearch.studies import BestFile
-from tests.support.runs.composable_runs import small_benchmark
+from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables.backbones import Backbone
-from trainables.composition import ComposedNetwork, VectorPool, read_vector, vector_folders
+from trainables.composition import ComposedNetwork, VectorPool, read_vector
 from trainables.composition.checkpoints import write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
@@ -45,13 +45,9 @@ def images() -> Tensor:
     return batch.x
 
 
-def pool_of(directory: RunDirectory) -> VectorPool:
-    return VectorPool(tuple(vector_folders(directory.artifacts / "seed_1")))
-
-
 def logits_of(made: Storage) -> Tensor:
     """The logits of the composition, from vectors that were never exported."""
-    ita, iel = (pool_of(made.run(name)).folders for name in ("ita", "iel"))
+    ita, iel = (pool_of(made, name, 1).folders for name in ("ita", "iel"))
     pool, network = VectorPool((ita[0], iel[1], ita[2])), ComposedNetwork(Backbone(), torch.device("cpu"))
     network.compose(pool, WEIGHTS, pool.head())
     return network.predict(images()).clone()
@@ -116,7 +112,7 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
     assert about.runs == ("ita:1,3", "iel:2") and about.methods == ("ita-lora", "iel-lora")
     assert about.weights == tuple(WEIGHTS)
     assert about.class_names == tuple("012345") and about.protocol.weights_digest == Backbone().digest
-    assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made.run("iel")).folders[1]).origin
+    assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made, "iel", 1).folders[1]).origin
 
 
 def test_what_export_copies_is_composed_again(made: Storage, tmp_path: Path) -> None:
@@ -159,7 +155,7 @@ def test_an_export_that_fails_leaves_nothing(made: Storage, tmp_path: Path, monk
 
 
 def test_timm_is_told_what_test_images_go_through(made: Storage, tmp_path: Path) -> None:
-    pool, network = pool_of(made.run("ita")), ComposedNetwork(Backbone(), torch.device("cpu"))
+    pool, network = pool_of(made, "ita", 1), ComposedNetwork(Backbone(), torch.device("cpu"))
     network.compose(pool, WEIGHTS, pool.head())
     transform = ResizeCenterCrop(40, 32, Normalise((0.3,), (0.2,)), keep_ratio=True, interpolation="bilinear")
     write_timm_folder(tmp_path, Backbone(), network, pool.head(), tuple("012345"), transform)

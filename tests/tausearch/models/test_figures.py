@@ -16,12 +16,13 @@ from tausearch import draw
 from tausearch.presentation import save
 from tausearch.runs import Record, Storage, read_spec
 from tests.support.command_line import Command
-from tests.support.runs.composable_runs import small_benchmark
+from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables.backbones import Backbone
-from trainables.composition import ComposedNetwork, VectorPool, vector_folders
+from trainables.composition import ComposedNetwork, VectorPool
 from trainables.errors import InputError
 
 CPU = torch.device("cpu")
+Rows = dict[str, list[dict[str, str]]]  # of each figure
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def titles() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def drawn(made: Storage, titles: dict[str, str]) -> dict[str, list[dict[str, str]]]:
+def drawn(made: Storage, titles: dict[str, str]) -> Rows:
     """Name of each figure to its numbers."""
 
     def save_with_title(figure: Figure, path: Path) -> Path:
@@ -57,10 +58,6 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def pool_of(storage: Storage, name: str, seed: int) -> VectorPool:
-    return VectorPool(tuple(vector_folders(storage.run(name).artifacts / f"seed_{seed}")))
-
-
 def mean_loss(weights: list[float], pool: VectorPool, head: tuple[Tensor, Tensor]) -> float:
     network = ComposedNetwork(Backbone(), CPU)
     network.compose(pool, weights, head)
@@ -69,11 +66,11 @@ def mean_loss(weights: list[float], pool: VectorPool, head: tuple[Tensor, Tensor
     return float(F.cross_entropy(network.predict(x), y))
 
 
-def test_there_is_every_figure(drawn: dict[str, list[dict[str, str]]]) -> None:
+def test_there_is_every_figure(drawn: Rows) -> None:
     assert set(drawn) == {"time", "risk", "theorem1", "cosines-ita", "cosines-full", "alignment"}
 
 
-def test_risk_against_its_bound(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
+def test_risk_against_its_bound(drawn: Rows, made: Storage) -> None:
     assert [(row["run"], row["seed"]) for row in drawn["risk"]] == [(n, s) for n in ("ita", "full") for s in "01"]
     row, pool = drawn["risk"][3], pool_of(made, "full", 1)
     assert float(row["composed"]) == pytest.approx(mean_loss([1 / 3] * 3, pool, pool.head()), rel=1e-5)
@@ -86,7 +83,7 @@ def test_risk_against_its_bound(drawn: dict[str, list[dict[str, str]]], made: St
     assert float(learned["gap"]) == pytest.approx(float(learned["composed"]) - float(learned["second_order"]))
 
 
-def test_alignment_and_cosines(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
+def test_alignment_and_cosines(drawn: Rows, made: Storage) -> None:
     network = ComposedNetwork(Backbone(), CPU)
 
     def flat(name: str) -> list[Tensor]:
@@ -104,13 +101,10 @@ def test_alignment_and_cosines(drawn: dict[str, list[dict[str, str]]], made: Sto
     assert float(one["cosine"]) == pytest.approx(float(F.cosine_similarity(ita[0], ita[2], dim=0)), abs=1e-5)
 
 
-def test_time_is_that_of_the_record(drawn: dict[str, list[dict[str, str]]], made: Storage) -> None:
+def test_time_is_that_of_the_record(drawn: Rows, made: Storage) -> None:
     assert len(drawn["time"]) == 3 * 2 * 3 * 2  # runs, seeds, tasks, stages
-    (row,) = [
-        r
-        for r in drawn["time"]
-        if (r["run"], r["seed"], r["task"], r["stage"]) == ("full", "1", "2", "preconsolidation")
-    ]
+    keys = ("run", "seed", "task", "stage")
+    (row,) = [row for row in drawn["time"] if [row[key] for key in keys] == ["full", "1", "2", "preconsolidation"]]
     trial = Record(made.run("full").record).trials()[1]
     assert float(row["seconds"]) == trial.rows[1]["seconds/preconsolidation"] > 0 and row["method"] == "iel-fft"
 
@@ -123,9 +117,7 @@ def test_bad_input(made: Storage, tmp_path: Path, shown: Command) -> None:
         draw(["plain"], output=tmp_path / "file", storage=made.root)
 
 
-def test_every_figure_says_what_it_is_of(
-    drawn: dict[str, list[dict[str, str]]], titles: dict[str, str], made: Storage
-) -> None:
+def test_every_figure_says_what_it_is_of(drawn: Rows, titles: dict[str, str], made: Storage) -> None:
     where = f"on {read_spec(made.run('ita')).benchmark}"
     both = f"ita-lora {where}; iel-fft {where}"
     assert titles["time"] == f"time per task: {both}; finetune {where}"

@@ -198,6 +198,9 @@ class TestArtefacts:
             assert about.form == form.partition("/")[0] and about.weights == (0.5, 0.7, -0.2)
             assert about.accuracies == dict(zip(done.seeds, done.accuracies, strict=True))
             assert about.transform is not None and about.transform.resize == 37 and "0.5, 0.7, -0.2" in card
+        alone = tausearch.load_model(Path(moved) / "vectors", seed=1, tasks=[1, 3]).probabilities(letters / "test")
+        own = tausearch.load_model("letters", seed=1, tasks=[1, 3], storage=storage.root)
+        assert torch.equal(alone, own.probabilities(letters / "test"))  # the exported weights are of all tasks
         with pytest.raises(InputError, match="holds the parts of a composition"):
             tausearch.load_model(Path(moved) / "models" / "seed_0")
         with pytest.raises(InputError, match="--tasks: .* is one composed model"):

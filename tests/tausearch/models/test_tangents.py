@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,19 @@ def test_only_the_vectors_are_exported_and_they_compose_again(made: Storage, tmp
     assert done.exported.keys() == {"vectors"}
     again = compose([str(tmp_path / "out" / "vectors")], storage=tmp_path / "elsewhere")
     assert again.result.accuracies == done.result.accuracies
+
+
+def test_its_vectors_are_registered(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    registered = []
+
+    def register(*arguments: Any) -> None:
+        result, folder = arguments[3:]
+        registered.append((result.registered, [path.name for path in folder.iterdir()]))
+
+    monkeypatch.setattr("tausearch.models.register", register)
+    for name in ("tmc", "full"):
+        compose([name], keep=[1], register=True, storage=made.root)
+    assert registered == [(("vectors",), ["vectors"]), (("timm",), ["timm"])]
 
 
 @pytest.mark.parametrize(
