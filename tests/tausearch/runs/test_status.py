@@ -17,6 +17,7 @@ from tausearch.runs import (
     Reevaluate,
     ReevaluationSpec,
     RunDirectory,
+    Score,
     SearchSpec,
     Storage,
     TrialSummary,
@@ -75,6 +76,12 @@ def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSp
         assert (found.counts["running"], found.counts["pending"]) == (1, 2)
         with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
             pass
+
+
+def test_the_score_of_a_final_run_is_over_its_finished_seeds(storage: Storage, spec: SearchSpec) -> None:
+    failed = replace(make_trial(1, value=90.0, status="failed"), seed=1)
+    directory = write_run(storage, final_spec(spec, trials=2, seeds=(0, 1)), [make_trial(0, value=70.0), failed])
+    assert read_status(directory).score == Score(70.0, None, 1)
 
 
 def test_no_such_run(storage: Storage) -> None:

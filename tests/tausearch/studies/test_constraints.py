@@ -68,6 +68,7 @@ class TestReading:
             ("seconds/training <= .5", "seconds/training <= 0.5"),
             ("accuracy/task_3 >= 80", "val/accuracy/task_3 >= 80"),
             ("train/loss <= -1", "train/loss <= -1"),
+            ("forgetting <= -100", "val/forgetting <= -100"),
         ],
     )
     def test_a_metric_has_its_full_name(self, text: str, read: str) -> None:
@@ -86,6 +87,9 @@ class TestReading:
             ("accuracy/task_4 >= 5", "unknown metric 'accuracy/task_4'"),
             ("memory/peak_gpu_bytes <= 5", "unknown metric 'memory/peak_gpu_bytes'"),  # of trials on a GPU alone
             ("test/forgetting <= 5", "unknown metric 'test/forgetting'"),
+            ("seconds <= -1", "no trial can keep it; seconds goes from 0 to inf"),
+            ("forgetting <= -101", "no trial can keep it; val/forgetting goes from -100 to 100"),
+            ("accuracy/task_1 >= 101", "no trial can keep it; val/accuracy/task_1 goes from 0 to 100"),
         ],
     )
     def test_what_is_none_is_refused(self, text: str, fault: str) -> None:
@@ -135,6 +139,7 @@ class TestKeeping:
 
     def test_seconds_are_those_of_all_tasks(self) -> None:
         trial = make_trial(0, value=70)  # 1.5 s for each of three tasks
+        trial.rows[0]["seconds/preconsolidation"] = 40.0  # does not count, because trials share it
         assert keeps(trial, "seconds <= 4.5", "seconds/training <= 1.5") and not keeps(trial, "seconds <= 4.4")
 
     def test_what_is_not_measured_is_not_kept(self) -> None:
@@ -280,10 +285,10 @@ class TestWhyNothingIsChosen:
         said = why_nothing_chosen([forgets(0, 80.0, 3.0)], bounds)
         assert said.endswith("the nearest is trial 0 (80.00 %) with val/forgetting 3, other not measured")
 
-    def test_how_far_is_a_share_of_the_bound_but_of_one_below_1_its_own_measure(self) -> None:
-        """Beyond 0.5 by 0.5 is as far as that, beyond 4 by 1.6 a share of 0.4."""
+    def test_the_nearest_breaks_the_fewest_and_then_the_least_as_a_share_of_the_bound(self) -> None:
+        """Trial 0 exceeds a bound below 1 by 0.5, trial 1 exceeds 4 by a share of 0.4, trial 2 both by little."""
         bounds = tuple(Constraint(metric=name, relation="<=", bound=bound) for name, bound in (("a", 0.5), ("b", 4.0)))
-        trials = [make_trial(number, value=80.0) for number in (0, 1)]
-        for trial, row in zip(trials, ({"a": 1.0, "b": 4.0}, {"a": 0.5, "b": 5.6}), strict=True):
-            trial.rows[-1].update(row)
+        trials = [make_trial(number, value=80.0) for number in (0, 1, 2)]
+        for trial, (a, b) in zip(trials, ((1.0, 4.0), (0.5, 5.6), (0.51, 4.01)), strict=True):
+            trial.rows[-1].update(a=a, b=b)
         assert "the nearest is trial 1 (80.00 %) with b 5.6" in why_nothing_chosen(trials, bounds)
