@@ -195,6 +195,13 @@ class TestChoosing:
         spec = bound(spec, "forgetting <= 5", reevaluate=Reevaluate(best=2, runs=2))
         assert reevaluation_of(ReevaluationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
 
+    def test_a_failed_reevaluation_has_no_value_and_a_waiting_one_still_runs(self, spec: SearchSpec) -> None:
+        again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=1)}))
+        failed = make_trial(again.number(1, 0), value=99.0, status="failed")
+        waiting = make_trial(again.number(3, 0), status="pending")
+        race = reevaluation_of(again, self.TRIALS, [failed, waiting]).race
+        assert (race.candidates, race.out, race.wanted) == ((1, 3), (1,), ((3, 0),))
+
 
 class TestAsking:
     """Accuracy and forgetting grow with alpha; the bound is at alpha = 1."""
