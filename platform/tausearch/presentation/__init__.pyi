@@ -7,7 +7,7 @@ from .figures.search import draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
 from .plots import ACCENT, BEST, FAINT, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
-from .run_tables import front_table, reevaluation_table, trials_table
+from .run_tables import accuracy_cells, front_table, mean_rows, reevaluation_table, trials_table
 from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
 from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
@@ -50,6 +50,7 @@ __all__ = [
     "Series",
     "Stream",
     "Table",
+    "accuracy_cells",
     "accuracy_matrix_figure",
     "alignment_figure",
     "as_csv",
@@ -74,6 +75,7 @@ __all__ = [
     "entitle",
     "front_table",
     "gain",
+    "mean_rows",
     "number",
     "numbers",
     "percent",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tausearch.presentation.tables import Column, Table, emphasise, numbers
 from tausearch.presentation.terminal.text import clock, percent
 from tausearch.runs import Reevaluation, RunSpec, TrialSummary
+from trainables.metrics import MetricNames
 
 
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
@@ -76,3 +77,20 @@ def reevaluation_table(reevaluation: Reevaluation) -> Table:
         mean = statistics.fmean(values) if values else None
         rows.append((candidate, *values, *missing, mean, reevaluation.state_of(candidate)))
     return Table("fresh runs", columns, rows, emphasise(n for n, row in enumerate(rows) if row[-1] == "chosen"))
+
+
+def mean_rows(trials: Sequence[TrialSummary]) -> list[dict[str, float]]:
+    """Return the metrics row after each task, mean over trials with equally many tasks; only metrics that all have."""
+    means = []
+    for rows in zip(*(trial.rows for trial in trials), strict=True):
+        shared = [name for name in rows[0] if all(name in row for row in rows)]
+        means.append({name: statistics.fmean(row[name] for row in rows) for name in shared})
+    return means
+
+
+def accuracy_cells(rows: Sequence[Mapping[str, float]], names: MetricNames) -> list[list[float | None]]:
+    """Return the accuracy matrix: a line per metrics row, a column per task; None before the task was learned."""
+    tasks = 1
+    while any(names.accuracy(tasks + 1) in row for row in rows):
+        tasks += 1
+    return [[row.get(names.accuracy(task)) for task in range(1, tasks + 1)] for row in rows]

@@ -53,15 +53,12 @@ def hover_text(spec: SearchSpec, trial: TrialSummary) -> str:
 
 def time_plot(trials: Sequence[TrialSummary]) -> PagePlot | None:
     """Return seconds per task and stage, mean over trials that finished the last task; None without times."""
-    steps = range(len(trials[0].rows))
-    times = {
-        stage: [fmean(trial.rows[step].get(seconds(stage), 0.0) for trial in trials) for step in steps]
-        for stage in STAGES
-    }
+    by_task = list(zip(*(trial.rows for trial in trials), strict=True))
+    times = {stage: [fmean(row.get(seconds(stage), 0.0) for row in rows) for rows in by_task] for stage in STAGES}
     shown = {stage: found for stage, found in times.items() if any(found)}
     if not shown:
         return None
-    tasks = [int(row["task"]) for row in trials[0].rows]
+    tasks = [int(rows[0]["task"]) for rows in by_task]
     colours = dict(zip(STAGES, (BEST, ACCENT, FAINT), strict=True))
     bars = []
     for stage, found in shown.items():

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from search_spaces import Choices, Dimension, Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult
-from tausearch.presentation import Column, Table, emphasise, gain, numbers, percent, score
+from tausearch.presentation import Column, Table, accuracy_cells, emphasise, gain, mean_rows, numbers, percent, score
 from tausearch.runs import RunSpec, Score, TrialSummary
 from trainables.metrics import TEST, MetricNames
 
@@ -40,29 +40,17 @@ def scores_table(scores: Mapping[str, Score]) -> Table:
     return Table("test results, percent", columns, rows)
 
 
-def matrix_table(trials: Sequence[TrialSummary], names: MetricNames) -> Table | None:
-    """Return the accuracy on each task after each task and the forgetting of each task, mean over trials.
+def matrix_table(trials: Sequence[TrialSummary], names: MetricNames) -> Table:
+    """Return the accuracy on each task after each task and the forgetting of each task, mean over finished trials.
 
     The forgetting of task j is max_{i < T} a[i][j] - a[T][j], as in `trainables.metrics`.
-
-    Args:
-        trials: Trials that finished the last task; a row of each per task.
-        names: The names of the accuracies in their rows.
-
-    Returns:
-        None without such trials.
     """
-    if not trials:
-        return None
-    steps = range(len(trials[0].rows))
-    last = trials[0].rows[-1]
-    tasks = [task for task in range(1, len(last)) if names.accuracy(task) in last]
+    means = mean_rows(trials)
+    cells = accuracy_cells(means, names)
+    tasks = range(1, len(cells[0]) + 1)
     columns = [Column("after task"), *(Column(str(task), percent, right=True, heat=True) for task in tasks)]
-    rows: list[tuple[object, ...]] = [
-        (int(trials[0].rows[step]["task"]), *(_mean(trials, step, names.accuracy(task)) for task in tasks))
-        for step in steps
-    ]
-    if len(steps) > 1:
+    rows: list[tuple[object, ...]] = [(int(row["task"]), *line) for row, line in zip(means, cells, strict=True)]
+    if len(means) > 1:
         rows.append(("forgotten", *(_forgotten(trials, names.accuracy(task)) for task in tasks)))
     over = f", mean over {len(trials)} seeds" if len(trials) > 1 else ""
     title = f"{names.prefix} accuracy on each task (columns) after each task (rows), percent{over}"
@@ -111,11 +99,6 @@ def _searched(dimension: Dimension | None) -> str:
     if isinstance(dimension, Choices):
         return ", ".join(map(str, dimension.choices))
     return f"{dimension.low:g} to {dimension.high:g}{', logarithmic' if dimension.log else ''}"
-
-
-def _mean(trials: Sequence[TrialSummary], step: int, name: str) -> float | None:
-    values = [trial.rows[step][name] for trial in trials if name in trial.rows[step]]
-    return fmean(values) if values else None
 
 
 def _forgotten(trials: Sequence[TrialSummary], name: str) -> str:

@@ -153,8 +153,9 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
     shown.tables.append(tables.trained_table(status.spec))
     finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
     with view.noting(f"accuracies of {directory.name}"):
-        shown.tables.extend(filter(None, [tables.matrix_table(finished, status.spec.metrics)]))
-        shown.plots.extend(filter(None, [time_plot(finished)] if finished else []))
+        if finished:
+            shown.tables.append(tables.matrix_table(finished, status.spec.metrics))
+            shown.plots.extend(filter(None, [time_plot(finished)]))
     with view.noting(f"compositions of {directory.name}"):
         if compositions := read_compositions(directory):
             shown.tables.append(tables.composition_table(compositions))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels
-from tausearch.presentation.figures.final import _mean, _over_tasks
+from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels, mean_rows
+from tausearch.presentation.figures.final import _over_tasks
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
 from tests.support.runs.trials import final_spec, make_trial
 
@@ -41,16 +41,19 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: FinalSpec,
 
 
 def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
-    figure = _over_tasks(final, [rows_of(90, 80), rows_of(94, 70)], caption(final))
+    first, second = make_trial(0), make_trial(1)
+    first.rows, second.rows = rows_of(90, 80), rows_of(94, 70)
+    figure = _over_tasks(final, [first, second], caption(final))
     (axes,) = figure.axes
     mean = axes.lines[-1]
     assert np.asarray(mean.get_ydata()).tolist() == [92, 75] and np.asarray(mean.get_xdata()).tolist() == [1, 2]
     band = axes.collections[0].get_paths()[0].vertices
     assert band[:, 1].max() == pytest.approx(92 + 8**0.5) and band[:, 1].min() == pytest.approx(75 - 50**0.5)
     assert axes.get_title() == "ita-lora on folder:my birds?tasks=3, birds-1 (test split)"
-    (alone,) = _over_tasks(final, [rows_of(90, 80)], "").axes
+    (alone,) = _over_tasks(final, [first], "").axes
     assert alone.get_legend() is None and not alone.collections
-    assert _mean([{"task": 1.0, "a": 2.0}, {"task": 1.0, "a": 4.0, "b": 1.0}]) == {"task": 1.0, "a": 3.0}
+    first.rows, second.rows = [{"task": 1.0, "a": 2.0}], [{"task": 1.0, "a": 4.0, "b": 1.0}]
+    assert mean_rows([first, second]) == [{"task": 1.0, "a": 3.0}]
 
 
 def test_intervals_of_few_trials_are_wide() -> None:

@@ -6,10 +6,12 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tausearch.presentation.figures.style import new_figure, plain
+from tausearch.presentation.run_tables import accuracy_cells
 from trainables.metrics import MetricNames
 
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
@@ -30,10 +32,8 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
         A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many
         tasks, beside a colour bar. It belongs to no window.
     """
-    tasks = 1
-    while any(names.accuracy(tasks + 1) in row for row in rows):
-        tasks += 1
-    cells = [[row.get(names.accuracy(k), math.nan) for k in range(1, tasks + 1)] for row in rows]
+    cells = accuracy_cells(rows, names)
+    tasks = len(cells[0])
     numbers = tasks <= _MOST_NUMBERS
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
     right = _RIGHT if numbers else _RIGHT + _BAR
@@ -41,11 +41,11 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
     figure = new_figure((_LEFT + width + right, height + _BELOW + _ABOVE + _LINE * len(lines)))
     figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
     axes = _add_axes(figure, _LEFT, width, height)
-    image = axes.imshow(cells, vmin=0, vmax=100, cmap="viridis", aspect="auto")
+    image = axes.imshow(np.array(cells, dtype=float), vmin=0, vmax=100, cmap="viridis", aspect="auto")
     if numbers:
         for y, line in enumerate(cells):
             for x, value in enumerate(line):
-                if not math.isnan(value):
+                if value is not None:
                     colour = "black" if value > 60 else "white"
                     axes.text(x, y, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=9)
     else:
