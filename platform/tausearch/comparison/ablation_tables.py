@@ -23,10 +23,8 @@ class AblationRow:
     """Results of a method on a benchmark with everything, only the head, or nothing regularised.
 
     Attributes:
-        benchmark: Name.
-        method: Name.
-        settings: What else makes it another experiment, as text; empty for the method as it is.
-        ours: Variant to the final run that stands for it.
+        settings: Other settings than the ablation, as text; empty for the method as it is.
+        ours: Variant to final run.
         paper: Variant to the paper's final accuracy, percent; empty where ours cannot be compared with it.
     """
 
@@ -40,15 +38,10 @@ class AblationRow:
 def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[AblationRow]:
     """Group the variants of each method.
 
-    Runs stand together that differ in what is regularised alone: same benchmark, method, protocol, other settings.
-
-    Args:
-        runs: Final runs, oldest first.
-        paper: The paper's results.
-        benchmarks: Which to show; by default all that have a run.
+    Runs of one group differ only in the ablated hyperparameter. They come oldest first.
 
     Returns:
-        A row for each method with at least two variants of ours, or which the paper ablates where we have a run.
+        A row for each method with at least two variants of ours, or with one that the paper ablates.
     """
     groups: dict[str, dict[str, FinalRun]] = {}
     for run in standing(runs, lambda each: (_group(each, paper), variant(each, paper))):
@@ -60,16 +53,7 @@ def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequenc
 
 
 def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
-    """Print the ablations of final runs beside the paper's.
-
-    Args:
-        storage: Storage root that holds the runs.
-        benchmarks: The benchmarks to show; empty for all that have a run.
-        form: The form in which to print.
-
-    Raises:
-        InputError: If a benchmark is unknown.
-    """
+    """Print the ablations of final runs beside the paper's; see `printing.show`."""
 
     def answer(runs: list[FinalRun], without: list[str]) -> Answer:
         rows = ablations(runs, paper_results(), benchmarks)

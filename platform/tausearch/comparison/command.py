@@ -19,16 +19,16 @@ from trainables.errors import InputError
 
 
 def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None) -> None:
-    """Print final runs beside the paper's results and draw the picture.
+    """Print final runs beside the paper's results; see `printing.show`.
 
     Args:
         storage: Storage root that holds the runs.
         benchmarks: The benchmarks to show; empty for all that have a run.
-        form: The form in which to print, one of `FORMS`.
+        form: The form in which to print.
         figure: The file to draw the picture to; None for `compare.png` in the storage folder.
 
     Raises:
-        InputError: If a benchmark is unknown, or the picture cannot be written.
+        InputError: If the picture cannot be written.
     """
     require_picture(storage, figure, "--figure")
 
@@ -58,16 +58,7 @@ def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
-    """Print the transfer matrix of each method: rows tuned on, columns tested on a benchmark.
-
-    Args:
-        storage: Storage root that holds the runs.
-        benchmarks: The benchmarks, as judged on, to show; empty for all.
-        form: The form in which to print, one of `FORMS`.
-
-    Raises:
-        InputError: If a benchmark is unknown.
-    """
+    """Print the transfer matrix of each method, with the named judging benchmarks; see `printing.show`."""
     show(storage, benchmarks, form, lambda runs, without: _transfer_answer(transfer(runs, benchmarks), without))
 
 

@@ -33,11 +33,8 @@ class EditRow:
     """Specialisation and unlearning of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
-        benchmark: Name.
-        method: Name.
         settings: See `FinalRun.settings`.
-        ours: What the protocol came to on our run; None if there is none.
-        paper: The paper's; None if it has none, or ours cannot be compared with it.
+        paper: None if the paper has no result, or ours cannot be compared with it.
         departures: Why ours cannot be compared with the paper's; empty if it can.
     """
 
@@ -52,15 +49,10 @@ class EditRow:
 def compare_edits(
     runs: Sequence[tuple[FinalRun, EditResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
 ) -> list[EditRow]:
-    """Compare our results of the editing protocol with the paper's.
-
-    Args:
-        runs: Final runs with what the protocol came to on them.
-        paper: The paper's results.
-        benchmarks: Which to show; by default all that have a run.
+    """Compare our results of the editing protocol with the paper's, by default on all benchmarks that have a run.
 
     Returns:
-        By benchmark: our runs, then what the paper has and we do not.
+        For each benchmark our runs, then the methods that only the paper has.
     """
     rows = []
     for name in dict.fromkeys(benchmarks or (run.spec.benchmark for run, _ in runs)):
@@ -73,16 +65,7 @@ def compare_edits(
 
 
 def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
-    """Print specialisation and unlearning of final runs beside the paper's.
-
-    Args:
-        storage: Storage root that holds the runs.
-        benchmarks: The benchmarks to show; empty for all that have a run.
-        form: The form in which to print.
-
-    Raises:
-        InputError: If a benchmark is unknown, or a result cannot be read.
-    """
+    """Print specialisation and unlearning of final runs beside the paper's; see `printing.show`."""
 
     def answer(runs: list[FinalRun], without: list[str]) -> Answer:
         rows = compare_edits(_edited(storage, runs), paper_results(), benchmarks)
@@ -100,7 +83,6 @@ def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
 
 
 def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EditResult]]:
-    """Return the edited runs with their results."""
     return [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
 
 

@@ -14,17 +14,10 @@ from trainables.errors import InputError
 
 
 def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> int:
-    """Draw one panel per benchmark and save the picture, in the format of the file's ending (png, pdf, svg).
-
-    Runs of a benchmark that the paper has, but with another protocol, are left out; so are those tuned elsewhere.
-
-    Args:
-        comparisons: The comparisons to draw, one panel for each that has rows.
-        paper: The paper's results, which give the titles of its benchmarks.
-        path: The file to write; its folder must exist.
+    """Draw a panel for each benchmark with rows.
 
     Returns:
-        The number of runs that were left out.
+        The number of runs that were left out: under another protocol than the paper's, or tuned elsewhere.
 
     Raises:
         InputError: If the picture cannot be written.

@@ -21,9 +21,7 @@ class PaperBenchmark(Strict):
     """A benchmark of the paper with its protocol.
 
     Attributes:
-        title: As the paper calls it.
-        tasks: T.
-        epochs: Of fine-tuning, per task.
+        epochs: Epochs of fine-tuning per task.
     """
 
     title: str
@@ -87,11 +85,7 @@ class PaperResults(Strict):
     """All of the paper's tables. A row has one cell per benchmark, in the order of `benchmarks`.
 
     Attributes:
-        source: The paper.
-        backbone: Of all methods.
-        batch_size: Of all methods.
         runs: Number of runs that a mean is over.
-        benchmarks: Name to protocol.
         final_accuracy: Method to row, percent.
         standard_deviation: Method to row: of the final accuracy over the runs.
         forgetting: Method to row, percent.

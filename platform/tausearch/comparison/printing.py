@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import rich.table
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.runs import FinalRun, read_final_runs
-from tausearch.comparison.terminal import show_sheets
 from tausearch.presentation import (
     Table,
     as_csv,
@@ -20,6 +25,7 @@ from tausearch.presentation import (
     print_json,
     record_table,
     say_unreadable,
+    terminal_table,
     tool,
 )
 from tausearch.runs import Storage
@@ -28,6 +34,7 @@ from trainables.errors import InputError
 
 Form = Literal["table", "json", "csv", "markdown", "latex"]
 FORMS: tuple[Form, ...] = get_args(Form)
+_BETWEEN = 3  # spaces between columns
 
 
 @dataclass(frozen=True)
@@ -104,3 +111,38 @@ def _print(answer: Answer, form: Form) -> None:
 def _say(line: str, form: Form) -> None:
     """Print a line on stdout, or on stderr if stdout has a form for programs."""
     print(line, file=sys.stdout if form == "table" else sys.stderr)
+
+
+def show_sheets(tables: Sequence[Table], out: Console) -> None:
+    """Print tables. A narrow terminal gets them without minor columns, or a line for each row."""
+    for number, table in enumerate(tables):
+        if number:
+            out.print()
+        part = table.without(*(column.name for column in table.columns if column.minor))
+        if _width(table, broken=False) <= out.width:
+            out.print(_airy(table))
+        elif _width(part, broken=True) <= out.width:
+            out.print(_airy(part))
+        else:
+            _lines(table, out)
+
+
+def _width(table: Table, *, broken: bool) -> int:
+    """Return the width of a table in letters, with the text of wrapping columns broken between words if asked."""
+    widths = []
+    for column, *cells in zip(table.columns, *table.texts, strict=True):
+        split = str.split if broken and column.wrap else str.splitlines
+        widths.append(max(cell_len(piece) for text in (column.name, *cells) for piece in split(text) or [""]))
+    return sum(widths) + _BETWEEN * len(widths)
+
+
+def _airy(table: Table) -> rich.table.Table:
+    return terminal_table(table, box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _lines(table: Table, out: Console) -> None:
+    out.print(table.title, style="italic")
+    for first, *others in table.texts:
+        named = zip(table.header[1:], others, strict=True)
+        parts = [f"{name} {cell}".replace("\n", ", ") for name, cell in named if cell]
+        out.print(Text.assemble((first, "bold"), ": ", "; ".join(parts)))

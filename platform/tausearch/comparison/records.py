@@ -13,7 +13,7 @@ from tausearch.comparison.transfers import TransferMatrix
 
 def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Return the plain form of every row that `tausearch compare --json` prints."""
-    return [_row(row) for comparison in comparisons for row in (*comparison.rows, *comparison.apart)]
+    return [_row(row) for each in comparisons for row in (*each.rows, *each.apart)]
 
 
 def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
@@ -43,7 +43,6 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
 
 
 def _row(row: ComparisonRow) -> dict[str, Any]:
-    paper = None if row.paper is None else asdict(row.paper)
     return {
         "benchmark": row.benchmark,
         "method": row.method,
@@ -51,7 +50,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
         "comparable": None if row.ours is None else not row.departures,
         "departures": list(row.departures),
         "ours": None if row.ours is None else {**run_record(row.ours), "other_runs": row.others},
-        "paper": paper,
+        "paper": None if row.paper is None else asdict(row.paper),
         "difference": row.difference,
         "two_sd": row.two_sd,
         "within_two_sd": row.within,
@@ -76,16 +75,8 @@ def run_record(run: FinalRun) -> dict[str, Any]:
 
 
 _OURS = (
-    "run",
-    "accuracy",
-    "std",
-    "seeds",
-    "pooled_accuracy",
-    "pooled_std",
-    "forgetting",
-    "forgetting_std",
-    "tuned_on",
-    "other_runs",
+    *("run", "accuracy", "std", "seeds", "pooled_accuracy", "pooled_std", "forgetting", "forgetting_std"),
+    *("tuned_on", "other_runs"),
 )
 _PAPER = ("accuracy", "std", "forgetting")
 

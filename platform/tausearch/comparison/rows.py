@@ -25,12 +25,9 @@ class ComparisonRow:
     """Results of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
-        benchmark: Name.
-        method: Name.
         settings: See `FinalRun.settings`; empty for the method as it is.
-        ours: The final run that stands for it; None if there is none.
-        others: How many more runs of the very same thing there are.
-        paper: The paper's; None if the paper has none, or `ours` cannot be compared with it.
+        others: Number of further runs with the same identity as `ours`.
+        paper: None if the paper has no result, or `ours` cannot be compared with it.
         departures: Why `ours` cannot be compared with the paper's; empty if it can.
     """
 
@@ -67,8 +64,7 @@ class Comparison:
     """The comparison on one benchmark.
 
     Attributes:
-        benchmark: Name.
-        in_paper: Whether the paper has it.
+        in_paper: Whether the paper has the benchmark.
         rows: The paper's methods in its order, with ours where there is a run that can be compared.
         apart: Runs that cannot be compared with the paper.
     """
@@ -80,22 +76,10 @@ class Comparison:
 
 
 def compare(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[Comparison]:
-    """Compare final runs with the paper's results.
-
-    Args:
-        runs: Oldest first; of runs of the very same thing one stands for all, see `standing`.
-        paper: The paper's results.
-        benchmarks: Which to show; by default all that have a run, the paper's first.
-
-    Returns:
-        One comparison per benchmark.
-    """
-    ran = list(dict.fromkeys(run.spec.benchmark for run in runs))
-    default = [
-        *(name for name in paper.benchmarks if name in ran),
-        *(name for name in ran if name not in paper.benchmarks),
-    ]
-    return [_compare([r for r in runs if r.spec.benchmark == name], paper, name) for name in benchmarks or default]
+    """Compare final runs, oldest first, with the paper's results; by default on all benchmarks that have a run."""
+    ran = dict.fromkeys(run.spec.benchmark for run in runs)
+    shown = benchmarks or [name for name in {**paper.benchmarks, **ran} if name in ran]  # the paper's first
+    return [_compare([run for run in runs if run.spec.benchmark == name], paper, name) for name in shown]
 
 
 def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> Comparison:
@@ -132,10 +116,7 @@ def _changed(protocol: ExperimentProtocol, paper: PaperResults, benchmark: str) 
         for name, value in wanted.items()
         if getattr(protocol, name) != value
     ]
-    for (
-        name,
-        field,
-    ) in ExperimentProtocol.model_fields.items():  # other options, such as the class order
+    for name, field in ExperimentProtocol.model_fields.items():  # other options, such as the class order
         if name not in (*_COMPARED, *_NOT_COMPARED) and getattr(protocol, name) != field.get_default():
             found.append(f"{name.replace('_', ' ')} {getattr(protocol, name)}")
     return found

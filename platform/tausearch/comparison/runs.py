@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces import Scalar
-from tausearch.runs import (
-    AnySpec,
-    ExperimentProtocol,
-    FinalSpec,
-    RunDirectory,
-    Score,
-    Storage,
-    read_scores,
-    read_spec,
-)
+from tausearch.runs import AnySpec, ExperimentProtocol, FinalSpec, RunDirectory, Score, Storage, read_scores, read_spec
 from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
@@ -30,10 +21,9 @@ class FinalRun:
     """A final run with at least one finished seed.
 
     Attributes:
-        spec: The specification of the run.
-        accuracy: Final accuracy over its finished seeds.
-        forgetting: Final forgetting over its finished seeds; None where there is none.
-        pooled: Accuracy over the images of all tasks together; None in results of an older version.
+        accuracy: Final accuracy over the finished seeds.
+        forgetting: Final forgetting over the finished seeds; None for methods without.
+        pooled: Accuracy over the images of all tasks together; None where it was not measured.
     """
 
     spec: FinalSpec
@@ -69,12 +59,7 @@ class FinalRun:
 
 
 def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[InputError]]:
-    """Read all final runs of a storage root.
-
-    Returns:
-        The runs with results, oldest first; the names of runs without a finished seed; and a line for each run that
-        cannot be read.
-    """
+    """Return final runs with results, oldest first, the names of those without, and faults of unreadable runs."""
     read, faults = storage.read_each(read_final_run)
     found = [run for _, run in read if run is not None]
     without = [spec.name for spec, run in read if run is None and spec.purpose == "final"]
@@ -84,12 +69,7 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[I
 def standing(runs: Iterable[FinalRun], key: Callable[[FinalRun], Any]) -> list[FinalRun]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
-    Args:
-        runs: The final runs, oldest first.
-        key: Function of a run whose value is equal for runs of the very same thing.
-
-    Returns:
-        One run per key, in the order in which the keys appear first.
+    Runs come oldest first; the keys keep the order in which they appear.
     """
     best: dict[str, FinalRun] = {}
     for run in runs:
@@ -114,14 +94,7 @@ def protocol_text(protocol: ExperimentProtocol) -> str:
 
 
 def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:
-    """Read a final run.
-
-    Returns:
-        Its specification, and what it is as a final run: None if it is none, or has no results yet.
-
-    Raises:
-        InputError: If it cannot be read.
-    """
+    """Return a run's specification, and its results: None for a search and for a run without a finished seed."""
     spec = read_spec(directory)
     if spec.purpose == "search":
         return spec, None

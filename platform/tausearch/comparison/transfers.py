@@ -19,10 +19,7 @@ class TransferCell:
     """Hyperparameters tuned on one benchmark and judged on another, or on the same one.
 
     Attributes:
-        tuned_on: Name of the benchmark that the hyperparameters were tuned on.
-        judged_on: Name of the benchmark that they were judged on.
-        run: The final run that judged them.
-        own: The final run that was tuned on `judged_on` itself, under the same protocol; None if there is none.
+        own: The final run that was tuned on `judged_on` itself, under the same protocol.
     """
 
     tuned_on: str
@@ -49,11 +46,9 @@ class TransferMatrix:
     """The matrix of one method on one backbone; all runs of a column were judged under one protocol.
 
     Attributes:
-        method: Name of the method.
-        settings: Settings that tell apart variants of the method, see `FinalRun.marks`; empty for the method as it is.
-        backbone: Name of the backbone that all its runs used.
+        settings: See `FinalRun.marks`; empty for the method as it is.
         cells: The cells, by (tuned on, judged on).
-        left_out: How many runs were judged under another protocol than the rest of their column.
+        left_out: Number of runs that were judged under another protocol than the rest of their column.
     """
 
     method: str
@@ -76,13 +71,7 @@ class TransferMatrix:
 def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list[TransferMatrix]:
     """Return the matrix of every method with a run on a benchmark on which it was not tuned.
 
-    Args:
-        runs: Oldest first; of runs of the very same thing one stands for all, see `standing`. Left out are those whose
-            hyperparameters were changed by hand, and those that do not say where they were tuned.
-        benchmarks: The benchmarks to keep; by default all that take part.
-
-    Returns:
-        The matrices, ordered by method.
+    Runs come oldest first. Runs whose hyperparameters were changed by hand, and runs without a search, are left out.
     """
     tuned = [run for run in runs if run.tuned_on is not None and run.settings == run.marks]
     groups: dict[str, list[FinalRun]] = {}

@@ -18,7 +18,7 @@ from tausearch.comparison import ComparisonRow, compare, paper_results, read_fin
 from tausearch.comparison.cells import comparison_sheets
 from tausearch.comparison.command import Form, show_comparison
 from tausearch.comparison.figure import draw
-from tausearch.comparison.terminal import show_sheets
+from tausearch.comparison.printing import show_sheets
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
@@ -137,6 +137,16 @@ def test_the_rows_of_a_benchmark_are_the_papers(storage: Storage) -> None:
     assert [row.method for row in comparison.rows if row.ours] == ["joint"]
 
 
+def test_the_papers_benchmarks_and_the_method_as_it_is_come_first(storage: Storage) -> None:
+    make_final_run(storage, "own", [88.0], benchmark="digits", protocol=DIGITS)
+    make_final_run(storage, "none", [60.0], overrides={"regularise": "none"})
+    make_final_run(storage, "plain", [90.0])
+    make_final_run(storage, "first", [80.0], benchmark="imagenet_r")
+    runs = read_final_runs(storage)[0]
+    assert [each.benchmark for each in compare(runs, paper_results())] == ["imagenet_r", "cifar100", "digits"]
+    assert [row.ours.spec.name for row in rows(storage)[0] if row.ours] == ["plain", "none"]
+
+
 @pytest.fixture
 def several(storage: Storage) -> Storage:
     make_final_run(storage, "lora", [89.0, 90.0, 91.0])
@@ -239,7 +249,9 @@ def test_the_picture(several: Storage, tmp_path: Path) -> None:
     with Image.open(tmp_path / "a.png") as picture:
         assert picture.width > 600 and picture.height > 600
         assert len(picture.convert("RGB").getcolors(maxcolors=10**6) or []) > 20
-    draw(comparisons, paper_results(), tmp_path / "a.svg")
+    make_final_run(several, "elsewhere", [50.0], benchmark="digits", protocol=DIGITS, tuned_on="glyphs")
+    comparisons = compare(read_final_runs(several)[0], paper_results())
+    assert draw(comparisons, paper_results(), tmp_path / "a.svg") == 2
     assert "<svg" in (tmp_path / "a.svg").read_text()
     for path in (tmp_path / "none" / "a.png", tmp_path / "a.nope"):
         with pytest.raises(InputError, match="--figure .*: cannot be written"):

@@ -62,6 +62,9 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(storage: Storag
     make_final_run(storage, "longer", [99.0, 98.0], benchmark="glyphs", protocol={"epochs": 50})
     (matrix,) = matrices(storage)
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == 1
+    make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
+    (matrix,) = matrices(storage)  # of two protocols with as many runs the later
+    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "longer"
     make_final_run(
         storage, "other-vit", [10.0], benchmark="glyphs", tuned_on="mit67", protocol={"weights_digest": "1" * 64}
     )

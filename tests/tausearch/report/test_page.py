@@ -256,6 +256,8 @@ def test_a_single_run_brings_the_other_along(storage: Storage) -> None:
         found = cell_of(storage, name)
         assert (found.search, found.final, found.state) == (search, final, "search and final run")
     assert cell_of(storage, "elsewhere").search is None
+    newer = make_final(storage, "a-newer")
+    assert cell_of(storage, "the-search").final == newer
     with pytest.raises(InputError, match="no run named 'none'"):
         cell_of(storage, "none")
     search.spec_file.write_text("{")
