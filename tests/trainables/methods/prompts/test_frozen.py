@@ -18,7 +18,7 @@ from trainables.methods.prompts.frozen import Queries, load_frozen
 
 @dataclasses.dataclass(frozen=True)
 class Otherwise(Pixels):
-    """The same transform, which nobody can know for the same."""
+    """The same transform under another class, so that the two are not equal."""
 
 
 def batches(task: Task) -> Any:

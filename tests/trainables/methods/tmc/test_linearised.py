@@ -74,7 +74,7 @@ def test_values_products_and_gradients_are_those_of_the_authors_code(dtype: torc
 
 
 class Brute:
-    """The same model by functional calls of a ViT that nobody has changed."""
+    """The same model by functional calls of an unchanged ViT."""
 
     def __init__(self, classes: int = 5) -> None:
         generator = torch.Generator().manual_seed(1)
