@@ -67,14 +67,14 @@ class Dataset:
         """Return the manifest of the prepared form, None without one; an unreadable manifest is an InputError."""
         return read_manifest(self.prepared)
 
-    def as_it_is(self) -> Listing:
+    def unchecked(self) -> Listing:
         """Return the listing of the prepared form, or else of the published one, without checks."""
         manifest = self.manifest()
         return self.find() if manifest is None else listing_of(self.prepared, manifest)
 
     def listing(self) -> Listing:
-        """Return the listing of the prepared form, or else of the published one; see `checked`."""
-        return self.checked(self.as_it_is())
+        """Return `checked` of the prepared form, or else of the published one."""
+        return self.checked(self.unchecked())
 
     def note(self, part: Part) -> Path:
         """Return the file of a part's unreadable images; see `passes`."""

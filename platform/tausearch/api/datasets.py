@@ -95,7 +95,7 @@ def _state(dataset: Dataset) -> DataState:
         source=None if publication is None else publication.source,
     )
     try:
-        listing = dataset.as_it_is()
+        listing = dataset.unchecked()
         state = replace(state, layout=listing.layout, classes=_counts(listing))
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))

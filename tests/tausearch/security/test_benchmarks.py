@@ -166,7 +166,7 @@ def test_no_link_leads_a_preparation_out_of_the_folder(folder: Path, tmp_path: P
 
 def test_the_note_of_unreadable_images_follows_no_link(folder: Path, tmp_path: Path) -> None:
     dataset = dataset_of(BenchmarkRef(name=f"folder:{folder}"))
-    images, _ = dataset.as_it_is().parts["test"]()
+    images, _ = dataset.unchecked().parts["test"]()
     note, mine = dataset.note("test"), tmp_path / "mine.txt"
     mine.write_text("mine")
     note.parent.mkdir(parents=True)
