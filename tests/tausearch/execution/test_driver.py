@@ -311,22 +311,30 @@ class Left(BaseException):
 
 
 @pytest.fixture
-def killed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Children of this process that were killed; the end of the process raises `Left`."""
-    found: list[str] = []
+def left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[[], tuple[list[object], str]]:
+    """Drives the run until its process ends; returns the killed children, then the exit code, and the last lines."""
+    ended: list[object] = []
 
     def gone() -> None:
         raise psutil.NoSuchProcess(1)
 
-    children = [SimpleNamespace(kill=gone), SimpleNamespace(kill=partial(found.append, "raylet"))]
+    def leave(code: int) -> None:
+        ended.append(code)
+        raise Left
+
+    children = [SimpleNamespace(kill=gone), SimpleNamespace(kill=partial(ended.append, "raylet"))]
     process = SimpleNamespace(children=lambda recursive: children if recursive else [])
     monkeypatch.setattr(driver_module.psutil, "Process", lambda: process)
-
-    def leave(code: int) -> None:
-        raise Left(code)
-
     monkeypatch.setattr(driver_module.os, "_exit", leave)
-    return found
+
+    def drive_until_it_leaves() -> tuple[list[object], str]:
+        with pytest.raises(Left):
+            drive(run)
+        return ended, capfd.readouterr().out
+
+    return drive_until_it_leaves
 
 
 @pytest.fixture
@@ -341,19 +349,11 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
     ("number", "said"), [(signal.SIGINT, "interrupted while Ray started"), (signal.SIGTERM, "stopped by SIGTERM while")]
 )
 def test_while_ray_starts_a_signal_ends_it_at_once(
-    number: int,
-    said: str,
-    run: Run,
-    world: World,
-    interrupt: Interrupt,
-    killed: list[str],
-    capfd: pytest.CaptureFixture[str],
+    number: int, said: str, world: World, interrupt: Interrupt, left: Callable[[], tuple[list[object], str]]
 ) -> None:
     world.starting = lambda: interrupt.overhear(number)
-    with pytest.raises(Left) as ended:
-        drive(run)
-    assert ended.value.args == (128 + number,) and killed == ["raylet"]
-    out = capfd.readouterr().out
+    ended, out = left()
+    assert ended == ["raylet", 128 + number]
     assert said in out and "nothing that was finished is lost; continue with: " in out
 
 
@@ -366,14 +366,7 @@ def test_while_ray_starts_a_signal_ends_it_at_once(
     ],
 )
 def test_a_driver_that_ray_blocks_leaves_at_once(
-    event: str,
-    code: int,
-    said: str,
-    run: Run,
-    world: World,
-    interrupt: Interrupt,
-    killed: list[str],
-    capfd: pytest.CaptureFixture[str],
+    event: str, code: int, said: str, world: World, interrupt: Interrupt, left: Callable[[], tuple[list[object], str]]
 ) -> None:
     def blocked(dispatcher: Dispatcher) -> None:
         if event == "raylet died after SIGTERM":
@@ -382,9 +375,8 @@ def test_a_driver_that_ray_blocks_leaves_at_once(
         (interrupt._leave.function if event.startswith("stuck") else world.leave)()
 
     world.tune = blocked
-    with pytest.raises(Left) as ended:
-        drive(run)
-    assert ended.value.args == (code,) and killed == ["raylet"] and said in capfd.readouterr().out
+    ended, out = left()
+    assert ended == ["raylet", code] and said in out
 
 
 @pytest.mark.parametrize(
@@ -405,22 +397,21 @@ def test_what_stops_it_is_said(budget: float | None, number: int | None, why: st
 
 
 @pytest.mark.parametrize(
-    ("address", "stage"),
+    ("address", "stages"),
     [
-        (None, "starting Ray on this machine"),
-        ("auto", "joining the Ray that runs on this machine"),
-        ("ray://a:1", "joining the Ray that runs at ray://a:1"),
+        (None, ["starting Ray on this machine"]),
+        ("auto", ["joining the Ray that runs on this machine", "joined 3 nodes; looking at each of them"]),
+        ("ray://a:1", ["joining the Ray that runs at ray://a:1", "joined 3 nodes; looking at each of them"]),
     ],
 )
 def test_how_it_comes_to_ray_is_said(
-    address: str | None, stage: str, run: Run, monkeypatch: pytest.MonkeyPatch
+    address: str | None, stages: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stages: list[str] = []
-    monkeypatch.setattr("tausearch.presentation.ProgressDisplay.enter", lambda self, said: stages.append(said))
+    said: list[str] = []
+    monkeypatch.setattr("tausearch.presentation.ProgressDisplay.enter", lambda self, stage: said.append(stage))
     drive(run, address=address)
-    assert stages == [
-        stage,
-        *([] if address is None else ["joined 3 nodes; looking at each of them"]),
+    assert said == [
+        *stages,
         "Ray runs; starting the processes of trials, each of which imports torch",
         "writing results, figures, and what MLflow lacks",
     ]
@@ -434,29 +425,32 @@ def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) 
     assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]
 
 
-def several_orders(spec: SearchSpec) -> AnySpec:
-    protocol = spec.protocol.model_copy(update={"class_orders": (1, 2)})
-    return final_spec(spec, seeds=(3, 5), trials=4, protocol=protocol)
-
-
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("changes", "seeds", "said"),
     [
+        ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, chosen by tpe\n"),
         (
-            lambda spec: spec.model_copy(update={"trials": 12}),
-            "12 trials, 2 at a time, 3 tasks each, chosen by tpe\n",
-        ),
-        (
-            lambda spec: spec.model_copy(update={"trials": 1, "steps": 1, "algorithm": "random"}),
+            {"trials": 1, "steps": 1, "algorithm": "random"},
+            None,
             "1 trial, 1 at a time, 1 task each, chosen by random\n",
         ),
-        (lambda spec: final_spec(spec, seeds=(3, 5), trials=2), "seeds 3 5, 2 at a time, 3 tasks each\n"),
-        (several_orders, "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each\n"),
+        ({"trials": 2}, (3, 5), "seeds 3 5, 2 at a time, 3 tasks each\n"),
+        ({"trials": 4}, (3, 5), "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each\n"),
     ],
 )
 def test_the_first_line_says_what_will_be_done(
-    change: Callable[[SearchSpec], AnySpec], said: str, spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, Any],
+    seeds: tuple[int, ...] | None,
+    said: str,
+    spec: SearchSpec,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
-    run = run_of(change(spec), FixedSearcher([]))
-    assert f"on digits, {said}" in _headline(run, on_cluster=False)
+    if seeds is None:
+        asked: AnySpec = spec.model_copy(update=changes)
+    else:
+        orders = (1, 2) if changes["trials"] == 4 else None
+        asked = final_spec(
+            spec, seeds=seeds, protocol=spec.protocol.model_copy(update={"class_orders": orders}), **changes
+        )
+    assert f"on digits, {said}" in _headline(run_of(asked, FixedSearcher([])), on_cluster=False)
