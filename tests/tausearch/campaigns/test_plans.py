@@ -10,8 +10,16 @@ from typing import Any
 
 import pytest
 
-from tausearch.campaigns import CampaignPlan, CampaignRequest, estimate, plan_campaign, run_campaign, run_pilots
-from tausearch.runs import Record, Storage, driver_lock
+from tausearch.campaigns import (
+    CampaignPlan,
+    CampaignRequest,
+    estimate,
+    plan_campaign,
+    read_standing,
+    run_campaign,
+    run_pilots,
+)
+from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
@@ -67,9 +75,9 @@ def test_a_cell_that_cannot_run_is_named(tmp_path: Path, old: str, new: str, sai
         planned(tmp_path, TABLE.replace(old, new), trials=999)
 
 
-def started(tmp_path: Path) -> CampaignPlan:
+def started(tmp_path: Path, text: str = TABLE) -> CampaignPlan:
     """The folder of the campaign and the search of its first cell have been made."""
-    plan = planned(tmp_path)
+    plan = planned(tmp_path, text)
     plan.directory.path.mkdir(parents=True)
     plan.kept.save(plan.directory)
     create(plan.cells[0].search.spec, plan.storage)
@@ -119,16 +127,37 @@ def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:
     assert [each.runs.title for each in plan.cells] == ["digits/finetune", "digits/joint"]
 
 
+def remember(directory: RunDirectory, number: int, seconds: float, *, complete: bool = True) -> None:
+    """Leave a trial whose tasks took so long."""
+    trial = make_trial(number, 5, 5.0) if complete else make_trial(number, 3, status="pruned")
+    rows = [{**row, "seconds/training": seconds} for row in trial.rows]
+    Record(directory.record, tasks=5).write(replace(trial, rows=rows))
+
+
+REEVALUATED = TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 2, reevaluate_runs: 2")
+
+
 def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -> None:
-    plan = started(tmp_path)
-    assert [each.seconds for each in estimate(planned(tmp_path))] == [None, None, None]
-    record = Record(plan.storage.run("t-digits-ita-lora").record, tasks=5)
-    for number, tasks in ((0, 5), (1, 3)):
-        trial = make_trial(number, tasks, 5.0 if tasks == 5 else None, status="complete" if tasks == 5 else "pruned")
-        record.write(replace(trial, rows=[{**row, "seconds/training": 2.0} for row in trial.rows]))
-    left = estimate(planned(tmp_path))
-    assert left[0].seconds == pytest.approx((4 - 2) * 10.0 + 2 * 10.0)  # no final run yet: as long as the search's
+    plan = started(tmp_path, REEVALUATED)
+    assert [each.seconds for each in estimate(planned(tmp_path, REEVALUATED))] == [None, None, None]
+    remember(plan.cells[0].search.directory, 0, 2.0)
+    remember(plan.cells[0].search.directory, 1, 2.0, complete=False)
+    left = estimate(planned(tmp_path, REEVALUATED))
+    assert left[0].seconds == pytest.approx((4 - 2 + 4) * 10 + 2 * 10)  # no final run yet: as long as the search's
     assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None
+    remember(create(plan.cells[0].training.spec, plan.storage)[1], 0, 7.0)
+    anew = planned(tmp_path, REEVALUATED, redo=["digits/ita-lora"])  # it has no run yet
+    assert estimate(anew)[0].seconds == pytest.approx((4 + 4) * 10 + 2 * 35)
+
+
+def test_a_driven_cell_searches_then_reevaluates(tmp_path: Path) -> None:
+    plan = started(tmp_path, REEVALUATED)
+    search, states = plan.cells[0].search.directory, []
+    with driver_lock(search):
+        for number in range(4):
+            remember(search, number, 1.0)
+            states.append(read_standing(plan.storage, plan.directory).cells[0].state)
+    assert states == ["searching"] * 3 + ["reevaluating"]
 
 
 def test_a_pilot_says_what_no_run_has_said(tmp_path: Path) -> None:

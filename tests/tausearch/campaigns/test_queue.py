@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import io
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign, read_standing
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.display import CampaignDisplay
+from tausearch.campaigns.driver import _driver
 from tausearch.cli import main
+from tausearch.cluster import resources
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
-from tausearch.runs import AnySpec, Record, Reevaluate, ReevaluationSpec, TrialSummary
+from tausearch.runs import AnySpec, Record, ReevaluationSpec, Resources, RunResult, TrialSummary
 from tausearch.studies import FixedSearcher, start_of
 from tests.support.runs.trials import make_trial, run_of
+from trainables.trial import Trial
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"
 
@@ -68,6 +74,8 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
     directory = plan.cells[0].search.directory
     finished = make_trial(0, 5, None if forgetting is None else 70.0, status="complete" if forgetting else "diverged")
     finished.rows[-1]["val/forgetting"] = forgetting or 0.0
+    if forgetting is None:
+        finished.error = "an earlier error"
     failed = make_trial(1, 0, status="diverged", error="not finite")
     for trial in (finished, failed):
         Record(directory.record).write(trial)
@@ -84,6 +92,34 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
         assert said == [f"digits/finetune: {cell.reason}"] and str(cell.reason).startswith(why)
 
 
+@pytest.mark.parametrize(
+    ("number", "out_of_time", "concluded"), [(None, False, True), (2, False, False), (None, True, False)]
+)
+def test_a_run_that_was_stopped_is_opened_again(
+    number: int | None, out_of_time: bool, concluded: bool, tmp_path: Path
+) -> None:
+    plan = planned(tmp_path)
+    cell = CampaignCell(plan, plan.cells[0], lambda line: None)
+    cell.concluded(cast(RunResult, SimpleNamespace(name="t", signal=number, out_of_time=out_of_time)))
+    assert plan.directory.is_concluded("t") == concluded
+
+
+def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
+    plan, said = planned(tmp_path), list[str]()
+    cell = CampaignCell(plan, plan.cells[0], said.append)
+    for text in ("first", "second"):
+        cell.failed(ValueError(text))
+    assert (cell.error, said) == ("first", ["digits/finetune: first"]) and cell.open(ExitStack()) is None
+
+
+def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
+    monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
+    own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
+    driver = _driver(planned(tmp_path, TABLE + own), Trial)
+    assert driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
+
+
 def test_a_cells_run_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,7 +133,8 @@ def test_a_cells_run_keeps_its_name(
 
 
 def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
-    plan, screen = planned(tmp_path), io.StringIO()
+    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1, reevaluate_runs: 2"))
+    screen = io.StringIO()
     display = CampaignDisplay(screen)
     first, second = cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
     display.show(cells)
@@ -111,14 +148,13 @@ def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
 
     search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
     tell(search, make_trial(0, 5, 70.0), make_trial(1, 2))
-    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 25))
-    tell(
-        ReevaluationSpec.of(search.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})), make_trial(0, 5, 1.0)
-    )
-    assert (first.state, first.columns[0]) == ("reevaluating", "1/2 and 1/0 again")
+    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 35))
+    tell(ReevaluationSpec.of(search), make_trial(0, 5, 1.0))
+    assert (first.state, first.columns[0], first.tasks) == ("reevaluating", "1/2 and 1/2 again", (12, 35))
     tell(final, make_trial(0, 5, 60.0), make_trial(1, 5, 62.0))
     assert (first.state, first.columns[2]) == ("training", "2/3  61.00 ± 1.41") and second.state == "waiting"
-    assert display.seconds_left() == pytest.approx(display.elapsed * (50 - 22) / 22, rel=0.1)
+    assert first.tasks == (22, 30)  # one re-evaluation was eliminated
+    assert display.seconds_left() == pytest.approx(display.elapsed * (65 - 22) / 22, rel=0.1)
     line = "digits/finetune trial 0 complete: 70.00 % | search 1/2, best 70.00 | 0/2 cells done, 0 trials running"
     assert line in screen.getvalue() and "digits/finetune searching" not in screen.getvalue()
     tell(final, *(make_trial(number, 5, 60.0) for number in range(3)))

@@ -126,11 +126,11 @@ class Tracker:
     """Stands in for MLflow."""
 
     closed: list[tuple[str, float]] = []
-    error: str | None = None
+    errors: dict[str, str] = {}  # by names of runs
     uri = "nowhere"
 
-    def __init__(self, *args: Any) -> None:
-        pass
+    def __init__(self, spec: AnySpec, *args: Any) -> None:
+        self.error = self.errors.get(spec.name)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         pass
@@ -151,6 +151,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
     monkeypatch.setattr("tausearch.execution.recorder.Tracker", Tracker)
     monkeypatch.setattr(Tracker, "closed", [])
+    return made
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
+    """The interrupt of the next driver; no signal is handled."""
+    made = Interrupt()
+    monkeypatch.setattr(driver_module, "interruptible", lambda time_budget: nullcontext(made))
     return made
 
 
@@ -209,11 +217,23 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
 def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Tracker, "error", "no server")
+    monkeypatch.setattr(Tracker, "errors", {run.spec.name: "no server"})
     monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
     assert drive(run, address="auto").tracking_error == "no server"
     out = capfd.readouterr().out
     assert "trial 0: was put aside\n" in out and "4 trials, as many as the cluster fits at a time" in out
+
+
+@pytest.mark.parametrize("search", [None, "of the search"])
+def test_the_error_of_a_search_comes_before_that_of_its_reevaluation(
+    search: str | None, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = run.spec.model_copy(update={"name": "again"})
+    again = Run(spec, run.storage, run.storage.run("again"), FixedSearcher([]), TrialTable())
+    monkeypatch.setattr(run, "follow_up", lambda: again)
+    errors = {"again": "of the re-evaluation", **({} if search is None else {run.spec.name: search})}
+    monkeypatch.setattr(Tracker, "errors", errors)
+    assert drive(run).tracking_error == (search or "of the re-evaluation")
 
 
 def test_a_run_that_has_ended_needs_no_ray(
@@ -260,6 +280,14 @@ def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
     result = drive(run, time_budget=0.0)
     assert (result.out_of_time, result.signal, world.did) == (True, None, [])
     assert Tracker.closed[0][0] == "KILLED"
+
+
+def test_a_signal_counts_before_the_time_budget(run: Run, interrupt: Interrupt) -> None:
+    interrupt.deadline = 0.0
+    interrupt.note(signal.SIGINT)
+    result = drive(run)
+    assert (result.out_of_time, result.signal) == (False, signal.SIGINT)
+    assert Tracker.closed == [("KILLED", float("inf"))]
 
 
 def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World, sent: list[int]) -> None:
@@ -335,14 +363,6 @@ def left(
         return ended, capfd.readouterr().out
 
     return drive_until_it_leaves
-
-
-@pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
-    """The interrupt of the next driver; no signal is handled."""
-    made = Interrupt()
-    monkeypatch.setattr(driver_module, "interruptible", lambda time_budget: nullcontext(made))
-    return made
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     remembered(spec, tmp_path, 60.0, name="before")
     remembered(spec, tmp_path, 999.0, name="other-method", method="ita-fft")
     remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
+    remembered(final_spec(spec), tmp_path, 999.0, name="final")  # known, but a search says more of a search
     found = previewed(spec, tmp_path, name="now", trials=12)
     assert found.taken.runs == ("before",) and found.taken.seconds == pytest.approx(60)
     assert found.slots == 2 and found.seconds == pytest.approx(360)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -198,7 +199,7 @@ def test_a_cell_that_cannot_be_opened_says_so_and_the_next_one_is(
 def test_an_error_of_the_storage_is_no_fault_of_a_cell(
     queue_of: Callable[..., RunQueue], watch: StorageWatch, tmp_path: Path
 ) -> None:
-    cell = Line(OSError("input/output error"))
+    cell = Line(OSError(errno.EIO, "input/output error"))
     queue = queue_of(cell, Line(a_run("run")))
     (tmp_path / "run.yaml").unlink()
     assert queue.open_next() is None and cell.errors == []
