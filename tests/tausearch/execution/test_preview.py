@@ -108,7 +108,7 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     assert found.slots == 2 and found.seconds == pytest.approx(360)
     assert "6:00 with 2 at a time, 12:00 inside 12 trials, 2.0 GB of a GPU per trial" in str(found)
     assert previewed(spec, tmp_path, name="now", address="a:1").seconds is None  # the cluster alone knows
-    assert previewed(spec, tmp_path, name="before").taken.seconds is None  # a run is not its own estimate
+    assert previewed(spec, tmp_path, name="before").taken.runs == ("final",)  # a run is not its own estimate
 
 
 def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSpec, tmp_path: Path) -> None:
