@@ -78,6 +78,7 @@ REFUSED = [
     ("SEARCH --reevaluate 2 --reevaluate-runs 101", "--reevaluate-runs must be a whole number from 1 to 100, got 101"),
     ("sync --tracking-uri foo://bar", "--tracking-uri must start with one of http://"),
     ("train none.yaml", "best file none.yaml: cannot be read"),
+    ("train none", "no run named 'none' in .*, and no best file of that name"),
     ("train digits ita-lora", "no search of 'ita-lora' on 'digits'"),
     ("train none.yaml --class-orders label", "--class-orders must be whole numbers, got 'label'"),
     ("train a b c", "train needs a best file, or a benchmark and a method"),

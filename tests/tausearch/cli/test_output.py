@@ -7,13 +7,22 @@ import os
 import signal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from tausearch.api import FinalResult, SearchResult
 from tausearch.cli import launch
-from tausearch.cli.output import show_backbones, show_cache, show_search, show_status, show_statuses
-from tausearch.presentation import reevaluation_table
+from tausearch.cli.output import (
+    show_backbones,
+    show_cache,
+    show_predictions,
+    show_search,
+    show_status,
+    show_statuses,
+)
+from tausearch.models import Prediction
+from tausearch.presentation import reevaluation_table, trials_table
 from tausearch.runs import (
     Record,
     Reevaluate,
@@ -120,6 +129,12 @@ def test_fresh_runs_are_shown_in_the_order_of_candidates_and_the_chosen_one_is_m
     assert table.emphasis == {1: "marked"}
 
 
+def test_the_best_trial_is_marked_and_unfinished_ones_are_faint(spec: SearchSpec) -> None:
+    trials = [make_trial(0, value=70.0), make_trial(1, value=80.0), make_trial(2, tasks=1, status="pruned")]
+    assert trials_table(spec, trials, 1).emphasis == {1: "marked", 2: "faint"}
+    assert trials_table(final_spec(spec), trials, 1).emphasis == {2: "faint"}  # no seed is chosen
+
+
 def result_of(directory: RunDirectory, trials: list[TrialSummary], **outcome: Any) -> Any:
     about = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
     stopped = {"signal": outcome.pop("signal", None), "out_of_time": outcome.pop("out_of_time", False)}
@@ -196,6 +211,20 @@ def test_the_cache_is_listed_from_the_latest_and_summed_by_benchmark(capsys: pyt
     assert lines[-3:] == ["digits: 1 entry, 2.0 kB", "glyphs: 1 entry, 1.0 kB", "2 entries, 3.0 kB"]
     show_cache(entries[:1], None)
     assert [line for line in lines_of(capsys) if "entry" in line] == ["1 entry, 1.0 kB"]  # of one benchmark, no sums
+
+
+def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shares = {"sun": 0.1, "sea": 0.6, "tree": 0.25, "sky": 0.05}
+    images = ("sea/a.png", "sun/b.png", "elsewhere/c.png", "elsewhere/d.png", "elsewhere/e.png")
+    show_predictions(mock.Mock(), [Prediction(image, "sea", 0.6, shares) for image in images], [], "table")
+    lines = lines_of(capsys)
+    assert "│ sea/a.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │" in lines
+    assert lines[-1] == (
+        "1 of 2 images in folders named after classes of the model are predicted so: 50.00 % (3 images elsewhere not"
+        " counted)"
+    )
 
 
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])
