@@ -1,4 +1,4 @@
-"""The page: views of cells and the comparison, put into one HTML file that holds all it needs."""
+"""The page: views of cells and the comparison in one HTML file that needs no other."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, comparison: Sequence[Table] = ()) -> Path:
-    """Write the report of some cells; it is read from run directories alone, and asks nothing of any network.
+    """Write the report of some cells from their run directories, without any network.
 
     Args:
         title: The title of the page.
-        cells: What to show, in order. Parts of a run that cannot be read become a line in the page.
-        file: The HTML file to write, whole or not at all; its folder is made if it is missing.
-        comparison: Tables to show before the cells, such as the results beside the paper's.
+        cells: The cells, in order; a part of a run that cannot be read becomes a line in the page.
+        file: The HTML file, written whole or not at all; its folder is made.
+        comparison: Tables to show after the cells, such as the results beside the paper's.
 
     Returns:
         The file.
@@ -64,7 +64,7 @@ def _packed_plotly() -> str:
 
 
 def _environment() -> Environment:
-    """Return Jinja's environment: every text is escaped, and what a template names must be there."""
+    """Return Jinja's environment: texts are escaped, and an unknown name in a template is an error."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,

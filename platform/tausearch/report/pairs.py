@@ -1,38 +1,24 @@
-"""The one cell that a single run is: a search with the final run of its choice, or a final run with its search."""
+"""The cell of a single run: a search with the final run of its choice, or a final run with its search."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from tausearch.report.views import ReportCell
-from tausearch.runs import (
-    FinalSpec,
-    RunDirectory,
-    SearchSpec,
-    Storage,
-    read_spec,
-    read_trials,
-)
+from tausearch.runs import FinalSpec, RunDirectory, SearchSpec, Storage, read_spec, read_trials
 from trainables.errors import InputError
 
 
 def cell_of(storage: Storage, name: str) -> ReportCell:
-    """Return a run as a cell, with the run that belongs to it where it is in the same storage root.
-
-    Args:
-        storage: The storage root.
-        name: Name of a search or a final run.
-
-    Returns:
-        Of a search: it, and the newest final run of what it chose. Of a final run: it, and the search that chose.
+    """Return a search with the newest final run of its choice, or a final run with its search.
 
     Raises:
         InputError: If there is no such run, or its specification cannot be read.
-        StorageError: If its record is closed to us.
+        StorageError: If we may not read the record.
     """
     directory = storage.run(name)
     spec = read_spec(directory)
-    with suppress(InputError):  # of a damaged record the page says what is lost
+    with suppress(InputError):  # the page says what a damaged record has lost
         read_trials(spec, directory)
     search, final = (
         (directory, _final_of(storage, spec)) if spec.purpose == "search" else (_search_of(storage, spec), directory)

@@ -1,4 +1,4 @@
-"""What the page shows of each cell, read from its run directories; what cannot be read becomes a line."""
+"""The content of the page for each cell, read from its run directories; an unreadable part becomes a line."""
 
 from __future__ import annotations
 
@@ -31,14 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReportCell:
-    """A method on a benchmark: what a report is of.
+    """A method on a benchmark, with the directories of its runs.
 
     Attributes:
-        benchmark: What the benchmark is called.
-        method: Name of the method.
-        search: The run directory of its search; None if there is none.
-        final: The run directory of its final run; None if there is none.
-        state: Where it stands, in a few words: "searched 7/24", "done".
+        state: Its progress in a few words: "searched 7/24", "done".
     """
 
     benchmark: str
@@ -53,17 +49,15 @@ class RunView:
     """What the page shows of one run.
 
     Attributes:
-        name: The run's name.
-        facts: What it is and how far it has come: name to text.
+        facts: The run's settings and progress: name to text.
         plots: Large plots, in order.
         slices_caption: The caption of the small plots.
         slices: Small plots, side by side.
-        hover: What each trial says where the pointer is, by number; JSON.
-        tables: Tables, in order.
-        best_file: The text of the best file; empty if there is none.
-        trials: The table of trials or seeds; None until the record is read.
+        hover: The text of each trial at the pointer, by number; JSON.
+        best_file: The text of the best file.
+        trials: The table of trials or seeds.
         score: The headline: best validation accuracy of a search, test accuracy of a final run.
-        forgetting: Of a final run, as text.
+        forgetting: The forgetting of a final run.
     """
 
     name: str
@@ -81,14 +75,7 @@ class RunView:
 
 @dataclass
 class CellView:
-    """What the page shows of one cell.
-
-    Attributes:
-        cell: The cell.
-        search: Its search.
-        final: Its final run.
-        faults: Why parts are missing, a line each.
-    """
+    """What the page shows of one cell; `faults` say why parts are missing, a line each."""
 
     cell: ReportCell
     search: RunView | None = None
@@ -102,12 +89,12 @@ class CellView:
 
     @contextmanager
     def noting(self, what: str) -> Iterator[None]:
-        """Make a line of whatever keeps a part from being read or drawn; the rest of the page is made all the same."""
+        """Turn any error while a part is read or drawn into a line; the rest of the page is made all the same."""
         try:
             yield
         except InputError as error:
             self.faults.append(str(error))
-        except Exception as error:  # a record that was damaged by hand: whatever Optuna and plotly make of it
+        except Exception as error:  # a record damaged by hand: any error of Optuna or plotly
             _log.warning("%s", what, exc_info=True)
             self.faults.append(f"{what}: cannot be shown ({type(error).__name__}: {error})")
 

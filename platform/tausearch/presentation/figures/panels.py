@@ -20,13 +20,7 @@ Spread = tuple[float, float]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a panel.
-
-    Attributes:
-        label: The text beside the line, usually the method's name.
-        ours: Our mean and standard deviation, percent; None where there is no run.
-        paper: The paper's mean and standard deviation, percent; None where it has none.
-    """
+    """One line of a panel: a method's mean and standard deviation in percent, ours and the paper's."""
 
     label: str
     ours: Spread | None
@@ -35,13 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """The panel of one benchmark.
-
-    Attributes:
-        title: The text above the panel.
-        lines: The panel's lines, from top to bottom.
-        group: The number of the panel's group; panels of one group stand together.
-    """
+    """The panel of one benchmark, its lines from top to bottom; panels of one `group` stand together."""
 
     title: str
     lines: tuple[Line, ...]
@@ -49,15 +37,7 @@ class Panel:
 
 
 def draw_panels(panels: Sequence[Panel], note: str = "") -> Figure:
-    """Draw all panels, three abreast.
-
-    Args:
-        panels: The panels to draw.
-        note: A note that is written below the panels in small letters.
-
-    Returns:
-        The figure with all panels.
-    """
+    """Draw all panels, three abreast, with a note below them."""
     groups = sorted({panel.group for panel in panels})
     rows = [row for group in groups for row in _abreast([panel for panel in panels if panel.group == group])]
     columns = max((len(row) for row in rows), default=1)

@@ -1,4 +1,4 @@
-"""What a model is surest and least sure of, as a picture."""
+"""A picture of the most and the least confident predictions."""
 
 from __future__ import annotations
 

@@ -16,15 +16,7 @@ WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
 
 
 def new_figure(inches: tuple[float, float], **options: Any) -> Figure:
-    """Return an empty figure: without pyplot, whose state threads would share.
-
-    Args:
-        inches: The figure's width and height, inches.
-        options: Further keyword arguments of matplotlib's `Figure`.
-
-    Returns:
-        The figure; it belongs to no window.
-    """
+    """Return an empty figure of that width and height; without pyplot, whose state threads would share."""
     return Figure(figsize=inches, dpi=DPI, **options)
 
 
