@@ -150,6 +150,19 @@ def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -
     assert estimate(anew)[0].seconds == pytest.approx((4 + 4) * 10 + 2 * 35)
 
 
+def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    search = plan.cells[0].search
+    remember(search.directory, 0, 2.0)  # the search has trials left
+    start_of(search.spec).save(search.directory.best_file)
+    record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
+    record.write(make_trial(0, 5, 5.0))
+    record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))
+    standing = planned(tmp_path).cells[0].standing
+    assert (standing.state, standing.reason) == ("failed", "seed 1 diverged: not finite")
+    assert estimate(planned(tmp_path))[0].seconds == 0
+
+
 def test_a_driven_cell_searches_then_reevaluates(tmp_path: Path) -> None:
     plan = started(tmp_path, REEVALUATED)
     search, states = plan.cells[0].search.directory, []
