@@ -139,6 +139,16 @@ def test_three_uneven_tasks_are_those_of_plain_loops(schedule: Any) -> None:
             assert moved[:8].count_nonzero() == 0 and moved[8:].abs().max() > 1e-3
 
 
+def test_moments_are_means_over_the_tokens_of_all_images() -> None:
+    tasks = tiny_tasks((2,), per_class=5)  # batches of 4, 4 and 2
+    context = tiny_context(tasks)
+    method, plain = InfLoRA(context, InfLoRAConfig(lr=LR)), Plain(context)
+    for when in ("before", "after"):
+        found, wanted = method._moments(tasks[0], when), plain.moments(tasks[0], when)
+        for layer in LAYERS:
+            torch.testing.assert_close(found[layer], torch.from_numpy(wanted[layer]))
+
+
 def test_a_new_branch_does_nothing_to_protected_inputs_and_something_to_others() -> None:
     tasks = tiny_tasks((2, 2), per_class=6)
     method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.05, epsilon=EPSILON, r=RANK))
