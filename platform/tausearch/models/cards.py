@@ -66,11 +66,13 @@ def _head(about: About) -> Iterator[str]:
 
 
 def _excluded_tasks(about: About) -> Iterator[str]:
-    """Name the tasks that were left out or unlearned; the model still answers with their classes."""
+    """Name the tasks that were left out or unlearned, and how often the model still answers them."""
+    still = {each.task: f": {each.text()}" for each in about.still_answered}
     for task, (weight, names) in enumerate(zip(about.weights, about.classes_by_task, strict=False), start=1):
         if weight <= 0:
             how = "left out" if weight == 0 else "taken out (unlearned)"
-            yield f"Task {task} ({', '.join(map(_cell, names))}) was {how}; its classes can still be answered."
+            answered = f"its classes can still be answered{still.get(task, '')}"
+            yield f"Task {task} ({', '.join(map(_cell, names))}) was {how}; {answered}."
 
 
 def _table(about: About) -> Iterator[str]:

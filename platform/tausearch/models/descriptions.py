@@ -11,7 +11,7 @@ from checked_input.bounds import WEIGHT, text_fault
 from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
-from tausearch.models.results import Form
+from tausearch.models.results import Form, StillAnswered, still_answered
 from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
 from trainables.data import TransformSpec
@@ -62,6 +62,11 @@ class About(Strict):
         """The names of the classes of each task."""
         names = iter(self.class_names)
         return [tuple(next(names) for _ in range(count)) for count in self.tasks]
+
+    @property
+    def still_answered(self) -> tuple[StillAnswered, ...]:
+        """The tasks that were left out of the composition, and are still answered above chance."""
+        return still_answered(self.weights, tuple(self.accuracies.values()), self.classes_by_task)
 
     def accuracy(self, task: int) -> Score | None:
         """Return the accuracy on a task, from 1, over the seeds; None if not measured."""

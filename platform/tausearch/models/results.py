@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import statistics
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,7 +19,45 @@ from trainables.metrics import TEST, average_accuracy
 Form = Literal["adapter", "timm", "models", "vectors"]
 EDIT = "edit"  # the label of the editing protocol's file
 _MAX_NAME = 80  # characters
+_COMPUTED = ("summary", "still_answered")  # in a file for its readers; not read back
 _Kind = TypeVar("_Kind", bound=Strict)
+
+
+class StillAnswered(Strict):
+    """A task that was left out of a composition, and is still answered above chance.
+
+    Attributes:
+        task: The task, from 1.
+        classes: The names of its classes.
+        accuracy: Test accuracy on the task, percent, mean over the seeds.
+        chance: Accuracy of a guess among all classes that the composition can answer, percent.
+    """
+
+    task: int
+    classes: tuple[str, ...]
+    accuracy: float
+    chance: float
+
+    def text(self) -> str:
+        """Return the accuracy beside chance, in words."""
+        return f"{self.accuracy:.2f} % of its test images are, chance is {self.chance:.2f} %"
+
+
+def still_answered(
+    weights: Sequence[float], accuracies: Sequence[Sequence[float]], task_classes: Sequence[tuple[str, ...]]
+) -> tuple[StillAnswered, ...]:
+    """Return the tasks of weight 0 or less that are answered above chance; empty where classes are unknown.
+
+    `accuracies` are of each seed on each task, percent; `task_classes` are the names of each task's classes.
+    """
+    chance = 100 / max(1, sum(map(len, task_classes)))
+    means = [statistics.fmean(values) for values in zip(*accuracies, strict=True)]
+    tasks = enumerate(zip(weights, means, task_classes, strict=False), start=1)
+    return tuple(
+        StillAnswered(task=task, classes=classes, accuracy=mean, chance=chance)
+        for task, (weight, mean, classes) in tasks
+        if weight <= 0 and mean > chance
+    )
 
 
 class CompositionResult(Strict):
@@ -28,6 +68,7 @@ class CompositionResult(Strict):
     Attributes:
         runs: The runs or folders of the task vectors.
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
+        task_classes: The names of each task's classes; empty in files of earlier versions.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
     """
 
@@ -39,6 +80,7 @@ class CompositionResult(Strict):
     weights: tuple[float, ...]
     seeds: tuple[int, ...]
     accuracies: tuple[tuple[float, ...], ...]
+    task_classes: tuple[tuple[str, ...], ...] = ()
     registered: tuple[Form, ...] | None = None
 
     def summary(self) -> dict[str, Score]:
@@ -47,10 +89,16 @@ class CompositionResult(Strict):
         found = {TEST.accuracy(task): Score.of(values) for task, values in enumerate(by_task, start=1)}
         return {**found, TEST.final_accuracy: Score.of([average_accuracy(row) for row in self.accuracies])}
 
+    @property
+    def still_answered(self) -> tuple[StillAnswered, ...]:
+        """The tasks that were left out, and are still answered above chance."""
+        return still_answered(self.weights, self.accuracies, self.task_classes)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form, which `tausearch compose --json` prints and the file holds."""
         summary = {name: vars(each) for name, each in self.summary().items()}
-        return {**self.model_dump(mode="json"), "summary": summary}
+        answered = [each.model_dump(mode="json") for each in self.still_answered]
+        return {**self.model_dump(mode="json"), "summary": summary, "still_answered": answered}
 
     def save(self, directory: RunDirectory) -> Path:
         """Save the composition with its run. Keep the registration of an earlier one with the same label."""
@@ -83,14 +131,15 @@ def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind:
-    """Return the results in a file; their summary is not read but computed anew.
+    """Return the results in a file; what follows from them is not read but computed anew.
 
     Raises:
         InputError: If the file cannot be read.
     """
     try:
         content = read_json(path)
-        content.pop("summary", None)
+        for name in _COMPUTED:
+            content.pop(name, None)
         return kind.model_validate(content)
     except (OSError, ValueError, AttributeError) as error:  # pydantic raises a ValueError
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error

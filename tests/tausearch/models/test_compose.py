@@ -237,6 +237,19 @@ class TestPrinted:
             assert "as trained" in out and ("What was left out is known as before" in out) == said
         assert "known as before" not in shown("compose", "ita")[0]
 
+    def test_a_task_that_was_left_out_and_is_answered_above_chance_is_said(self, made: Storage, shown: Command) -> None:
+        words = ("compose", "ita", "--drop", "2", "--seeds", "0")
+        content = json.loads(shown(*words, "--json")[0])
+        (known,) = content["still_answered"]
+        accuracy, chance = content["accuracies"][0][1], 100 / 6
+        assert known == {"task": 2, "classes": ["2", "3"], "accuracy": accuracy, "chance": chance} and accuracy > chance
+        line = f"Still answered: task 2 (2, 3), {accuracy:.2f} % of its test images are, chance is 16.67 %."
+        assert line in shown(*words)[0] and "Still answered" not in shown("compose", "ita")[0]
+        result = CompositionResult.model_validate({**compose(["ita"], storage=made.root).result.model_dump()})
+        rows = {"weights": (0.5, 0.0, -0.5), "accuracies": ((90.0, 16.0, 17.0), (90.0, 17.0, 17.0))}
+        known = result.model_copy(update=rows).still_answered
+        assert [each.task for each in known] == [3]  # of task 2 it is 16.5 % in the mean
+
     def test_it_is_shown_where_it_cannot_be_kept(self, shown: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> None:
             raise OSError(errno.EROFS, "Read-only file system")

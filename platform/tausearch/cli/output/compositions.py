@@ -8,12 +8,23 @@ from typing import Any
 
 from tausearch.api import Composed, Edited
 from tausearch.models import CompositionResult
-from tausearch.presentation import Table, console, emphasise, gain, numbers, score, sync_advice, terminal_table, tool
+from tausearch.presentation import (
+    Table,
+    console,
+    emphasise,
+    gain,
+    numbers,
+    score,
+    sync_advice,
+    terminal_table,
+    tool,
+)
 from tausearch.report import edit_table
 from tausearch.runs import Score
 from trainables.metrics import TEST
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
+_NAMED = 3  # tasks, and classes of each, that the line about them names
 _UNMOVED = (
     "What was left out is known as before: at this learning rate the vectors hardly move, and the probed classifier"
     " does the work alone. To unlearn, train with a larger one (docs/tutorial.md, section 5)."
@@ -46,6 +57,8 @@ def show_composed(done: Composed, storage_option: str) -> None:
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
     out.print(terminal_table(_accuracies(result, done.trained)))
+    if line := _still_answered(result):
+        out.print(line, style="yellow", soft_wrap=True)
     if _left_as_they_were(result, done.trained):
         out.print(_UNMOVED, style="yellow", soft_wrap=True)
     if done.file is not None:
@@ -86,6 +99,21 @@ def _accuracies(result: CompositionResult, trained: CompositionResult | None) ->
     rows.append(("mean", None, *_compared(result, before, TEST.final_accuracy)))
     faint = emphasise((place for place, weight in enumerate(result.weights) if weight <= 0), "faint")
     return Table("", columns, rows, {**faint, len(result.weights): "total"})
+
+
+def _still_answered(result: CompositionResult) -> str | None:
+    """Return the line about tasks that were left out, and are answered above chance; None without any."""
+    found = result.still_answered
+    if not found:
+        return None
+    tasks = _first([f"task {each.task} ({_first(each.classes)}), {each.text()}" for each in found], "; ")
+    return f"Still answered: {tasks}. The classes of a task that is left out stay in the classifier."
+
+
+def _first(texts: Sequence[str], between: str = ", ") -> str:
+    """Return the first texts in one, and how many more there are."""
+    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return between.join([*texts[:_NAMED], *more])
 
 
 def _left_as_they_were(result: CompositionResult, trained: CompositionResult | None) -> bool:
