@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -68,6 +69,13 @@ class Series:
     high: Sequence[float] = ()
     trials: Sequence[int] = ()
     hover: Sequence[str] = ()
+
+    @property
+    def counts(self) -> list[str]:
+        """The text beside each point: `×5` at the first of five points at one place, else nothing; rings have none."""
+        places = list(zip(self.x, self.y, strict=True))
+        left = Counter(places) if self.mark != "ring" else Counter()
+        return [f"×{number}" if (number := left.pop(place, 1)) > 1 else "" for place in places]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) 
         for trial in front
     ]
     chosen = emphasise(place for place, trial in enumerate(front) if trial.number == best)
-    return Table("Pareto front of accuracy, forgetting and time", columns, rows, chosen)
+    return Table("Pareto front of accuracy and forgetting", columns, rows, chosen)
 
 
 def reevaluation_table(reevaluation: Reevaluation) -> Table:

@@ -75,10 +75,11 @@ class SearchPlots:
         return replace(plot, scale=("trial", 0, max(1, self.finished[-1].number)))
 
     def front(self) -> Plot | None:
-        """Return the final accuracy over forgetting and over time, and the Pareto front of all three."""
+        """Return the final accuracy over forgetting and over time, and the Pareto front of accuracy and forgetting."""
         if len(self.finished) < 2:
             return None
-        front = pareto_front(self.finished, self.spec.metrics)
+        front = pareto_front(self.finished)
+        numbers = [trial.number for trial in front]
         costs = {
             "forgetting (points)": attrgetter("forgetting"),
             "own time of all tasks (s)": attrgetter("own_seconds"),
@@ -89,8 +90,9 @@ class SearchPlots:
             rings = Series([cost(trial) for trial in front], heights, "Pareto front", colour=BEST, mark="ring")
             facets.append(Facet(Axis(label), [*self._points(cost, self.finished), rings]))
         caption = (
-            "Final accuracy, forgetting and time of the finished trials. Ringed: those that no other beats in all"
-            f" three, the Pareto front, the most accurate first: {', '.join(str(trial.number) for trial in front)}."
+            "Final accuracy, forgetting and time of the finished trials. Ringed: those that no other beats in accuracy"
+            f" and forgetting, the Pareto front, the most accurate first: {', '.join(map(str, numbers))}."
+            " Time does not count there: all took the same steps, and seconds differ from run to run."
         )
         return self._plot("What accuracy costs", caption, facets)
 
@@ -192,6 +194,8 @@ class SearchPlots:
             caption += f" Triangles at the lower edge: {len(below)} far below the others, {where}."
         if "cross" in marks:
             caption += " Crosses at the lower edge: stopped early, diverged or failed."
+        if any(any(series.counts) for facet in facets for series in facet.series):
+            caption += " ×2: two trials at one place."
         return Plot(title, caption, self.accuracies.labelled("final accuracy (%)"), facets)
 
     def _points(

@@ -136,7 +136,9 @@ def _trace(series: Series, plot: Plot) -> go.Bar | go.Scatter:
             marker |= {"size": 15, "line": {"width": 2.5}}
         if plot.scale is not None:
             marker |= {"colorscale": COLOURS, "cmin": plot.scale[1], "cmax": plot.scale[2]}
-        return go.Scatter(x=series.x, y=series.y, mode="markers", marker=marker, **hover)
+        counts = {"mode": "markers+text", "textposition": "middle right"} if any(series.counts) else {"mode": "markers"}
+        text = [f"\u2002{count}" if count else "" for count in series.counts] if any(series.counts) else None
+        return go.Scatter(x=series.x, y=series.y, text=text, marker=marker, **counts, **hover)
     line: dict[str, Any] = {"color": series.colour, "width": 1.2 if series.thin else 2.5}
     if series.kind == "steps":
         return go.Scatter(x=series.x, y=series.y, mode="lines", line=line | {"shape": "hv"}, **hover)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,19 +101,21 @@ def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) ->
     return ProtocolChoice(tasks, chosen.number, accuracy, value, rank, len(finished))
 
 
-def pareto_front(trials: Sequence[TrialSummary], names: MetricNames) -> list[TrialSummary]:
-    """Return the Pareto-optimal trials in final accuracy, forgetting and own seconds, the most accurate first.
+def pareto_front(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+    """Return the Pareto-optimal trials in final accuracy and forgetting, the most accurate first.
 
-    Only trials that finished the last task compete. The first of the ranking always stays, even if another trial is
-    equally good and faster: it is the trial that the search chooses.
+    Only trials that finished the last task compete. All of them took the same tasks and the same steps. Seconds do not
+    count: between trials of equal work they differ by noise, and the front would change from run to run.
     """
-    finished = ranked(trials)
-    costs = {trial.number: (-(trial.value or 0.0), trial.forgetting, trial.own_seconds) for trial in finished}
+    front: list[TrialSummary] = []
+    for each in ranked(trials):  # whoever beats a trial ranks before it
+        if not front or each.forgetting < front[-1].forgetting or _as_good(each, front[-1]):
+            front.append(each)
+    return front
 
-    def beaten(own: tuple[float, ...]) -> bool:
-        return any(other != own and all(map(operator.le, other, own)) for other in costs.values())
 
-    return finished[:1] + [each for each in finished[1:] if not beaten(costs[each.number])]
+def _as_good(one: TrialSummary, other: TrialSummary) -> bool:
+    return (one.value, one.forgetting) == (other.value, other.forgetting)
 
 
 def importances(study: optuna.Study) -> dict[str, Importance]:

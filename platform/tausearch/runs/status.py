@@ -63,7 +63,7 @@ class RunStatus:
     @property
     def front(self) -> list[TrialSummary]:
         """See `insight.pareto_front`; empty for a final run."""
-        return pareto_front(self.trials, self.spec.metrics) if self.spec.purpose == "search" else []
+        return pareto_front(self.trials) if self.spec.purpose == "search" else []
 
     @property
     def ended(self) -> int:

@@ -116,7 +116,7 @@ def test_a_long_front_is_cut_after_its_most_accurate_trials(
         trial.rows[-1]["val/forgetting"] = float(trial.number)
     show_status(read_status(recorded(spec.model_copy(update={"trials": 12}), trials, tmp_path)))
     lines = lines_of(capsys)
-    front = lines[lines.index("Pareto front of accuracy, forgetting and time") :]
+    front = lines[lines.index("Pareto front of accuracy and forgetting") :]
     shown = [line.removeprefix("│ ").split(" │")[0] for line in front if line.startswith("│")]
     assert shown == ["* 11", *map(str, range(10, 1, -1))] and "and 2 less accurate ones; --json has all" in front
 

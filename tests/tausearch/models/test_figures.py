@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from tausearch import draw
 from tausearch.presentation import save
+from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
@@ -124,3 +126,17 @@ def test_every_figure_says_what_it_is_of(drawn: Rows, titles: dict[str, str], ma
     assert titles["risk"] == f"risk of the composed model: {both}, test images"
     assert titles["cosines-ita"] == f"task vectors: ita-lora {where}" and titles["alignment"] == f"task vectors: {both}"
     assert both in titles["theorem1"] and set(titles) == set(drawn)
+
+
+@pytest.mark.parametrize("factor", [1.0, -60.0])  # of the far vectors' bound: near, and far below 0
+def test_theorem_1_has_numbers_beside_both_axes(factor: float) -> None:
+    sides = [{"composed": 0.5 - 0.02 * n, "second_order": (0.5 - 0.021 * n) * factor**n} for n in range(3)]
+    points = [{"run": "f", "scale": 0.5 + n / 2, "size": 0.12 * 2**n, "gap": 1e-3 * 2**n} for n in range(3)]
+    figure = theorem_figure([point | side for point, side in zip(points, sides, strict=True)])
+    figure.savefig(io.BytesIO())
+    risks, gaps = figure.axes
+    for axis in (risks.yaxis, gaps.xaxis, gaps.yaxis):
+        low, high = axis.get_view_interval()
+        places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
+        assert 2 <= len([where for where, label in places if low <= where <= high and label.get_text()]) <= 9
+    assert risks.get_yscale() == ("linear" if factor == 1 else "symlog")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from matplotlib.figure import Figure
 
 from search_spaces import Choices
 from tausearch.presentation import BEST, FAINT, AccuracyAxis, Plot, SearchPlots, Series
-from tausearch.presentation.figures.search import _set_few_ticks, draw_plot
+from tausearch.presentation.figures.search import draw_plot
+from tausearch.presentation.figures.style import make_logarithmic
+from tausearch.report.plots import draw_plot as draw_page_plot
 from tausearch.runs import Constraint, Importance, SearchSpec, correlation_interval, rank_correlations
 from tests.support.runs.trials import make_trial
 from tests.tausearch.report.runs import FINISHED, finished, make_trials
@@ -111,12 +115,14 @@ def test_slices_have_every_trial(plots: SearchPlots) -> None:
 
 
 def test_the_front_is_ringed_over_both_costs(plots: SearchPlots) -> None:
-    cheap, dear = finished(3), finished(5)
-    cheap.rows[-1]["seconds/training"], dear.rows[-1]["val/forgetting"] = 0.1, 8.0
-    front = replace(plots, all_trials=[*plots.trials[:3], cheap, finished(4), dear, *plots.trials[6:]]).front()
-    assert front is not None and "the most accurate first: 5, 2, 3." in front.caption
+    steady, dear, quick = finished(3), finished(5), finished(4)
+    steady.rows[-1]["val/forgetting"], dear.rows[-1]["val/forgetting"] = 0.5, 8.0
+    quick.rows[-1]["seconds/training"] = 0.1
+    front = replace(plots, all_trials=[*plots.trials[:3], steady, quick, dear, *plots.trials[6:]]).front()
+    assert front is not None and "the most accurate first: 5, 2, 3. Time does not count" in front.caption
     forgetting, seconds = series(front), series(front, 1)
-    assert forgetting["Pareto front"].x == [8.0, 2.0, 2.0] and seconds["Pareto front"].x == [7.5, 7.5, 5.6]
+    assert forgetting["Pareto front"].x == [8.0, 2.0, 0.5] and seconds["Pareto front"].x == [7.5, 7.5, 7.5]
+    assert (forgetting["far below"].x, seconds["far below"].x) == ([0.5], [7.5])
     assert (
         forgetting["Pareto front"].y
         == seconds["Pareto front"].y
@@ -124,6 +130,23 @@ def test_the_front_is_ringed_over_both_costs(plots: SearchPlots) -> None:
     )
     assert len(forgetting["trial"].x) == FINISHED and "stopped, diverged or failed" not in forgetting
     assert replace(plots, all_trials=plots.trials[:1]).front() is None
+
+
+def test_trials_at_one_place_are_counted(plots: SearchPlots) -> None:
+    same = [replace(finished(1), number=number) for number in (20, 21)]
+    front = replace(plots, all_trials=[*plots.trials, *same]).front()
+    assert front is not None and front.caption.endswith("×2: two trials at one place.")
+    drawn = series(front)
+    assert drawn["trial"].counts == ["", "×3", *[""] * (FINISHED + 2 - 2)]
+    assert not any(drawn["Pareto front"].counts)
+    texts = [text.get_text() for text in draw_plot(front, "").axes[0].texts]
+    assert texts == ["×3"] == [text.strip() for text in _page_texts(front) if text][:1]
+    alone = plots.front()
+    assert alone is not None and "×2" not in alone.caption and set(_page_texts(alone)) == set()
+
+
+def _page_texts(plot: Plot) -> list[str]:
+    return [text for trace in json.loads(draw_page_plot(plot).figure)["data"] for text in trace.get("text") or ()]
 
 
 def test_importances_and_correlations_have_their_intervals(plots: SearchPlots) -> None:
@@ -174,15 +197,22 @@ def test_a_figure_has_the_intervals_of_the_plot(plots: SearchPlots) -> None:
     assert ends == [pytest.approx([0.1, 0.8]), pytest.approx([0.2, 0.9])]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0003, 0.007), (2.0, 6.0), (0.01, 0.01), (1e-6, 1.0)])
-def test_a_logarithmic_axis_has_a_few_labels_that_do_not_touch(low: float, high: float) -> None:
+@pytest.mark.parametrize("which", ["x", "y"])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0003, 0.007), (2.0, 6.0), (2.1, 4.9), (0.12, 0.99), (0.01, 0.01), (1e-6, 1.0)]
+)
+def test_a_logarithmic_axis_has_a_few_labels_that_do_not_touch(
+    low: float, high: float, which: Literal["x", "y"]
+) -> None:
     figure = Figure(figsize=(3.2, 3.2))
     axes = figure.subplots()
-    axes.scatter([low, high], [1, 2])
-    _set_few_ticks(axes)
+    axes.scatter([low, high], [low, high])
+    make_logarithmic(axes, which)
     FigureCanvasAgg(figure).draw()
-    first, last = axes.get_xlim()
-    labels = [label for label in axes.get_xticklabels(which="both") if first <= label.get_position()[0] <= last]
-    boxes = sorted((label.get_window_extent() for label in labels if label.get_text()), key=lambda box: box.x0)
-    assert 1 <= len(boxes) <= 8
-    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+    axis, side = (axes.xaxis, 0) if which == "x" else (axes.yaxis, 1)
+    first, last = axis.get_view_interval()
+    labels = [label for label in axis.get_ticklabels(which="both") if first <= label.get_position()[side] <= last]
+    ends = [label.get_window_extent().get_points()[:, side] for label in labels if label.get_text()]
+    ends.sort(key=lambda end: end[0])
+    assert min(2, 1 + (high > low)) <= len(ends) <= 8
+    assert all(one[1] <= next_one[0] for one, next_one in itertools.pairwise(ends))

@@ -262,7 +262,7 @@ def _show_front(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary], be
     """Print the Pareto front of a search with at least two finished trials."""
     if sum(trial.status == "complete" for trial in trials) < 2:
         return
-    front = pareto_front(trials, spec.metrics)
+    front = pareto_front(trials)
     lines.out.print(terminal_table(front_table(spec, front[:_LONGEST_FRONT], best)))
     if len(front) > _LONGEST_FRONT:
         lines.out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")

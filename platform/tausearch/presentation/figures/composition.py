@@ -10,8 +10,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from tausearch.presentation.figures.style import new_figure, one_pair_of_axes
+from tausearch.presentation.figures.style import make_logarithmic, new_figure, one_pair_of_axes
 
+_LARGE_RISK = 10.0  # nats, far above that of guessing
 Rows = Sequence[Mapping[str, Any]]
 _KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
 _STAGES = {"preconsolidation": "set-up", "training": "training"}
@@ -84,9 +85,14 @@ def theorem_figure(rows: Rows) -> Figure:
         gaps.plot(x, [abs(row["gap"]) for row in own], "o-", color=colour, label=run)
         (learned,) = [row["size"] for row in own if row["scale"] == 1]
         gaps.axvline(learned, color=colour, linestyle=":", linewidth=0.8)
-    risks.set(xlabel="mean size of the scaled task vectors", ylabel="nats", yscale="symlog")
+    risks.set(xlabel="mean size of the scaled task vectors", ylabel="nats")
+    values = [abs(row[name]) for row in rows for name in ("composed", "second_order")]
+    if max(values) > max(_LARGE_RISK, 100 * min(values)):  # far vectors, which would flatten all others
+        risks.set_yscale("symlog")
     risks.set_title("composed risk (solid), bound less Omega (dashed)", fontsize=9)
-    gaps.set(xlabel="mean size of the scaled task vectors", ylabel="nats", xscale="log", yscale="log")
+    gaps.set(xlabel="mean size of the scaled task vectors", ylabel="nats")
+    make_logarithmic(gaps, "x")
+    make_logarithmic(gaps, "y")
     gaps.set_title("gap; dotted: the vectors as they were learned", fontsize=9)
     for axes in (risks, gaps):
         axes.grid(alpha=0.3)

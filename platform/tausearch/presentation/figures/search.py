@@ -13,14 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
-from tausearch.presentation.figures.style import WIDE, caption, entitle, new_figure, plain, save
+from tausearch.presentation.figures.style import WIDE, caption, entitle, make_logarithmic, new_figure, plain, save
 from tausearch.presentation.plots import SCALE, TICKS, Axis, Plot, Series
 from tausearch.presentation.search_plots import SearchPlots
 from tausearch.runs import Importance, SearchSpec, TrialSummary
 
 _MARKS = {"circle": "o", "triangle": "v", "cross": "x"}
+_BESIDE = (8, 0)  # points from a mark to the number of trials there
 _FACET = 3.2  # inches of one of several facets
 _LETTERS, _LINE = 16, 0.16  # letters in an inch of a caption, and inches of its line
 _COLOURS = LinearSegmentedColormap.from_list("trials", SCALE)
@@ -98,6 +99,9 @@ def _draw(axes: Axes, series: Series, x: np.ndarray, y: np.ndarray, colour: Any)
         axes.scatter(x, y, s=90, facecolors="none", edgecolors=colour, label=series.name)
     else:
         axes.scatter(x, y, s=28, c=colour, marker=_MARKS[series.mark], label=series.name)
+        for place, count in zip(zip(x, y, strict=True), series.counts, strict=True):
+            if count:
+                axes.annotate(count, place, _BESIDE, textcoords="offset points", va="center", fontsize=8, clip_on=True)
 
 
 def _beyond(values: np.ndarray, series: Series) -> np.ndarray | None:
@@ -119,15 +123,4 @@ def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
     if axis.words:
         axes.set(**{f"{which}ticks": range(len(axis.words)), f"{which}ticklabels": list(map(plain, axis.words))})
     if axis.log:
-        _set_few_ticks(axes)
-
-
-def _set_few_ticks(axes: Axes) -> None:
-    """Make the horizontal axis logarithmic, with labels that have room however few decades it spans."""
-    axes.set_xscale("log")
-    first, last = axes.get_xlim()
-    decades = np.log10(last / first)
-    if decades < 3:  # beyond, matplotlib's own powers of ten do
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1 else (1, 3)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+        make_logarithmic(axes, which)

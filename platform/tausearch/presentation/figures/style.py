@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from checked_input.text_files import printable
 from tausearch.runs import RunSpec, shown_benchmark
@@ -40,6 +42,21 @@ def plain(text: str) -> str:
 def entitle(figure: Figure, text: str) -> None:
     """Say above a whole figure what it is of."""
     figure.suptitle(plain(text), fontsize=9, color="0.35", wrap=True)
+
+
+def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
+    """Make an axis of drawn values logarithmic, with numbers that have room, at least two if it fits more than one."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_minor_formatter(NullFormatter())
+    first, last = axis.get_view_interval()
+    decades = np.log10(last / first)
+    if decades >= 3:
+        return  # matplotlib's own powers of ten do
+    subs = (1, 2, 5) if decades < 1 else (1, 3)
+    few = decades < 0.7  # there may be no power of ten, nor its double or half, among so few
+    axis.set_major_locator(MaxNLocator(4) if few else LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def save(figure: Figure, path: Path) -> Path:
