@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -20,10 +20,13 @@ from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest
 from tausearch.studies import BestFile
 from trainables.data import reference
+from trainables.data.reference import OPTIONS
 from trainables.errors import InputError
 
 Options = Mapping[str, Any]
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists"}
+# Options that `search` lists and that decide what is measured, not how a search proceeds.
+_OF_THE_PROTOCOL = {*OPTIONS, "backbone", "weights", "precision", "seed"}
 _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"}
 
 
@@ -34,12 +37,14 @@ class Cell:
     Attributes:
         search: Fields of the search's request; None if the cell is trained at the start of the space instead.
         train: Fields of the final run's request.
+        protocol: Fields of the search's request that hold without a search, too: options of benchmark and backbone.
     """
 
     benchmark: str
     method: str
     search: Options | None = field(default_factory=dict)
     train: Options = field(default_factory=dict)
+    protocol: Options = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -93,27 +98,62 @@ def _campaign(file: _File) -> CampaignFile:
             raise InputError(f"{key}: {twice[0]!r} is there twice")
     benchmarks = [_reference(f"benchmarks[{n}]", name) for n, name in enumerate(file.benchmarks)]
     search = None if file.search is None else _options("search", SearchRequest, file.search)
-    train = _options("train", TrainRequest, file.train)
-    cells = {cell: Cell(*cell, search, train) for cell in product(benchmarks, file.methods)}
-    for number, each in enumerate(file.cells):
-        where = f"cells[{number}]"
-        if each.benchmark is None and each.method is None:
-            raise InputError(f"{where}: names neither a benchmark nor a method")
-        rows = benchmarks if each.benchmark is None else [_reference(f"{where}.benchmark", each.benchmark)]
+    usual = Cell("", "", _of_search(search), _options("train", TrainRequest, file.train), _of_protocol(search))
+    exceptions = [_exception(f"cells[{number}]", each) for number, each in enumerate(file.cells)]
+    rows = {each.benchmark: _row(usual, each.benchmark, exceptions) for each in exceptions if each.benchmark}
+    cells: dict[tuple[str, str], Cell] = {}
+
+    def cell(benchmark: str, method: str) -> Cell:
+        return replace(rows.get(benchmark, usual), benchmark=benchmark, method=method)
+
+    for benchmark, method in product(benchmarks, file.methods):
+        cells[benchmark, method] = cell(benchmark, method)
+    for each in exceptions:
         columns = file.methods if each.method is None else [each.method]
-        for cell in product(rows, columns):  # it can add a row or a column to the table
-            cells[cell] = _changed(where, cells.get(cell) or Cell(*cell, search, train), each)
+        for place in product([each.benchmark] if each.benchmark else benchmarks, columns):  # it can be a new one
+            cells[place] = _changed(cells.get(place) or cell(*place), each)
     order = list(dict.fromkeys(benchmark for benchmark, _ in cells))
     return CampaignFile(file.campaign, tuple(sorted(cells.values(), key=lambda cell: order.index(cell.benchmark))))
 
 
-def _changed(where: str, cell: Cell, each: _Exception) -> Cell:
-    search = cell.search
-    if "search" in each.model_fields_set:
-        own = None if each.search is None else _options(f"{where}.search", SearchRequest, each.search)
-        search = None if own is None else _over(search or {}, own)
-    train = _over(cell.train, _options(f"{where}.train", TrainRequest, each.train))
-    return Cell(cell.benchmark, cell.method, search, train)
+def _exception(where: str, each: _Exception) -> _Exception:
+    """Check an exception, and return it with its options as fields of requests."""
+    if each.benchmark is None and each.method is None:
+        raise InputError(f"{where}: names neither a benchmark nor a method")
+    checked: dict[str, Any] = {"train": _options(f"{where}.train", TrainRequest, each.train)}
+    if each.benchmark is not None:
+        checked["benchmark"] = _reference(f"{where}.benchmark", each.benchmark)
+    if each.search is not None:
+        checked["search"] = _options(f"{where}.search", SearchRequest, each.search)
+    return each.model_copy(update=checked)  # `search` counts as set only if the file has it
+
+
+def _row(usual: Cell, benchmark: str, exceptions: Sequence[_Exception]) -> Cell:
+    """Return a cell with a row's options of the benchmark: they hold for methods that other exceptions add, too."""
+    own = [each.search for each in exceptions if each.benchmark == benchmark and each.method is None]
+    return replace(usual, protocol={**usual.protocol, **{k: v for each in own for k, v in _of_protocol(each).items()}})
+
+
+def _changed(cell: Cell, each: _Exception) -> Cell:
+    search, own = cell.search, _of_search(each.search)
+    if "search" in each.model_fields_set and own is None:
+        search = None
+    elif own or each.search == {}:  # options of the benchmark alone start no search
+        search = _over(search or {}, own or {})
+    return replace(
+        cell,
+        search=search,
+        train=_over(cell.train, each.train),
+        protocol={**cell.protocol, **_of_protocol(each.search)},
+    )
+
+
+def _of_protocol(search: Options | None) -> Options:
+    return {name: value for name, value in (search or {}).items() if name in _OF_THE_PROTOCOL}
+
+
+def _of_search(search: Options | None) -> Options | None:
+    return None if search is None else {k: value for k, value in search.items() if k not in _OF_THE_PROTOCOL}
 
 
 def _over(usual: Options, own: Options) -> Options:

@@ -153,7 +153,7 @@ class _Planner:
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final"
-        asked = {**_given(self.request), **(cell.search or {}), "name": stem if searched else final}
+        asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
         search = plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening)
         training = plan_training(_training(cell, final, start_of(search.spec), self.request), self.opening)
         runs = CellRuns(

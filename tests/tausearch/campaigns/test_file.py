@@ -55,6 +55,36 @@ def test_a_cell_that_is_searched_on_one_benchmark_alone(tmp_path: Path) -> None:
     assert cells[3].title == "digits/tmc" and cells[-1].title == "digits-tasks-2/ewc"
 
 
+SETTING = """
+campaign: t
+benchmarks: [digits, glyphs]
+methods: [ita-lora]
+search: {epochs: 1, precision: bf16, trials: 6}
+cells:
+  - {method: joint, search: null}
+  - {method: ewc, search: null}
+  - {benchmark: glyphs, search: {epochs: 2}}
+  - {benchmark: digits, method: joint, search: {class_order: 5}}
+  - {benchmark: digits, method: ewc, search: {epochs: 4, trials: 3}}
+"""
+
+
+def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: Path) -> None:
+    cells = {cell.title: cell for cell in read_campaign(written(tmp_path, SETTING)).cells}
+    assert {title: cell.protocol["epochs"] for title, cell in cells.items()} == {
+        "digits/ita-lora": 1,
+        "digits/joint": 1,
+        "digits/ewc": 4,
+        "glyphs/ita-lora": 2,
+        "glyphs/joint": 2,  # a row's, although the row's exception stands later and does not name the method
+        "glyphs/ewc": 2,
+    }
+    assert all(cell.protocol["precision"] == "bf16" for cell in cells.values())
+    joint = cells["digits/joint"]
+    assert joint.search is None and joint.protocol["class_order"] == 5  # such options alone start no search
+    assert cells["digits/ewc"].search == {"trials": 3} and cells["glyphs/ewc"].search is None
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

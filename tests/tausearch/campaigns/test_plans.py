@@ -57,6 +57,14 @@ def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
     assert plan.cells[2].training.spec.source is None and plan.cells[2].training.spec.tuned_on is None
 
 
+def test_a_cell_that_is_not_searched_trains_with_the_same_epochs(tmp_path: Path) -> None:
+    for option in ("epochs: 1", "seed: 4", "precision: bf16", "tasks: 2"):
+        plan = planned(tmp_path, TABLE.replace("algorithm: random", option))
+        protocols = [each.training.spec.protocol for each in plan.cells]
+        assert protocols[0] == protocols[2], option
+        assert protocols[0] != planned(tmp_path).cells[0].training.spec.protocol, option
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
