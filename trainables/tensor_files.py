@@ -119,14 +119,19 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
-    """Write a safetensors file; tensors must be contiguous and on the CPU.
+    """Write a safetensors file with the mode of the umask; tensors must be contiguous and on the CPU.
 
     Raises:
         OSError: If the storage fails; safetensors itself raises an error of its own for that.
         SafetensorError: If it cannot be written for another reason.
     """
+    path.unlink(missing_ok=True)  # an existing file keeps its mode
+    path.touch()
+    mode = stat.S_IMODE(path.stat().st_mode)
     try:
         save_file(dict(tensors), path, metadata=dict(header))
+        if stat.S_IMODE(path.stat().st_mode) != mode:  # safetensors writes 0600
+            path.chmod(mode)
     except SafetensorError as error:
         number = _OS_ERROR.search(str(error))
         if number is None:

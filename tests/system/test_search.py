@@ -14,6 +14,7 @@ import torch
 from tausearch.runs import Record, Storage, read_spec
 from tausearch.studies import load_best
 from tests.support.drivers.searches import run_here, tausearch
+from tests.support.modes import files_against_umask
 from trainables.backbones import Backbone
 from trainables.composition import read_vector
 from trainables.config import TrialConfig
@@ -142,6 +143,7 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
         theta_0 = Backbone().load().state_dict()
         for name in vector.parameters:
             torch.testing.assert_close(merged[name], theta_0[name] + vector.dense(name, theta_0[name]))
+    assert files_against_umask(folder) == []
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from tausearch.api import export_adapters
 from tausearch.models import FORMS, read_about
 from tausearch.runs import Storage, read_spec
 from tausearch.studies import BestFile
+from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, read_vector
@@ -51,6 +52,10 @@ def logits_of(made: Storage) -> Tensor:
     pool, network = VectorPool((ita[0], iel[1], ita[2])), ComposedNetwork(Backbone(), torch.device("cpu"))
     network.compose(pool, WEIGHTS, pool.head())
     return network.predict(images()).clone()
+
+
+def test_files_of_every_form_follow_the_umask(exported: Path) -> None:
+    assert files_against_umask(exported) == []
 
 
 def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: Storage) -> None:
