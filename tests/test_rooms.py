@@ -21,7 +21,7 @@ FLOORS = [
 ]
 OUTPUT = ("cli", "cli.output")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-INNER = {"cli.output", "presentation.figures", "presentation.terminal"}  # folders in a room
+INNER = {"cli.output", "presentation.figures", "presentation.terminal", "models.removal"}  # folders in a room
 MOST_MODULES = 16  # in one folder
 PLATFORM = SOURCES["tausearch"]
 TOP = {

@@ -6,6 +6,7 @@ from trainables.composition.files import VECTOR_FILE, copy_vector, read_vector, 
 from trainables.composition.merging import RULES, MergingRule, composed, merged
 from trainables.composition.networks import ComposedNetwork, network_for
 from trainables.composition.pool import VectorPool
+from trainables.composition.reduced_pool import ReducedPool
 from trainables.composition.running_sum import Composition
 from trainables.composition.saved import Origin, SavedVector, saved_vector
 
@@ -16,6 +17,7 @@ __all__ = [
     "Composition",
     "MergingRule",
     "Origin",
+    "ReducedPool",
     "SavedVector",
     "VectorPool",
     "composed",

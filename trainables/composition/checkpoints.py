@@ -37,6 +37,8 @@ def write_models(folder: Path, network: ComposedNetwork, pool: VectorPool) -> No
     head = pool.head()
     _write_model(folder / "theta_0", _tensors(network, network.theta_0, head))
     for task, vector in enumerate(pool, start=1):
+        if task in pool.empty:  # a copy of theta_0 would count in an average of the models
+            continue
         _write_model(folder / f"task_{task}", _tensors(network, composed(network.theta_0, [vector], [1.0]), head))
 
 

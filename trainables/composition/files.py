@@ -47,10 +47,11 @@ def vector_folders(folder: Path) -> list[Path]:
     return [found[number] for number in sorted(found, key=int)]
 
 
-def write_vector(folder: Path, vector: SavedVector) -> Path:
+def write_vector(folder: Path, vector: SavedVector, *, with_adapter: bool = True) -> Path:
     """Return the folder `task_<t>` of the seed's folder, where a task vector is written whole or not at all.
 
-    It replaces the folder of an earlier attempt. Missing folders are made.
+    It replaces the folder of an earlier attempt. Missing folders are made. Of LoRA an adapter of PEFT is written, too,
+    unless `with_adapter` is False.
     """
     target = folder / f"task_{vector.origin.task}"
     for left in folder.glob(f".{target.name}.*.tmp"):  # by a crash
@@ -60,7 +61,7 @@ def write_vector(folder: Path, vector: SavedVector) -> Path:
     try:
         tensors = _tensors(vector)
         save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector), tensors))
-        if vector.parametrisation == "lora":
+        if with_adapter and vector.parametrisation == "lora":
             write_adapter(unfinished / _ADAPTER, vector.parameters, _usage(vector.origin))
         with suppress(FileNotFoundError):
             target.rename(old)  # for a moment there may be no folder, but never half of one

@@ -28,6 +28,11 @@ class VectorPool:
     def __iter__(self) -> Iterator[SavedVector]:
         return map(read_vector, self.folders)
 
+    @property
+    def empty(self) -> frozenset[int]:
+        """The tasks, from 1, whose tau is 0 because it has been taken out."""
+        return frozenset()
+
     def head(self) -> Head:
         """Return the classifier of all tasks, `(C, d)` and `(C,)`: trained heads stacked, never averaged."""
         return _stacked([vector.head for vector in self])

@@ -8,6 +8,7 @@ from trainables.data.from_module import allow_code, code_folder
 from trainables.data.images import Batch, ImageSet, concatenate, stacked
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
+from trainables.data.removal import Removal, of_classes, without
 from trainables.data.sources import get_source, reference
 from trainables.data.transforms import (
     Images,
@@ -32,6 +33,7 @@ __all__ = [
     "Normalise",
     "RandomShift",
     "Recipe",
+    "Removal",
     "Task",
     "TransformSpec",
     "allow_code",
@@ -40,7 +42,9 @@ __all__ = [
     "concatenate",
     "described",
     "get_source",
+    "of_classes",
     "reference",
     "small_transforms",
     "stacked",
+    "without",
 ]

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from tausearch import models
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
-from tausearch.models import CompositionResult, EditResult, Pools
-from tausearch.presentation import LongWork, say_unreadable
+from tausearch.models import CompositionResult, EditResult, MergeConfig, Pools
+from tausearch.presentation import LongWork, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.composition import RULES
-from trainables.data import build_benchmark
+from trainables.data import Removal, build_benchmark
 from trainables.errors import InputError
 from trainables.metrics import TEST
 
@@ -33,7 +33,7 @@ class Composed:
         tracking_error: Why MLflow could not be written; None if it was, or there is no run.
         version: The version of the benchmark's registered model in MLflow, if one was asked for.
         trained: Accuracies of the run itself at its end, of the same seeds; None for vectors without a run or of
-            several runs.
+            several runs, and for a removal, whose report has them.
     """
 
     result: CompositionResult
@@ -76,18 +76,22 @@ def compose(request: ComposeRequest) -> Composed:
     elif request.forms and not request.register:
         raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
-    merge = models.merge_config_of(
-        pools.tasks, keep=request.keep, drop=request.drop, coefficient=request.coefficient, weights=request.weights
-    ).merged_by(request.rule, density)
-    forms = models.chosen_forms(request.forms, pools, merge)
+    removal = None if request.forget is None else _removal(request, request.forget, pools)
+    left = pools if removal is None else models.reduced(pools, removal)
+    merge = (_merge(request, pools) if removal is None else models.forgetting(removal)).merged_by(request.rule, density)
+    forms = models.chosen_forms(request.forms, left, merge)
     if request.register and _run_of(pools) is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
     with nothing_left(folder), LongWork() as work:
-        result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)))
+        if removal is None:
+            result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)))
+        else:
+            tick = work.start(merge.label, models.removal_steps(pools, removal))
+            result = models.evaluate_removal(pools, removal, merge, tick)
         exported = {}
         if folder is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
-            exported = models.export(folder, forms, pools, result, written)
+            exported = models.export(folder, forms, left, result, written)
     if request.register:
         # Without a wanted form whole networks are registered, or vectors of a method that has none.
         loadable: models.Form = "timm" if "timm" in forms else "vectors"
@@ -125,6 +129,12 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> P
     if not runs:
         raise InputError("runs: name at least one run")
     sources = [models.find_source(storage, text) for text in runs]
+    for source in sources:
+        if source.reduced:
+            raise InputError(
+                f"{source.name}: was exported with --forget, so its classes are not those of the benchmark; it cannot"
+                f" be composed or tested again (`{tool()} predict` reads it)"
+            )
     models.require_alike(sources)
     first = sources[0]
     own = None if first.spec is None else first.spec.data_root
@@ -145,6 +155,21 @@ def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> 
             pools = open_pools(storage, result.runs, EditRequest(result.runs, seeds=result.seeds))
             with _exported(pools, result) as folder:
                 register_model(spec, storage, result.label, folder)
+
+
+def _merge(request: ComposeRequest, pools: Pools) -> MergeConfig:
+    return models.merge_config_of(
+        pools.tasks, keep=request.keep, drop=request.drop, coefficient=request.coefficient, weights=request.weights
+    )
+
+
+def _removal(request: ComposeRequest, forget: Sequence[str], pools: Pools) -> Removal:
+    options = {"keep": request.keep, "drop": request.drop, "weights": request.weights}
+    for name in (name for name, value in options.items() if value is not None):
+        raise InputError(f"--forget and --{name}: choose one of them")
+    if request.coefficient is not None:
+        raise InputError("--coefficient: says how to unlearn, so it goes with --drop alone")
+    return models.removal_of(forget, pools.benchmark.spec)
 
 
 def _density(rule: str, density: float | None) -> float | None:
@@ -169,7 +194,13 @@ def _edit(storage: Storage, pools: Pools) -> Edited:
 
 def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | None:
     source, tasks = pools.sources[0], range(1, pools.tasks + 1)
-    if len(pools.sources) > 1 or source.directory is None or source.spec is None or source.protocol.class_orders:
+    if (
+        result.removal is not None
+        or len(pools.sources) > 1
+        or source.directory is None
+        or source.spec is None
+        or source.protocol.class_orders
+    ):
         return None
     try:
         rows = {trial.seed: trial.final for trial in read_trials(source.spec, source.directory)}
@@ -218,6 +249,8 @@ def _register(
 def _exported(pools: Pools, result: CompositionResult) -> Iterator[Path]:
     """Yield a folder with the registered forms of a composition, for as long as the block runs."""
     forms = result.registered or ()
+    if result.removal is not None:
+        pools = models.reduced(pools, Removal(pools.benchmark.spec.task_classes, result.removal.forgotten))
     with LongWork() as work, TemporaryDirectory() as folder:
         model = Path(folder) / "model"
         models.export(model, forms, pools, result, work.start("register", len(forms) * len(pools.by_seed)))

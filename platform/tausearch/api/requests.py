@@ -263,6 +263,8 @@ class ComposeRequest(EditRequest):
         keep: Tasks to compose alone, from 1; their weights sum to 1.
         drop: Tasks to unlearn, from 1.
         coefficient: How to unlearn: "drop", "negate" or "subtract".
+        forget: Classes to take out for good, by class name or task number (`task:2`, `class:2` where a text is both).
+            The vectors of their tasks and their rows of the classifier are in no export.
         weights: A weight for each task, or for each task of `keep`; any numbers.
         rule: "linear", or a merging rule: "ties", "magnitude", "dare" or "dare-ties".
         density: Share of entries that a merging rule keeps; by default 0.2.
@@ -275,6 +277,7 @@ class ComposeRequest(EditRequest):
     keep: Sequence[int] | None = within(bounds.TASKS, None)
     drop: Sequence[int] | None = within(bounds.TASKS, None)
     coefficient: str | None = None
+    forget: Sequence[str] | None = None
     weights: Sequence[float] | None = within(bounds.WEIGHT, None)
     rule: str = "linear"
     density: float | None = within(bounds.SHARE, None)

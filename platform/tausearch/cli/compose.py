@@ -39,6 +39,10 @@ def compose(
     coefficient: Annotated[
         str | None, typer.Option(help="How to unlearn: drop, negate or subtract [default: drop].")
     ] = None,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(help="Take out these classes for good: class names or task numbers, such as zebra,3; repeatable."),
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="A weight for each task, such as 0.3,0.3,-0.4.")] = None,
     rule: Annotated[str, typer.Option(help="linear, ties, magnitude, dare or dare-ties.")] = ComposeRequest.rule,
     density: Annotated[
@@ -69,6 +73,7 @@ def compose(
         keep=kept,
         drop=dropped,
         coefficient=coefficient,
+        forget=forget,
         weights=weighed,
         rule=rule,
         density=density,

@@ -12,12 +12,17 @@ from .merge_configs import (
     PAPER_UNLEARNING_MODE,
     UNLEARNING_MODES,
     MergeConfig,
+    forgetting,
     merge_config_of,
     uniform,
 )
 from .mlflow_records import record_compositions, register, try_to_record
 from .model import Model, Prediction
-from .pools import Pools, backbone_of, make_pools, require_alike
+from .pools import Pools, backbone_of, make_pools, reduced, require_alike
+from .removal.measure import evaluate_removal, removal_steps
+from .removal.names import removal_of
+from .removal.report import RemovalReport
+from .removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from .results import CompositionResult, Form, read_compositions
 from .sources import VectorSource, about_source, find_source
 
@@ -48,7 +53,9 @@ __all__ = [
     "evaluate",
     "evaluations",
     "export",
+    "evaluate_removal",
     "find_source",
+    "forgetting",
     "image_paths",
     "load_model",
     "list_images",
@@ -59,7 +66,14 @@ __all__ = [
     "read_compositions",
     "read_edit",
     "record_compositions",
+    "reduced",
     "register",
+    "removal_of",
+    "removal_steps",
+    "removal_tables",
+    "MEMBERSHIP_NOTE",
+    "few_images",
+    "RemovalReport",
     "require_alike",
     "risk_rows",
     "theorem_rows",

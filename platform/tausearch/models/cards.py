@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tausearch.models.descriptions import About
+from tausearch.models.removal.tables import MEMBERSHIP_NOTE, removal_tables
 from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
-from tausearch.presentation import counted
+from tausearch.presentation import as_markdown, counted
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.errors import InputError
 
@@ -49,7 +50,8 @@ def write_card(folder: Path, about: About) -> None:
 
 def card(about: About) -> str:
     """Return the text of a model card in the format of Hugging Face's hub, without a licence."""
-    return "\n".join([*_head(about), *_table(about), *_usage(about), *_limits(about)]) + "\n"
+    removal = () if about.removal is None else _removal(about)
+    return "\n".join([*_head(about), *_table(about), *removal, *_usage(about), *_limits(about)]) + "\n"
 
 
 def _head(about: About) -> Iterator[str]:
@@ -61,7 +63,8 @@ def _head(about: About) -> Iterator[str]:
     if about.weights:
         rule = "" if about.density is None else f", rule {about.rule} at density {about.density:g}"
         yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."
-    yield from _excluded_tasks(about)
+    if about.removal is None:
+        yield from _excluded_tasks(about)
     yield ""
 
 
@@ -91,6 +94,19 @@ def _table(about: About) -> Iterator[str]:
     )
 
 
+def _removal(about: About) -> Iterator[str]:
+    """Yield what was taken out of the model, without the names, and what may still depend on it."""
+    report = about.removal
+    assert report is not None
+    yield from ("## Taken out", "")
+    gone = ", ".join(f"class {each.number} (task {each.task})" for each in report.classes)
+    yield f"{gone} of the run. The model has no such answer. Tasks {_numbers(report.tasks)} of the run are its tasks"
+    yield f"{_numbers(range(1, len(report.tasks) + 1))}; below they have their numbers of the run."
+    yield from ("", as_markdown(removal_tables(report, list(about.accuracies.values()))), MEMBERSHIP_NOTE)
+    yield from ("", "Left out:", "", *(f"- {line}" for line in report.left_out))
+    yield from ("", "What remains:", "", *(f"- {line}" for line in report.remains), "")
+
+
 def _usage(about: About) -> Iterator[str]:
     yield from ("## Use", "", "```python")
     if about.form != "models":
@@ -118,6 +134,10 @@ def _limits(about: About) -> Iterator[str]:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _numbers(tasks: Iterable[int]) -> str:
+    return ", ".join(map(str, tasks))
 
 
 def _list(values: tuple[float, ...]) -> str:

@@ -11,6 +11,7 @@ from checked_input.bounds import WEIGHT, text_fault
 from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
+from tausearch.models.removal.report import RemovalReport
 from tausearch.models.results import Form, StillAnswered, still_answered
 from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
@@ -34,6 +35,7 @@ class About(Strict):
         weights: The weights of an exported composition; empty for the run's own, which are equal. Rule and density are
             those of its `MergeConfig`.
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
+        removal: What was taken out by `--forget`, without names; tasks and classes are those that are left.
         version: The version of tausearch that wrote the file.
         versions: Versions of the libraries at that time.
     """
@@ -50,6 +52,7 @@ class About(Strict):
     rule: str = LINEAR
     density: float | None = None
     accuracies: dict[int, tuple[float, ...]] = {}
+    removal: RemovalReport | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
     versions: dict[str, str] = Field(default_factory=lambda: {name: version(name) for name in _LIBRARIES})
 
@@ -66,6 +69,8 @@ class About(Strict):
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:
         """The tasks that were left out of the composition, and are still answered above chance."""
+        if self.removal is not None:
+            return ()
         return still_answered(self.weights, tuple(self.accuracies.values()), self.classes_by_task)
 
     def accuracy(self, task: int) -> Score | None:

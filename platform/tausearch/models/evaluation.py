@@ -59,15 +59,20 @@ def accuracies_of(
         InputError: If the logits are not finite.
     """
     pools.network.compose(pool, weights, head, rule)
-
-    def predict(images: Tensor) -> Tensor:
-        logits = pools.network.predict(images)
-        if not bool(torch.isfinite(logits).all()):
-            raise InputError(f"{', '.join(source.text for source in pools.sources)}: the composition is not finite")
-        return logits
-
     found = []
     for images in pools.benchmark.evaluation:
-        found.append(accuracy(predict, images, pools.device))
+        found.append(accuracy(lambda x: finite_logits(pools, x), images, pools.device))
         tick(1)
     return tuple(found)
+
+
+def finite_logits(pools: Pools, images: Tensor) -> Tensor:
+    """Return the logits of the network's composition, `(b, c, h, w)` to `(b, C)`.
+
+    Raises:
+        InputError: If they are not finite.
+    """
+    logits = pools.network.predict(images)
+    if not bool(torch.isfinite(logits).all()):
+        raise InputError(f"{', '.join(source.text for source in pools.sources)}: the composition is not finite")
+    return logits

@@ -13,7 +13,7 @@ from tausearch.models.evaluation import Tick, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult, Form
-from trainables.composition import VectorPool, adapter, copy_vector
+from trainables.composition import ReducedPool, VectorPool, adapter, copy_vector, write_vector
 from trainables.data import described
 from trainables.errors import InputError
 from trainables.tensor_files import save_tensors, sealed
@@ -88,6 +88,7 @@ def _about(pools: Pools, result: CompositionResult) -> About:
         weights=result.weights,
         rule=result.rule,
         density=result.density,
+        removal=None if result.removal is None else result.removal.unnamed(),
         accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
     )
 
@@ -111,11 +112,19 @@ def _no_adapter(pools: Pools, merge: MergeConfig) -> str | None:
     return f"needs task vectors of LoRA, these are {', '.join(sorted(kinds))}" if kinds else None
 
 
+def _write_vectors(folder: Path, pool: VectorPool) -> None:
+    if isinstance(pool, ReducedPool):  # its vectors are not those of any file
+        for vector in pool:
+            write_vector(folder, vector, with_adapter=False)
+        return
+    for task, source in enumerate(pool.folders, start=1):
+        copy_vector(source, folder / f"task_{task}", with_adapter=False)
+
+
 def _write(form: Form, folder: Path, pools: Pools, pool: VectorPool, weights: Sequence[float]) -> None:
     """Write one form of the composition that the network holds."""
     if form == "vectors":
-        for task, source in enumerate(pool.folders, start=1):
-            copy_vector(source, folder / f"task_{task}", with_adapter=False)
+        _write_vectors(folder, pool)
     elif form == "adapter":
         adapter.write_adapter(folder, adapter.concatenated(pool, weights))
         weight, bias = pool.head()

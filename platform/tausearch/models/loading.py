@@ -113,7 +113,8 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     if len(tasks) == count and about.weights:
         merge = MergeConfig("exported", about.weights, about.rule, about.density)
     else:
-        merge = keeping(count, tasks)
+        whole = [task for task in tasks if about.removal is None or about.weights[task - 1]]
+        merge = keeping(count, whole or tasks)  # a vector that has been taken out has no share
     backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
     pool = VectorPool(tuple(vector_folders(source.of_seed(seed))))
     device = device_of(source) if options.device is None else torch.device(options.device)

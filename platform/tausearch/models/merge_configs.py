@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from trainables.errors import InputError
+
+if TYPE_CHECKING:  # imports torch
+    from trainables.data import Removal
 
 UnlearningMode = Literal["drop", "negate", "subtract"]
 UNLEARNING_MODES: tuple[UnlearningMode, ...] = get_args(UnlearningMode)
@@ -59,6 +62,11 @@ def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop") ->
         return MergeConfig(label, _equal(count, [t for t in range(1, count + 1) if t not in tasks]))
     own = -1 / count if mode == "negate" else 1 / count - 1
     return MergeConfig(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
+
+
+def forgetting(removal: Removal) -> MergeConfig:
+    """Return the weights of the tasks that a removal leaves; the label has the places of the classes, from 1."""
+    return MergeConfig(f"forget-{_list([c + 1 for c in sorted(removal.forgotten)])}", removal.weights)
 
 
 def merge_config_of(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,8 +11,8 @@ import torch
 from tausearch.models.sources import VectorSource, chosen_seeds
 from tausearch.runs import ExperimentProtocol
 from trainables.backbones import Backbone
-from trainables.composition import ComposedNetwork, VectorPool, network_for, vector_folders
-from trainables.data import Benchmark
+from trainables.composition import ComposedNetwork, ReducedPool, VectorPool, network_for, vector_folders
+from trainables.data import Benchmark, Removal, without
 from trainables.errors import InputError
 
 MAX_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more than ViT-L, 1.6 GB
@@ -31,7 +31,7 @@ class Pools:
     sources: tuple[VectorSource, ...]
     benchmark: Benchmark
     backbone: Backbone
-    by_seed: dict[int, VectorPool]
+    by_seed: Mapping[int, VectorPool]
     network: ComposedNetwork
 
     @property
@@ -114,6 +114,16 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
             f" {', '.join(map(str, sorted(found)))}, but the benchmark has {count} tasks"
         )
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
+
+
+def reduced(pools: Pools, removal: Removal) -> Pools:
+    """Return the pools without some classes: all that is evaluated or exported of them holds nothing of these.
+
+    Raises:
+        InputError: If the kind of task vectors does not allow it.
+    """
+    by_seed = {seed: ReducedPool.of(pool, removal) for seed, pool in pools.by_seed.items()}
+    return replace(pools, benchmark=without(pools.benchmark, removal), by_seed=by_seed)
 
 
 def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str | Path | None = None) -> Backbone:

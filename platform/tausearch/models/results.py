@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from checked_input.schema import Strict
 from checked_input.text_files import one_line, read_json
+from tausearch.models.removal.report import RemovalReport
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
@@ -69,6 +70,7 @@ class CompositionResult(Strict):
         runs: The runs or folders of the task vectors.
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
         task_classes: The names of each task's classes; empty in files of earlier versions.
+        removal: What was taken out by `--forget`. Weights, accuracies and classes are then of the tasks left.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
     """
 
@@ -81,17 +83,25 @@ class CompositionResult(Strict):
     seeds: tuple[int, ...]
     accuracies: tuple[tuple[float, ...], ...]
     task_classes: tuple[tuple[str, ...], ...] = ()
+    removal: RemovalReport | None = None
     registered: tuple[Form, ...] | None = None
 
     def summary(self) -> dict[str, Score]:
         """Return the scores over the seeds: accuracy on each task, and their mean."""
         by_task = zip(*self.accuracies, strict=True)
-        found = {TEST.accuracy(task): Score.of(values) for task, values in enumerate(by_task, start=1)}
+        found = {TEST.accuracy(task): Score.of(values) for task, values in zip(self.tasks, by_task, strict=True)}
         return {**found, TEST.final_accuracy: Score.of([average_accuracy(row) for row in self.accuracies])}
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """The numbers of the tasks, from 1, as the run numbers them."""
+        return tuple(range(1, len(self.weights) + 1)) if self.removal is None else self.removal.tasks
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:
         """The tasks that were left out, and are still answered above chance."""
+        if self.removal is not None:  # every class that is left is meant to be answered
+            return ()
         return still_answered(self.weights, self.accuracies, self.task_classes)
 
     def as_dict(self) -> dict[str, Any]:

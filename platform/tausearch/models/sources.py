@@ -28,6 +28,7 @@ class VectorSource:
         folder: The folder with a folder `seed_<s>` for each seed.
         tasks: The selected tasks, from 1; None for all.
         spec: The specification of the run; None for exported vectors, as `directory`.
+        reduced: Whether they are the export of a composition without some classes.
     """
 
     name: str
@@ -39,6 +40,7 @@ class VectorSource:
     tasks: tuple[int, ...] | None = None
     spec: FinalSpec | None = None
     directory: RunDirectory | None = None
+    reduced: bool = False
 
     @property
     def text(self) -> str:
@@ -154,4 +156,12 @@ def _of_folder(folder: Path) -> VectorSource:
     seeds = sorted(int(match[1]) for path in folder.iterdir() if (match := SEED_FOLDER.fullmatch(path.name)))
     if not seeds:
         raise InputError(f"{folder}: holds no task vectors, which lie in folders seed_0, seed_1, ...")
-    return VectorSource(str(folder), about.benchmark, about.methods, about.protocol, tuple(seeds), folder)
+    return VectorSource(
+        name=str(folder),
+        benchmark=about.benchmark,
+        methods=about.methods,
+        protocol=about.protocol,
+        seeds=tuple(seeds),
+        folder=folder,
+        reduced=about.removal is not None,
+    )

@@ -46,7 +46,7 @@ def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
             program, *arguments = shlex.split(line)
             start = [sys.executable] if program == "python" else [sys.executable, "-m", "tausearch"]
             said[line] = run([*start, *arguments], tmp_path)
-    assert sum(1 for _ in (tmp_path / "shapes").rglob("*.png")) == 40 and len(said) == 15
+    assert sum(1 for _ in (tmp_path / "shapes").rglob("*.png")) == 40 and len(said) == 17
     _look(said, tmp_path)
 
 
@@ -67,6 +67,10 @@ def _look(said: dict[str, str], folder: Path) -> None:
     alone = said["tausearch predict shapes-final shapes/ --tasks 2"]
     assert "triangle" in alone and not re.search(r"│ (circle|ring) ", alone)
     (left,) = re.findall(r"(\d+) of 40 images", said["tausearch predict unlearned shapes/"])
+    assert "Still answered" not in said["tausearch compose shapes-far"]
+    assert not re.search(r"│ triangle +│ +0\.", said["tausearch predict forgotten shapes/"])  # no answer is a triangle
+    about = json.loads((folder / "forgotten/timm/seed_0/model.json").read_text(encoding="utf-8"))
+    assert about["class_names"] == ["circle", "ring", "square"]
     assert int(left) < int(right) and (folder / "unlearned" / "vectors" / "README.md").exists()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tausearch.api import Composed, Edited
+from tausearch.cli.output.removals import show_removal
 from tausearch.models import CompositionResult
 from tausearch.presentation import (
     Table,
@@ -56,7 +57,10 @@ def show_composed(done: Composed, storage_option: str) -> None:
     seeds = ", ".join(map(str, result.seeds))
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
-    out.print(terminal_table(_accuracies(result, done.trained)))
+    if result.removal is None:
+        out.print(terminal_table(_accuracies(result, done.trained)))
+    else:
+        show_removal(out, result)
     if line := _still_answered(result):
         out.print(line, style="yellow", soft_wrap=True)
     if _left_as_they_were(result, done.trained):

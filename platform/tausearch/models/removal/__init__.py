@@ -1,0 +1,1 @@
+"""Compositions without some classes: which to take out, what is measured, and what remains of them."""

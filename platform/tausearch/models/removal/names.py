@@ -1,0 +1,55 @@
+"""The classes that `--forget` names, by class name or task number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from checked_input.text_files import shown
+from trainables.data import BenchmarkSpec, Removal
+from trainables.errors import InputError
+
+_TYPED = re.compile(r"(class|task):(.+)")
+_SUGGESTED = 3
+
+
+def removal_of(wanted: Sequence[str], spec: BenchmarkSpec) -> Removal:
+    """Return the removal of some classes: names of classes or numbers of tasks, one in a text or with commas between.
+
+    `class:NAME` and `task:NUMBER` say which of the two is meant.
+
+    Raises:
+        InputError: If there is no such class or task, a text means both, one is named twice, or no class is left.
+    """
+    found: list[int] = []
+    for text in wanted:
+        for part in [text] if text in spec.class_names else text.split(","):
+            found += _classes(part.strip(), spec)
+    if not found:
+        raise InputError("--forget: name a class or the number of a task")
+    if len(set(found)) < len(found):
+        twice = next(c for c in found if found.count(c) > 1)
+        raise InputError(f"--forget: names {shown(spec.class_names[twice])} twice")
+    if len(found) == len(spec.class_names):
+        raise InputError(f"--forget: leaves no class of {len(found)}")
+    return Removal(spec.task_classes, frozenset(found))
+
+
+def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
+    match = _TYPED.fullmatch(text)
+    kind, name = (match[1], match[2]) if match and text not in spec.class_names else (None, text)
+    tasks = {str(number): classes for number, classes in enumerate(spec.task_classes, start=1)}
+    is_class, is_task = name in spec.class_names and kind != "task", name in tasks and kind != "class"
+    if is_class and is_task:
+        raise InputError(f"--forget: {name} is a class and a task; write class:{name} or task:{name}")
+    if is_class:
+        return [spec.class_names.index(name)]
+    if is_task:
+        return tasks[name]
+    close = get_close_matches(name, spec.class_names, _SUGGESTED, 0.5) or spec.class_names[:_SUGGESTED]
+    more = ", ..." if len(spec.class_names) > len(close) else ""
+    raise InputError(
+        f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {', '.join(close)}{more};"
+        f" tasks: 1 to {len(tasks)}"
+    )

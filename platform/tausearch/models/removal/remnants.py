@@ -1,0 +1,69 @@
+"""What a composition without some classes no longer holds, and what may still depend on their images: plain lines.
+
+Source: `trainables.preconsolidation.consolidation` and `trainables.methods.composable`. The pre-consolidation of task t
+reads the images of task t, the mixtures of classes before it and the sum of Fisher matrices before it. So a task that
+came before the forgotten classes holds nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainables.data import Removal
+
+
+def left_out_lines(removal: Removal) -> tuple[str, ...]:
+    """Return what the composition no longer holds."""
+    return (
+        f"{_tasks(removal.touched)}: the whole task vector, which is learned from all classes of a task",
+        f"{len(removal.forgotten)} of {sum(map(len, removal.task_classes))} classes: rows of the classifier and of h0,"
+        " names",
+        "their mixtures and Fisher matrices: no composition ever holds them",
+    )
+
+
+def remaining_lines(removal: Removal, methods: Sequence[str], regularised: Sequence[str], runs: str) -> Iterator[str]:
+    """Yield what may still depend on images of the forgotten classes.
+
+    Args:
+        removal: The removal.
+        methods: The method of each task of the run.
+        regularised: The hyperparameter `regularise` of each task's run; "all" where unknown.
+        runs: The names of the runs.
+    """
+    if removal.partial:
+        yield (
+            f"{_tasks(removal.partial)}: the rows of its other classes are those of h0. They were probed on theta_0 and"
+            " aligned against all classes up to it, so images of forgotten classes have pushed them away."
+        )
+    later = [task for task in removal.tasks if task > removal.touched[0] and task not in removal.touched]
+    composable = [task for task in later if methods[task - 1].startswith(("ita", "iel"))]
+    if composable:
+        yield (
+            f"{_tasks(composable)}: h0, to which its rows of the classifier are tied, was aligned with draws from the"
+            " mixtures of all classes up to it, forgotten ones among them."
+        )
+    tied = [task for task in composable if regularised[task - 1] != "none"]
+    if tied:
+        what = "its task vector and rows were" if {regularised[t - 1] for t in tied} == {"all"} else "its rows were"
+        yield (
+            f"{_tasks(tied)}: how firmly {what} held is the mean curvature (Fisher) over all tasks up to it,"
+            " forgotten images among them."
+        )
+    composed = [task for task in composable if methods[task - 1].startswith("iel")]
+    if composed:
+        yield (
+            f"{_tasks(composed)}: IEL trained its vector inside the composition of all vectors up to it, those that"
+            " are gone among them; so it has adapted to them."
+        )
+    if not later and not removal.partial:
+        yield "No other part of this composition was learned from images of the forgotten classes."
+    elif not composable and not removal.partial:
+        yield "TMC learns each task alone from theta_0, so no other vector has learned from forgotten images."
+    yield "The hyperparameters: a search on the same images may have chosen them."
+    yield "theta_0: its own training may have seen such images."
+    yield f"Outside this composition: {runs}, the pre-consolidation cache and earlier exports still hold all of it."
+
+
+def _tasks(tasks: Sequence[int]) -> str:
+    return f"task{'s' if len(tasks) > 1 else ''} {', '.join(map(str, tasks))}"

@@ -1,0 +1,90 @@
+"""What is known of a removal: the classes, where their images land now, and a membership test; plain values."""
+
+from __future__ import annotations
+
+from checked_input.schema import Strict
+
+
+class Separation(Strict):
+    """How well a loss tells the training images of a class from its test images.
+
+    Attributes:
+        auc: Share of pairs in which the training image has the lower loss, from 0 to 1; 0.5 cannot tell them apart.
+        low: Lower end of the 95 % interval: bootstrap over images.
+        high: Its upper end.
+    """
+
+    auc: float
+    low: float
+    high: float
+
+    def text(self) -> str:
+        """Return the area and its interval."""
+        return f"{self.auc:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+class Answer(Strict):
+    """Share of a forgotten class's test images that are answered with another class, percent, mean over the seeds."""
+
+    label: str
+    before: float
+    after: float
+
+
+class ForgottenClass(Strict):
+    """One class that was taken out.
+
+    Attributes:
+        number: Its place in the class order of the run, from 1.
+        task: Its task in the run, from 1.
+        name: Its name; None in files of exported models, which do not hold it.
+        train: Number of its training images.
+        test: Number of its test images.
+        itself: Share of its test images that the run answered with it, percent, mean over the seeds.
+        others: The same for other classes that were taken out.
+        answers: The other classes, the largest share after the removal first.
+        class_loss: Membership by the cross-entropy of the class, before; afterwards there is none.
+        own_loss_before: Membership by the cross-entropy of the model's own answer.
+        own_loss_after: The same after the removal.
+    """
+
+    number: int
+    task: int
+    name: str | None
+    train: int
+    test: int
+    itself: float
+    others: float
+    answers: tuple[Answer, ...]
+    class_loss: Separation
+    own_loss_before: Separation
+    own_loss_after: Separation
+
+
+class RemovalReport(Strict):
+    """A removal and what it has changed. Tasks have their numbers of the run.
+
+    Attributes:
+        tasks: The tasks with a class left, in the order of the composition's tasks.
+        classes: The classes that were taken out.
+        before: For each seed the run's accuracy on the images of these tasks that are left, percent.
+        left_out: What the composition no longer holds, a line each.
+        remains: What may still depend on images of the forgotten classes, a line each.
+    """
+
+    tasks: tuple[int, ...]
+    classes: tuple[ForgottenClass, ...]
+    before: tuple[tuple[float, ...], ...]
+    left_out: tuple[str, ...]
+    remains: tuple[str, ...]
+
+    @property
+    def forgotten(self) -> frozenset[int]:
+        """The classes that were taken out, positions in the class order."""
+        return frozenset(each.number - 1 for each in self.classes)
+
+    def unnamed(self) -> RemovalReport:
+        """Return the report without the names of the forgotten classes."""
+        return self.model_copy(
+            update={"classes": tuple(each.model_copy(update={"name": None}) for each in self.classes)}
+        )
