@@ -18,6 +18,7 @@ from tausearch.runs import (
     FinalSpec,
     Record,
     RunDirectory,
+    RunIds,
     RunResult,
     Score,
     Storage,
@@ -102,6 +103,6 @@ class FinalRun(Run):
         searcher = FixedSearcher((number, {}) for number in range(spec.trials) if number not in ended)
         super().__init__(spec, storage, directory, searcher, trials)
 
-    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
         """Write results and figures."""
-        return conclude(self.spec, self.directory, trials)
+        return conclude(self.spec, self.directory, trials, run_ids)

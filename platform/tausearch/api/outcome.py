@@ -7,16 +7,16 @@ from pathlib import Path
 
 from tausearch import runs
 from tausearch.models import describe_run
-from tausearch.runs import AnySpec, Conclusion, FinalSpec, RunDirectory, SearchSpec, TrialSummary
+from tausearch.runs import AnySpec, Conclusion, FinalSpec, RunDirectory, RunIds, SearchSpec, TrialSummary
 from tausearch.studies import SearchStudy, Selection, write_best
 
 _log = logging.getLogger(__name__)
 
 
-def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    """Write the best file, results and figures of a run; returns metrics and files for MLflow."""
+def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
+    """Write the figures and the best file or results of a run; returns metrics and files for MLflow."""
     if spec.purpose == "search":
-        return _conclude_search(spec, directory, trials)
+        return _conclude_search(spec, directory, trials, run_ids)
     return _conclude_training(spec, directory, trials)
 
 
@@ -28,11 +28,13 @@ def is_over(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) 
     return reevaluation is None or reevaluation.race.over
 
 
-def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    best = write_best(spec, directory, trials)
+def _conclude_search(
+    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: RunIds
+) -> Conclusion:
     if runs.best_trial(trials) is None:
         return Conclusion(files=(directory.spec_file,))
     metrics, figures = _insight(spec, directory, trials)
+    best = write_best(spec, directory, trials, run_ids())  # last, because MLflow may take long
     files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
     if best is None or best.selection is None:
         return Conclusion(metrics=metrics, files=files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
@@ -25,6 +25,7 @@ from tausearch.runs import (
     Reevaluation,
     ReevaluationSpec,
     RunDirectory,
+    RunIds,
     RunResult,
     SearchSpec,
     Storage,
@@ -42,7 +43,6 @@ from tausearch.studies import (
     StudyMirror,
     load_best,
     warm_start_lines,
-    write_best,
 )
 from trainables.trial import Trial
 
@@ -168,15 +168,10 @@ class SearchRun(Run):
         """Return the re-evaluation of the best trials, if the search asks for one."""
         return None if self.spec.reevaluate is None else ReevaluationRun(self)
 
-    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
-        """Write study file, best file and figures."""
+    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
+        """Write study file, figures and best file."""
         self._mirror.conclude()
-        return conclude(self.spec, self.directory, trials)
-
-    def add_run_ids(self, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
-        """Write the id of the chosen trial's MLflow run into the best file."""
-        if run_ids:
-            write_best(self.spec, self.directory, trials, run_ids)
+        return conclude(self.spec, self.directory, trials, run_ids)
 
 
 class ReevaluationRun(Run):

@@ -10,7 +10,6 @@ from tausearch.api.outcome import conclude, is_over
 from tausearch.models import record_compositions
 from tausearch.presentation import chatter_to, draw_trial
 from tausearch.runs import AnySpec, Conclusion, RunDirectory, Storage, TrialSummary
-from tausearch.studies import write_best
 from tausearch.tracking import MlflowRun, checked_uri, reason
 from trainables.errors import InputError
 
@@ -57,9 +56,7 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
     for trial in trials:
         run.write(trial)
     written = _write_reevaluations(spec, storage, directory, trials, uri)
-    conclusion = conclude(spec, directory, trials)
-    if spec.purpose == "search" and run.run_ids:
-        write_best(spec, directory, trials, run.run_ids)
+    conclusion = conclude(spec, directory, trials, lambda: run.run_ids)
     run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
     there = spec.model_copy(update={"tracking_uri": uri})
     record_compositions(there, directory, storage)

@@ -12,7 +12,7 @@ from tausearch.runs import Conclusion, Record, RunResult, TrialSummary, at_rest
 from tausearch.tracking import Tracker
 from trainables.methods import get_method
 
-URGENT_SECONDS = 8.0  # bound on each of two waits for MLflow after SIGTERM; `sync` adds what is missing
+URGENT_SECONDS = 8.0  # bound on each wait for MLflow after SIGTERM, at most two; `sync` adds what is missing
 
 
 class Recorder:
@@ -55,9 +55,8 @@ class Recorder:
         out_of_time = interrupt.out_of_time and not ended and not interrupted
         for trial in trials:
             tracker.trial_changed(trial)  # an earlier driver may have failed to write some
-        conclusion = self.run.conclude(trials)  # first, because MLflow may take long
         longest = URGENT_SECONDS if interrupt.urgent else math.inf
-        self.run.add_run_ids(trials, tracker.settle(longest))
+        conclusion = self.run.conclude(trials, lambda: tracker.settle(longest))
         tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion, longest)
         return RunResult(
             name=self.run.directory.name,

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from search_spaces import Scalar
 from tausearch.execution.checkpoints import newest_checkpoint
-from tausearch.runs import Conclusion, RunDirectory, RunSpec, Status, Storage, TrialSummary, TrialTable, all_ended
+from tausearch.runs import (
+    Conclusion,
+    RunDirectory,
+    RunIds,
+    RunSpec,
+    Status,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    all_ended,
+)
 from tausearch.studies import Searcher
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
@@ -67,12 +77,9 @@ class Run:
         """Return the run that belongs to this one and follows it; called when all trials have ended."""
         return None
 
-    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
         """Write the results, also after Ctrl-C; returns metrics and files for MLflow."""
         return Conclusion()
-
-    def add_run_ids(self, trials: list[TrialSummary], run_ids: Mapping[int, str]) -> None:
-        """Write the ids of MLflow runs, by trial number, into the results."""
 
     @property
     def has_ended(self) -> bool:

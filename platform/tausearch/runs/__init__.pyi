@@ -36,6 +36,7 @@ from .reevaluations import (
 from .results import (
     Conclusion,
     MetricSummary,
+    RunIds,
     RunResult,
     Score,
     Summary,
@@ -96,6 +97,7 @@ __all__ = [
     "Record",
     "Resources",
     "RunDirectory",
+    "RunIds",
     "RunResult",
     "AnySpec",
     "FinalSpec",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
@@ -35,6 +35,8 @@ class MetricSummary(TypedDict):
 
 
 Summary = dict[str, MetricSummary]
+RunIds = Callable[[], Mapping[int, str]]
+"""Waits for MLflow; returns the number of each trial to the id of its MLflow run, empty if MLflow is away."""
 
 
 @dataclass(frozen=True)

@@ -221,14 +221,21 @@ def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], No
 
 
 def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError], None]) -> BestFile:
-    """Return the best file of a search with a finished trial; a missing or damaged file is made from the record."""
+    """Return the best file of a search with a finished trial; a missing, damaged or older one is made from the record.
+
+    The record is written first, so a kill may leave the file of an earlier choice.
+    """
     assert found.best is not None and isinstance(found.spec, SearchSpec)
-    directory = storage.run(found.spec.name)
-    if directory.best_file.exists():
+    file = storage.run(found.spec.name).best_file
+    if file.exists():
         try:
-            return load_best(directory.best_file)
-        except InputError as fault:
-            left_out(InputError(f"{fault}; its content was taken from the record"))
+            best = load_best(file)
+            if best.selection is not None and best.selection.trial == found.best.number:
+                return best
+            fault = InputError(f"best file {file}: is older than the choice of trial {found.best.number}")
+        except InputError as error:
+            fault = error
+        left_out(InputError(f"{fault}; its content was taken from the record"))
     return choose(found.spec, found.best, found.counts["complete"], reevaluation=found.reevaluation)
 
 

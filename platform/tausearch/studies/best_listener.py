@@ -28,9 +28,10 @@ def write_best(
 
 
 class BestListener:
-    """Writes the best file whenever the choice changes, so that a kill at any moment leaves a current file.
+    """Writes the best file whenever the choice changes: another trial, or another verdict of the re-evaluation.
 
-    It listens to a search, or to its re-evaluations; both tables hold the current state.
+    `selection.trials` of the file counts the trials that had finished by then; the end of the search corrects it. It
+    listens to a search, or to its re-evaluations; both tables hold the current state.
     """
 
     def __init__(

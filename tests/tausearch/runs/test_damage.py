@@ -28,7 +28,8 @@ from tausearch.runs import (
     read_status,
 )
 from tausearch.runs.record import _DIGEST, _digest
-from tausearch.studies.best_file import best_of_all
+from tausearch.studies import best_of_all, best_of_run, load_best
+from tausearch.studies.best_file import choose
 from tests.checked_input.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
@@ -173,6 +174,16 @@ def test_a_damaged_best_file_is_taken_from_the_record(storage: Storage) -> None:
     said: list[InputError] = []
     again = best_of_all(storage, "digits", "ita-lora", said.append)
     assert again.model_dump() == whole.model_dump() and "taken from the record" in str(said[0])
+
+
+def test_a_best_file_of_an_earlier_choice_is_taken_from_the_record(storage: Storage) -> None:
+    directory = storage.run("whole")
+    current = load_best(directory.best_file)
+    choose(search_spec().model_copy(update={"name": "whole"}), TRIALS[0], 1).save(directory.best_file)  # then a kill
+    said: list[InputError] = []
+    assert current.selection is not None and current.selection.trial == 1
+    assert best_of_run(storage, "whole", said.append) == current
+    assert "is older than the choice of trial 1; its content was taken from the record" in str(said[0])
 
 
 def test_a_run_of_another_name_or_method_is_not_continued(
