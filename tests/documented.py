@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image
 
 from tausearch.api import SearchRequest, plan_search
-from tausearch.runs import Plan, Record
+from tausearch.campaigns import CampaignCells, CellRuns
+from tausearch.runs import Plan, Record, Storage
 from tausearch.runs.creation import create
 from tausearch.studies import BestFile, start_of
 from tests.support.imports import ROOT
@@ -74,7 +75,7 @@ def _words(line: str) -> tuple[str, ...]:
     for each in ("[NAME]", "[RUN ...]"):
         line = line.replace(each, "")
     words = [word for word in shlex.split(line, comments=True) if word not in _LEFT_OUT]
-    table = {**PLACEHOLDERS, **(_OF_CAMPAIGNS if words[:1] == ["campaign"] else {})}
+    table = {**PLACEHOLDERS, **(_OF_CAMPAIGNS if words[:1] == ["campaign"] or "--campaign" in words else {})}
     pattern = re.compile("|".join(rf"\b{name}\b" for name in table))
     return tuple(pattern.sub(lambda match: table[match[0]], word) for word in words)
 
@@ -86,6 +87,16 @@ def prepare(folder: Path) -> None:
     best["letters-ita-lora-1"].save(folder / "mine.yaml")
     for name in ("my-final", "digits-ita-lora-2"):
         make_final_run(plan_of(folder, name).storage, name, [80.0, 82.0, 84.0], benchmark="digits")
+    storage = Storage(folder / "tausearch-runs")
+    names: dict[str, str] = {
+        "benchmark": "digits",
+        "method": "ita-lora",
+        "title": "digits/ita-lora",
+        "final": "my-final",
+    }
+    cell = CellRuns(**names, search=None, trials=0, seeds=3, steps=1)
+    storage.campaign("table").path.mkdir(parents=True)
+    CampaignCells(campaign="table", cells=(cell,)).save(storage.campaign("table"))
     (folder / "examples").mkdir()
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "examples" / "embedded.yaml")
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "embedded.yaml")

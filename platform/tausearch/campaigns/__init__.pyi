@@ -3,7 +3,7 @@ from .driver import CampaignResult, campaign, run_campaign
 from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
-from .outputs import write_campaign_report
+from .outputs import selected_runs, write_campaign_report
 from .plans import CampaignPlan, CampaignRequest, PlannedCell, plan_campaign
 from .status import CampaignStanding, CellStanding, all_standings, read_standing
 
@@ -33,6 +33,7 @@ __all__ = [
     "read_standing",
     "run_campaign",
     "run_pilots",
+    "selected_runs",
     "track_tables",
     "write_campaign_report",
 ]

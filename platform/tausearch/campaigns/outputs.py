@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.comparison import FinalRun, as_sheets, as_texts, read_final_run
+from tausearch.comparison import FinalRun, MatrixOrder, Selection, as_sheets, as_texts, read_final_run
 from tausearch.report import ReportCell, write_report
 from tausearch.runs import CampaignDirectory, Storage, replace_text
 from tausearch.studies import load_best, start_of
@@ -59,6 +61,22 @@ def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Pa
     )
 
 
+def matrix_order(cells: Sequence[CellRuns]) -> MatrixOrder:
+    """Return methods and benchmarks in the order of the campaign's file."""
+    methods, benchmarks = (list(dict.fromkeys(getattr(cell, of) for cell in cells)) for of in ("method", "benchmark"))
+    return MatrixOrder(methods, benchmarks)
+
+
+def selected_runs(directory: CampaignDirectory, *, with_paper: bool = False) -> Selection:
+    """Return the final runs of a campaign for a comparison, in the order of its file.
+
+    Raises:
+        InputError: If there is no such campaign, or its file cannot be read.
+    """
+    cells = read_cells(directory).cells
+    return Selection([cell.final for cell in cells], matrix_order(cells), with_paper)
+
+
 def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
     search, final = (None if run is None else storage.run(run.spec.name) for run in (each.search, each.final))
     return ReportCell(each.cell.benchmark, each.cell.method, search, final, each.reason or each.state)
@@ -73,7 +91,8 @@ def _final_runs(storage: Storage, standing: CampaignStanding) -> list[FinalRun]:
 def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path]:
     """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV, if it has any."""
     runs, files = _final_runs(storage, standing), []
-    for form, text in as_texts(runs).items() if runs else ():
+    order = matrix_order([each.cell for each in standing.cells])
+    for form, text in as_texts(runs, order).items() if runs else ():
         files.append(standing.directory.path / f"comparison{_SUFFIXES[form]}")
         replace_text(files[-1], text)
     return files

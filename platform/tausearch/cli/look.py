@@ -115,9 +115,11 @@ def compare(
     figure: Annotated[
         Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    campaign: Annotated[str | None, typer.Option(help="Only this campaign's runs, in the order of its file.")] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="With the paper's rows, in --latex and --markdown.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row per run.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown: methods by benchmarks first.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX: methods by benchmarks.")] = False,
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
 ) -> None:
@@ -138,11 +140,20 @@ def compare(
         raise InputError(f"--{' and --'.join(tables)}: choose one of them")
     if tables and figure is not None:
         raise InputError(f"--figure: draws methods by benchmark, so it does not go with --{tables[0]}")
+    if tables and campaign is not None:
+        raise InputError(f"--campaign: does not go with --{tables[0]}")
+    if paper and (tables or forms[0] not in ("latex", "markdown")):
+        raise InputError("--paper: goes with --latex or --markdown of methods by benchmarks")
     root = open_storage(storage, write=False)
     if tables:
         shown[tables[0]][1](root, benchmarks or [], forms[0])
     else:
-        comparison.show_comparison(root, benchmarks or [], forms[0], figure)
+        selection = comparison.Selection(with_paper=paper)
+        if campaign is not None:
+            from tausearch.campaigns import selected_runs
+
+            selection = selected_runs(root.campaign(campaign), with_paper=paper)
+        comparison.show_comparison(root, benchmarks or [], forms[0], figure, selection)
 
 
 @app.command()

@@ -1,7 +1,9 @@
 from .ablation_tables import AblationRow, ablations, as_ablation_text, show_ablations
 from .cells import comparison_sheets
-from .command import as_sheets, as_texts, show_comparison, show_transfer
+from .command import Selection, as_sheets, as_texts, show_comparison, show_transfer
 from .edited_models import EditRow, as_edit_text, compare_edits, show_edits
+from .matrix import Matrix, MatrixCell, MatrixOrder, MatrixRow, result_matrix
+from .matrix_sheets import matrix_sheet, page_matrix
 from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
 from .printing import FORMS, Form
 from .rows import Comparison, ComparisonRow, compare
@@ -16,10 +18,15 @@ __all__ = [
     "FORMS",
     "FinalRun",
     "Form",
+    "Matrix",
+    "MatrixCell",
+    "MatrixOrder",
+    "MatrixRow",
     "PaperBenchmark",
     "PaperCell",
     "PaperComposition",
     "PaperResults",
+    "Selection",
     "TransferCell",
     "TransferMatrix",
     "ablations",
@@ -31,9 +38,12 @@ __all__ = [
     "compare_edits",
     "comparison_sheets",
     "load_results",
+    "matrix_sheet",
+    "page_matrix",
     "paper_results",
     "read_final_run",
     "read_final_runs",
+    "result_matrix",
     "show_ablations",
     "show_comparison",
     "show_edits",

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tausearch.comparison.cells import POOLED, comparison_sheets, transfer_sheet
 from tausearch.comparison.figure import draw
+from tausearch.comparison.matrix import MatrixOrder, result_matrix
+from tausearch.comparison.matrix_sheets import matrix_sheet
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.printing import Answer, Form, show
 from tausearch.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.comparison.rows import Comparison, compare
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.transfers import TransferMatrix, transfer
-from tausearch.presentation import Table, as_csv, as_latex, as_markdown, record_table, say_unreadable, tool
+from tausearch.presentation import Table, as_csv, record_table, say_unreadable, tool
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
 
-def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None) -> None:
+@dataclass(frozen=True)
+class Selection:
+    """What a comparison shows, besides named benchmarks.
+
+    Attributes:
+        runs: Names of the final runs; None for all.
+        order: The order of methods and benchmarks, for the matrix.
+        with_paper: Whether the matrix has the paper's rows.
+    """
+
+    runs: Collection[str] | None = None
+    order: MatrixOrder = MatrixOrder()
+    with_paper: bool = False
+
+
+def show_comparison(
+    storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None, selection: Selection | None = None
+) -> None:
     """Print final runs beside the paper's results; see `printing.show`.
 
     Args:
@@ -26,21 +46,29 @@ def show_comparison(storage: Storage, benchmarks: Sequence[str], form: Form, fig
         benchmarks: The benchmarks to show; empty for all that have a run.
         form: The form in which to print.
         figure: The file to draw the picture to; None for `compare.png` in the storage folder.
+        selection: The runs, their order, and whether the matrix has the paper's rows.
 
     Raises:
         InputError: If the picture cannot be written.
     """
     require_picture(storage, figure, "--figure")
+    chosen = selection or Selection()
 
     def answer(runs: list[FinalRun], without: list[str]) -> Answer:
-        comparisons = compare(runs, paper_results(), list(dict.fromkeys(benchmarks)))
+        if chosen.runs is not None:
+            runs = [run for run in runs if run.spec.name in chosen.runs]
+            without = [name for name in without if name in chosen.runs]
+        named = list(dict.fromkeys(benchmarks))
+        comparisons = compare(runs, paper_results(), named)
         drawn = _draw(comparisons, figure, storage) if runs else None
         rows = rows_as_dicts(comparisons)
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
         notes = list(_notes(comparisons, without))
         records = comparison_records(comparisons)
-        return Answer(content, records, _sheets(comparisons), notes=notes, picture=drawn)
+        order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
+        table = _matrix(runs, order, with_paper=chosen.with_paper)
+        return Answer(content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table)
 
     show(storage, benchmarks, form, answer)
 
@@ -50,11 +78,16 @@ def as_sheets(runs: Sequence[FinalRun]) -> list[Table]:
     return _sheets(compare(runs, paper_results()))
 
 
-def as_texts(runs: Sequence[FinalRun]) -> dict[Form, str]:
-    """Return final runs beside the paper's results as Markdown, LaTeX and CSV."""
+def as_texts(runs: Sequence[FinalRun], order: MatrixOrder) -> dict[Form, str]:
+    """Return final runs as Markdown, LaTeX and CSV: methods by benchmarks, and beside the paper's results."""
     comparisons = compare(runs, paper_results())
-    sheets, records = _sheets(comparisons), comparison_records(comparisons)
-    return {"markdown": as_markdown(sheets), "latex": as_latex(sheets), "csv": as_csv(record_table(records))}
+    records = comparison_records(comparisons)
+    answer = Answer({}, records, _sheets(comparisons), matrix=_matrix(runs, order))
+    return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(record_table(records))}
+
+
+def _matrix(runs: Sequence[FinalRun], order: MatrixOrder, *, with_paper: bool = False) -> Table:
+    return matrix_sheet(result_matrix(runs, paper_results(), order, with_paper=with_paper), paper_results())
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:

@@ -44,7 +44,8 @@ class Answer:
     Attributes:
         content: The JSON form.
         records: The rows of the CSV form.
-        tables: The tables of the terminal, Markdown and LaTeX.
+        tables: The tables of the terminal and Markdown, and of LaTeX where there is no matrix.
+        matrix: Methods by benchmarks: the table of LaTeX, and the first one of Markdown.
         empty: The line that stands for missing tables; empty where no line is needed.
         notes: The lines below the tables in the terminal.
         picture: The file of the picture that was drawn; the terminal names it.
@@ -56,6 +57,17 @@ class Answer:
     empty: str = ""
     notes: Sequence[str] = ()
     picture: Path | None = None
+    matrix: Table | None = None
+
+    @property
+    def markdown(self) -> str:
+        """The Markdown form."""
+        return as_markdown([*([] if self.matrix is None else [self.matrix]), *self.tables])
+
+    @property
+    def latex(self) -> str:
+        """The LaTeX form."""
+        return as_latex(self.tables if self.matrix is None else [self.matrix])
 
 
 def show(
@@ -105,7 +117,7 @@ def _print(answer: Answer, form: Form) -> None:
         if answer.picture is not None:
             out.print(f"picture  {answer.picture}", soft_wrap=True)
     else:
-        print(as_markdown(answer.tables) if form == "markdown" else as_latex(answer.tables), end="")
+        print(answer.markdown if form == "markdown" else answer.latex, end="")
 
 
 def _say(line: str, form: Form) -> None:

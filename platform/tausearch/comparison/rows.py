@@ -83,7 +83,7 @@ def compare(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[
 
 
 def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> Comparison:
-    found = [_row(run, runs, paper) for run in standing(runs, _identity)]
+    found = [_row(run, runs, paper) for run in standing(runs, identity)]
     apart = [row for row in found if row.departures]
     rows = [row for row in found if not row.departures]
     if benchmark in paper.benchmarks:
@@ -95,9 +95,9 @@ def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> C
 
 def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
     """Return every difference of a run's protocol from the paper's; empty if the two can be compared."""
-    benchmark, method, protocol = run.spec.benchmark, run.spec.method, run.spec.protocol
-    found = (
-        [f"the paper has no {benchmark}"] if benchmark not in paper.benchmarks else _changed(protocol, paper, benchmark)
+    benchmark, method = run.spec.benchmark, run.spec.method
+    found = list(protocol_departures(run, paper)) or [f"the paper has no {benchmark}"] * (
+        benchmark not in paper.benchmarks
     )
     if run.tuned_on not in (None, benchmark):
         found.append(f"tuned on {run.tuned_on}")
@@ -108,8 +108,11 @@ def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _changed(protocol: ExperimentProtocol, paper: PaperResults, benchmark: str) -> list[str]:
-    theirs = paper.benchmarks[benchmark]
+def protocol_departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
+    """Return the differences of a run's protocol from the paper's on a benchmark that the paper has."""
+    protocol, theirs = run.spec.protocol, paper.benchmarks.get(run.spec.benchmark)
+    if theirs is None:
+        return ()
     wanted = dict(zip(_COMPARED, (theirs.tasks, theirs.epochs, paper.batch_size, paper.backbone), strict=True))
     found = [
         f"{name.replace('_', ' ')} {getattr(protocol, name)}, the paper's {value}"
@@ -119,17 +122,17 @@ def _changed(protocol: ExperimentProtocol, paper: PaperResults, benchmark: str) 
     for name, field in ExperimentProtocol.model_fields.items():  # other options, such as the class order
         if name not in (*_COMPARED, *_NOT_COMPARED) and getattr(protocol, name) != field.get_default():
             found.append(f"{name.replace('_', ' ')} {getattr(protocol, name)}")
-    return found
+    return tuple(found)
 
 
 def _row(run: FinalRun, runs: Sequence[FinalRun], paper: PaperResults) -> ComparisonRow:
     reasons = departures(run, paper)
     cell = None if reasons else paper.cell(run.spec.benchmark, run.spec.method, variant(run, paper))
-    others = sum(_identity(other) == _identity(run) for other in runs) - 1
+    others = sum(identity(other) == identity(run) for other in runs) - 1
     return ComparisonRow(run.spec.benchmark, run.spec.method, run.settings, run, others, cell, reasons)
 
 
-def _identity(run: FinalRun) -> tuple[object, ...]:
+def identity(run: FinalRun) -> tuple[object, ...]:
     """Return the values that must be equal for a newer run to replace an older one."""
     return (run.spec.method, sorted(run.settings.items()), run.tuned_on, run.conditions)
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces import Scalar
+from tausearch.presentation import counted
 from tausearch.runs import AnySpec, ExperimentProtocol, FinalSpec, RunDirectory, Score, Storage, read_scores, read_spec
 from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import TEST
 
 # Fields of a protocol on which a final run's accuracies do not depend; they depend on the digest of the weights.
-_FREE = ("split_seed", "weights")
+FREE_FIELDS = ("split_seed", "weights")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class FinalRun:
     @property
     def conditions(self) -> tuple[tuple[str, Any], ...]:
         """What its accuracies depend on besides method, hyperparameters and seeds; equal for comparable runs."""
-        return tuple((name, value) for name, value in self.spec.protocol if name not in _FREE)
+        return tuple((name, value) for name, value in self.spec.protocol if name not in FREE_FIELDS)
 
 
 def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[InputError]]:
@@ -86,11 +87,17 @@ def describe(settings: dict[str, Scalar]) -> str:
     )
 
 
+def protocol_parts(protocol: ExperimentProtocol) -> list[str]:
+    """Return what tells two protocols apart, as texts."""
+    parts = [counted(protocol.tasks, "task"), counted(protocol.epochs, "epoch"), f"batch {protocol.batch_size}"]
+    parts.append(protocol.backbone)
+    orders = [] if protocol.class_orders is None else [f"class orders {' '.join(map(str, protocol.class_orders))}"]
+    return [*parts, *([] if protocol.precision == "fp32" else [protocol.precision]), *orders]
+
+
 def protocol_text(protocol: ExperimentProtocol) -> str:
     """Return a protocol as text that tells two runs apart."""
-    parts = [f"{protocol.tasks} tasks", f"{protocol.epochs} epochs", f"batch {protocol.batch_size}", protocol.backbone]
-    orders = [] if protocol.class_orders is None else [f"class orders {' '.join(map(str, protocol.class_orders))}"]
-    return ", ".join([*parts, *([] if protocol.precision == "fp32" else [protocol.precision]), *orders])
+    return ", ".join(protocol_parts(protocol))
 
 
 def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:

@@ -10,7 +10,7 @@ from .plots import ACCENT, BEST, FAINT, SCALE, TICKS, AccuracyAxis, Axis, Facet,
 from .run_tables import accuracy_cells, front_table, mean_rows, reevaluation_table, trials_table
 from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
-from .tables import Column, Emphasis, Table, emphasise, gain, numbers, score, words
+from .tables import CellLook, Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
 from .terminal.commands import code_words, command_on, storage_words, sync_advice, tool
 from .terminal.live import LiveDisplay
@@ -37,6 +37,7 @@ __all__ = [
     "TICKS",
     "AccuracyAxis",
     "Axis",
+    "CellLook",
     "Column",
     "Emphasis",
     "Facet",

@@ -5,21 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 import rich.table
 
 from checked_input.text_files import spreadsheet_cell
-from tausearch.presentation.tables import Column, Table
+from tausearch.presentation.tables import CellLook, Column, Table, note_mark
 from tausearch.runs import shown_benchmark
 
-_LATEX = str.maketrans(
-    {c: f"\\{c}" for c in "&%$#_{}"}
-    | {"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+_LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    **{"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
+    **{"’": "'", "‘": "`", "–": "--", "—": "---", "…": "...", "·": r"$\cdot$", "×": r"$\times$", "θ": r"$\theta$"},
+}
+_ACCENTS = (
+    "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"  # pdflatex sets them on any letter
 )
+_LETTERS = "ßøØæÆåÅœŒłŁ"  # as it does these
+# Other scripts need an engine with fonts for them; pdflatex prints the number of the letter instead of failing.
+_BEYOND = (
+    r"\providecommand{\beyondlatin}[2]{\ifdefined\Umathchar #1\else\texttt{#2}\fi}"
+    " % its letters need xelatex or lualatex and a font that has them"
+)
+_SMALL = ((7, r"\scriptsize", "2pt"), (5, r"\footnotesize", "3pt"))  # from so many columns on, to fit a page
 _STYLES = {"marked": "bold green", "total": "bold", "strong": "bold", "faint": "dim", "good": "green", "bad": "red"}
+_DEVIATION = re.compile(r" \$\\pm\$ ([\d.]+)")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
 
@@ -50,8 +63,15 @@ def as_markdown(tables: Sequence[Table]) -> str:
 
 
 def as_latex(tables: Sequence[Table]) -> str:
-    """Return one LaTeX tabular per table, for the package booktabs."""
-    return "% needs \\usepackage{booktabs}\n" + "\n".join(_latex(table) for table in tables)
+    """Return one LaTeX table with a caption per table, for the package booktabs."""
+    body = "\n".join(_latex(table) for table in tables)
+    head = ["% needs \\usepackage{booktabs}", *([_BEYOND] if r"\beyondlatin" in body else [])]
+    return "\n".join([*head, body])
+
+
+def latex_text(text: str) -> str:
+    """Return a text for LaTeX, which every engine can set."""
+    return "".join(map(_latex_letter, _MINUS.sub("\N{MINUS SIGN}", text))).replace("\N{MINUS SIGN}", "$-$")
 
 
 def as_csv(table: Table) -> str:
@@ -82,20 +102,75 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _markdown(table: Table) -> str:
+    def shown(text: str) -> str:
+        return escape(text, quote=False).replace("|", "\\|").replace("\n", "<br>")
+
+    def cell(text: str, look: CellLook, _: Column) -> str:
+        ranked = {"best": "**{}**", "second": "<u>{}</u>"}.get(look.rank or "", "{}").format(shown(text))
+        return ranked + (f"<sup>{look.marks}</sup>" if look.notes else "")
+
     def line(cells: Sequence[str]) -> str:
-        shown = (escape(cell, quote=False).replace("|", "\\|").replace("\n", "<br>") for cell in cells)
-        return "| " + " | ".join(shown) + " |"
+        return "| " + " | ".join(cells) + " |"
 
     rule = "|" + "|".join("---" for _ in table.columns) + "|"
-    title = f"**{escape(table.title, quote=False)}**"
-    return "\n".join([title, "", line(table.header), rule, *map(line, table.texts), ""])
+    title = "\n\n".join(filter(None, [f"**{escape(table.title, quote=False)}**", escape(table.caption, quote=False)]))
+    rows = [line(row) for row in _looked(table, cell)]
+    notes = [f"<sup>{note_mark(n)}</sup> {escape(note, quote=False)}<br>" for n, note in enumerate(table.notes)]
+    return "\n".join([title, "", line(list(map(shown, table.header))), rule, *rows, "", *notes, *[""] * bool(notes)])
 
 
 def _latex(table: Table) -> str:
-    def line(cells: Sequence[str]) -> str:
-        escaped = (shown_benchmark(cell).replace("\n", ", ").translate(_LATEX) for cell in cells)
-        return " & ".join(_MINUS.sub("$-$", cell) for cell in escaped) + r" \\"
+    fits = [(size, gap) for columns, size, gap in _SMALL if len(table.columns) >= columns][:1]
 
-    start = [f"% {shown_benchmark(table.title)}", rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}"]
-    body = [r"\toprule", line(table.header), r"\midrule", *map(line, table.texts), r"\bottomrule"]
-    return "\n".join([*start, *body, r"\end{tabular}", ""])
+    def shown(text: str) -> str:
+        return latex_text(shown_benchmark(text).replace("\n", ", "))
+
+    def cell(text: str, look: CellLook, column: Column) -> str:
+        narrow = _DEVIATION.sub(r"{\\tiny$\\pm$\1}", shown(text)) if fits else shown(text)
+        ranked = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}.get(look.rank or "", "%s") % narrow
+        mark = rf"\textsuperscript{{{look.marks}}}" if look.notes else ""
+        return ranked + (rf"\rlap{{{mark}}}" if mark and column.right else mark)  # digits stay in line
+
+    def line(cells: Sequence[str]) -> str:
+        start = "{}" if cells[0][:1] in ("[", "*") else ""  # after a line's end they would be an option of it
+        return start + " & ".join(cells) + r" \\"
+
+    sides = "".join("r" if column.right else "l" for column in table.columns)
+    small = [line for size, gap in fits for line in (size, rf"\setlength{{\tabcolsep}}{{{gap}}}")]
+    body = [line(list(map(shown, table.header))), r"\midrule"]
+    for number, row in enumerate(_looked(table, cell)):
+        body += [r"\midrule"] * (number in table.blocks)
+        body.append(line(row))
+    notes = [rf"\textsuperscript{{{note_mark(n)}}}\,{shown(note)}." for n, note in enumerate(table.notes)]
+    caption = ". ".join(filter(None, [shown(table.title), shown(table.caption)]))
+    below = [r"\par\smallskip", r"{\footnotesize " + r"\quad ".join(notes) + r"\par}"] if notes else []
+    return "\n".join(
+        [
+            *(r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", r"\par\smallskip", *small),
+            *(rf"\begin{{tabular}}{{@{{}}{sides}@{{}}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"),
+            *(*below, r"\end{table}", ""),
+        ]
+    )
+
+
+def _looked(table: Table, cell: Callable[[str, CellLook, Column], str]) -> list[list[str]]:
+    """Return the cells as a format writes them."""
+    plain = CellLook()
+    return [
+        [
+            cell(text, table.looks.get((number, place), plain), column)
+            for place, (text, column) in enumerate(zip(row, table.columns, strict=True))
+        ]
+        for number, row in enumerate(table.texts)
+    ]
+
+
+def _latex_letter(letter: str) -> str:
+    if letter in _LATEX:
+        return _LATEX[letter]
+    if letter.isascii() or letter in _LETTERS or letter == "\N{MINUS SIGN}":
+        return letter if letter.isprintable() else " "
+    base, *accents = list(unicodedata.normalize("NFD", letter))
+    if letter < "\u0180" and base.isascii() and accents and all(accent in _ACCENTS for accent in accents):
+        return letter
+    return rf"\beyondlatin{{{letter}}}{{U+{ord(letter):04X}}}"

@@ -10,6 +10,7 @@ from tausearch.presentation.terminal.text import number, percent
 from tausearch.runs import Score
 
 Emphasis = Literal["marked", "total", "strong", "faint", "good", "bad"]
+Rank = Literal["best", "second"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,26 @@ class Column:
 
 
 @dataclass(frozen=True)
+class CellLook:
+    """How one cell stands out.
+
+    Attributes:
+        rank: Its place in its column; None for the others, and where there is no order.
+        notes: Numbers of the table's notes about it.
+        link: Where the page leads from it: `#cell-3`.
+    """
+
+    rank: Rank | None = None
+    notes: tuple[int, ...] = ()
+    link: str = ""
+
+    @property
+    def marks(self) -> str:
+        """The letters of its notes: `a,b`."""
+        return ",".join(note_mark(number) for number in self.notes)
+
+
+@dataclass(frozen=True)
 class Table:
     """A table with a title.
 
@@ -46,12 +67,20 @@ class Table:
         columns: The columns, from left to right.
         rows: The values; each row has one for each column.
         emphasis: Number of a row to how it stands out: "marked" was chosen, "total" sums up the rows above.
+        looks: Numbers of a row and a column to how that cell stands out.
+        notes: Texts below the table; cells refer to them by letters.
+        blocks: Numbers of rows below a rule.
+        caption: What the numbers are, after the title; not in the terminal.
     """
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[tuple[Any, ...]]
     emphasis: Mapping[int, Emphasis] = field(default_factory=dict)
+    looks: Mapping[tuple[int, int], CellLook] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    blocks: Sequence[int] = ()
+    caption: str = ""
 
     @property
     def header(self) -> list[str]:
@@ -67,13 +96,19 @@ class Table:
         """Return the table without the columns of these names."""
         kept = [place for place, name in enumerate(self.header) if name not in names]
         rows = [tuple(row[place] for place in kept) for row in self.rows]
-        return replace(self, columns=[self.columns[place] for place in kept], rows=rows)
+        looks = {(row, kept.index(place)): look for (row, place), look in self.looks.items() if place in kept}
+        return replace(self, columns=[self.columns[place] for place in kept], rows=rows, looks=looks)
 
     def without_empty(self, *names: str) -> Table:
         """Return the table without those of the named columns, by default of all, that are empty in every row."""
         texts = self.texts
         empty = [name for place, name in enumerate(self.header) if not any(row[place] for row in texts)]
         return self.without(*(name for name in empty if not names or name in names))
+
+
+def note_mark(number: int) -> str:
+    """Return the letter of a note: a to z, then aa, bb and so on."""
+    return chr(ord("a") + number % 26) * (1 + number // 26)
 
 
 def numbers(*names: str, format: Callable[[Any], str] = number) -> list[Column]:

@@ -1,0 +1,212 @@
+"""Methods by benchmarks: final runs in one table, with the best of each column and what sets a run apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from tausearch.comparison.paper import PaperResults
+from tausearch.comparison.rows import departures, identity, protocol_departures
+from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
+from tausearch.presentation import counted
+from tausearch.runs import ExperimentProtocol, Score
+from trainables.methods import METHODS
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """A method on a benchmark.
+
+    Attributes:
+        score: Final accuracy, percent.
+        run: Our final run; None for a result of the paper.
+        apart: Differences from the protocol of the column; such a cell is not ranked.
+        notes: What else a reader must know.
+        rank: Its place among the cells of its column that can be compared.
+    """
+
+    score: Score
+    run: FinalRun | None = None
+    apart: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    rank: Literal["best", "second"] | None = None
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A method in one setting, ours or the paper's.
+
+    Attributes:
+        settings: See `FinalRun.settings`, as text.
+        cells: Benchmark to cell.
+    """
+
+    method: str
+    settings: str
+    of_paper: bool
+    cells: dict[str, MatrixCell]
+
+
+@dataclass(frozen=True)
+class MatrixOrder:
+    """The methods and benchmarks of a matrix, in order; empty for the paper's order, then alphabetical."""
+
+    methods: Sequence[str] = ()
+    benchmarks: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Methods by benchmarks.
+
+    Attributes:
+        benchmarks: The columns.
+        rows: Our rows, then the paper's.
+        protocols: Benchmark to the protocol of its column; only benchmarks with runs of ours.
+        seeds: Number of seeds of most runs.
+    """
+
+    benchmarks: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    protocols: dict[str, ExperimentProtocol] = field(default_factory=dict)
+    seeds: int = 0
+
+
+def result_matrix(
+    runs: Sequence[FinalRun],
+    paper: PaperResults,
+    order: MatrixOrder | None = None,
+    *,
+    with_paper: bool = False,
+    planned: Iterable[tuple[str, str]] = (),
+) -> Matrix:
+    """Return final runs as methods by benchmarks.
+
+    A column's protocol is that of most of its runs that were tuned on the benchmark; of equally many, one that can be
+    compared with the paper, then the newest. A method with runs under several protocols takes a row for each.
+
+    Args:
+        runs: Final runs, oldest first; of equal ones the one with the most seeds counts, then the newest.
+        paper: The paper's results.
+        order: The methods and benchmarks to show; by default all that have a run.
+        with_paper: Whether to add the paper's rows.
+        planned: Pairs of a method and a benchmark without a result yet: they have rows and columns, too.
+    """
+    order, planned = order or MatrixOrder(), list(planned)
+    ran = dict.fromkeys([*(run.spec.benchmark for run in runs), *(benchmark for _, benchmark in planned)])
+    shown = order.benchmarks or {**paper.benchmarks, **ran}
+    benchmarks = tuple(name for name in shown if name in ran or (order.benchmarks and with_paper))
+    found = standing(runs, lambda run: (run.spec.benchmark, *identity(run)))
+    columns = {name: [run for run in found if run.spec.benchmark == name] for name in benchmarks}
+    usual = {name: _usual(column, paper) for name, column in columns.items() if column}
+    counts = [run.accuracy.seeds for column in columns.values() for run in column]
+    seeds = max(counts, key=lambda count: (counts.count(count), count), default=0)
+    cells = {name: [_cell(run, usual[name], seeds) for run in column] for name, column in columns.items()}
+    methods = {method for method, benchmark in planned if benchmark in benchmarks}
+    rows = _rows(cells, methods, order.methods or paper.methods)
+    rows += _paper_rows(benchmarks, usual, paper) if with_paper else []
+    protocols = {name: run.spec.protocol for name, run in usual.items()}
+    return Matrix(benchmarks, _ranked(rows, benchmarks), protocols, seeds)
+
+
+def _usual(runs: Sequence[FinalRun], paper: PaperResults) -> FinalRun:
+    """Return a run under the protocol of its column."""
+    own = [run for run in runs if _tuned_here(run)] or list(runs)
+
+    def weight(run: FinalRun) -> tuple[int, bool, int]:
+        alike = sum(other.conditions == run.conditions for other in own)
+        return alike, not departures(run, paper), own.index(run)
+
+    return max(own, key=weight)
+
+
+def _tuned_here(run: FinalRun) -> bool:
+    return run.tuned_on in (None, run.spec.benchmark)
+
+
+def _cell(run: FinalRun, usual: FinalRun, seeds: int) -> MatrixCell:
+    mine, theirs = run.spec.protocol, usual.spec.protocol
+    apart = [
+        f"{name.replace('_', ' ')} {_value(getattr(mine, name))} instead of {_value(getattr(theirs, name))}"
+        for name in ExperimentProtocol.model_fields
+        if name not in (*FREE_FIELDS, "weights_digest") and getattr(mine, name) != getattr(theirs, name)
+    ]
+    apart += ["other weights of the backbone"] * (mine.weights_digest != theirs.weights_digest and not apart)
+    apart += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
+    had = run.accuracy.seeds
+    return MatrixCell(run.accuracy, run, tuple(apart), () if had == seeds else (counted(had, "seed"),))
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "as the benchmark has it"
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _rows(cells: dict[str, list[MatrixCell]], planned: set[str], methods: Sequence[str]) -> list[MatrixRow]:
+    """Return our rows; one more of the same method for each further run on a benchmark, those set apart last."""
+    groups: dict[tuple[str, str], dict[str, list[MatrixCell]]] = {(method, ""): {} for method in planned}
+    for benchmark, column in cells.items():
+        for cell in sorted(column, key=lambda each: len(each.apart)):
+            assert cell.run is not None
+            of = (cell.run.spec.method, describe(cell.run.settings))
+            groups.setdefault(of, {}).setdefault(benchmark, []).append(cell)
+    rows = []
+    for method, settings in sorted(groups, key=lambda of: _place(of, methods)):
+        group = groups[method, settings]
+        for number in range(max(map(len, group.values()), default=1)):
+            here = {name: column[number] for name, column in group.items() if len(column) > number}
+            rows.append(MatrixRow(method, settings, False, here))
+    return rows
+
+
+def _place(of: tuple[str, str], methods: Sequence[str]) -> tuple[int, str, str]:
+    method, settings = of
+    return (methods.index(method) if method in methods else len(methods), method, settings)
+
+
+def _paper_rows(benchmarks: Sequence[str], usual: dict[str, FinalRun], paper: PaperResults) -> list[MatrixRow]:
+    apart = {name: protocol_departures(usual[name], paper) if name in usual else () for name in benchmarks}
+    rows = []
+    for method in paper.methods:
+        found = {name: cell for name in benchmarks if (cell := paper.cell(name, method)) is not None}
+        cells = {
+            name: MatrixCell(Score(cell.accuracy, cell.std, paper.runs), apart=apart[name])
+            for name, cell in found.items()
+        }
+        rows += [MatrixRow(method, "", True, cells)] if cells else []
+    return rows
+
+
+def _ranked(rows: Sequence[MatrixRow], benchmarks: Sequence[str]) -> tuple[MatrixRow, ...]:
+    """Mark the best and the second of each column; equal as printed is equal."""
+    places = {name: _places([row.cells[name] for row in rows if _competes(row, name)]) for name in benchmarks}
+
+    def marked(row: MatrixRow) -> MatrixRow:
+        cells = {
+            name: replace(cell, rank=places[name].get(_printed(cell)) if _competes(row, name) else None)
+            for name, cell in row.cells.items()
+        }
+        return replace(row, cells=cells)
+
+    return tuple(map(marked, rows))
+
+
+def _competes(row: MatrixRow, benchmark: str) -> bool:
+    entry = METHODS.get(row.method)
+    bound = entry is not None and entry.capabilities.joint
+    return benchmark in row.cells and not row.cells[benchmark].apart and not bound
+
+
+def _places(cells: Sequence[MatrixCell]) -> dict[str, Literal["best", "second"]]:
+    """Return printed means and their places; none where nothing competes."""
+    if len(cells) < 2:
+        return {}
+    means = dict.fromkeys(_printed(cell) for cell in sorted(cells, key=lambda cell: -cell.score.mean))
+    names: tuple[Literal["best", "second"], ...] = ("best", "second")
+    return dict(zip(means, names, strict=False))
+
+
+def _printed(cell: MatrixCell) -> str:
+    return f"{cell.score.mean:.2f}"

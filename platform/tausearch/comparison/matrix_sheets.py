@@ -1,0 +1,151 @@
+"""The matrix as a table: for papers and Markdown, and for the page of a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tausearch.comparison.cells import label
+from tausearch.comparison.matrix import Matrix, MatrixCell, MatrixRow
+from tausearch.comparison.paper import PaperResults
+from tausearch.comparison.rows import departures, variant
+from tausearch.comparison.runs import protocol_parts
+from tausearch.presentation import CellLook, Column, Table, counted, score
+from tausearch.runs import Score, shown_benchmark
+from trainables.methods import METHODS
+
+_BOUND = "trained on all tasks at once; an upper bound, not ranked"
+_TITLE = "Final accuracy on the test split, percent"
+_IN_CELLS = "Small: the paper's results, in parentheses where its protocol differs."
+Place = tuple[str, str]  # method and benchmark
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """Our result, and the paper's as text."""
+
+    ours: Score
+    paper: str
+
+    @property
+    def mean(self) -> float:
+        return self.ours.mean
+
+
+def matrix_sheet(matrix: Matrix, paper: PaperResults) -> Table:
+    """Return a row for each method and a column for each benchmark; the caption gives protocol and seeds."""
+    return _sheet(matrix, paper, {})
+
+
+def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str], pending: Mapping[Place, str]) -> Table:
+    """Return the matrix of a page: the paper's results in the cells.
+
+    Args:
+        matrix: The matrix, without the paper's rows.
+        paper: The paper's results.
+        links: Method and benchmark to the place in the page that tells more.
+        pending: Method and benchmark to the text of a cell without a result.
+    """
+    beside = any(paper.cell(name, row.method) for row in matrix.rows for name in row.cells)
+    table = _sheet(matrix, paper, links)
+    seen: set[Place] = set()
+    rows = []
+    for row, values in zip(matrix.rows, table.rows, strict=True):
+        cells: list[object] = [values[0]]
+        for name in matrix.benchmarks:
+            if name in row.cells:
+                cells.append(_Beside(row.cells[name].score, _paper_text(row, name, paper)))
+            else:
+                waits = not row.settings and (row.method, name) not in seen
+                cells.append(pending.get((row.method, name)) if waits else None)
+            seen.add((row.method, name))
+        rows.append(tuple(cells))
+    columns = [table.columns[0], *(Column(each.name, _text, right=True, heat=True) for each in table.columns[1:])]
+    text = " ".join([table.caption, *[_IN_CELLS] * beside])
+    return replace(table, columns=columns, rows=rows, caption=text)
+
+
+def caption(matrix: Matrix, paper: PaperResults) -> str:
+    """Return what the numbers are: seeds, marks, protocol, and the source of the paper's rows."""
+    if not matrix.seeds and not any(row.of_paper for row in matrix.rows):
+        return "No final run has ended yet."
+    parts = [f"Mean ± sample standard deviation over {_seeds(matrix)}."] if matrix.seeds else []
+    cells = [cell for row in matrix.rows for cell in row.cells.values()]
+    if any(cell.rank for cell in cells):
+        parts.append("The best of a column is bold, the second underlined.")
+    parts += [f"Protocol: {text}." for text in [_protocols(matrix, paper)] if text]
+    if any(row.of_paper for row in matrix.rows):
+        parts.append(f"Rows of the paper: {paper.source}, mean of {paper.runs} runs.")
+    return " ".join(parts)
+
+
+def _protocols(matrix: Matrix, paper: PaperResults) -> str:
+    """Return what all columns share, then what does not hold for all: `batch 128; A: 5 epochs; B and C: 9 epochs`."""
+    found = {name: protocol_parts(protocol) for name, protocol in matrix.protocols.items()}
+    shared = [part for part in next(iter(found.values()), []) if all(part in parts for parts in found.values())]
+    own: dict[str, list[str]] = {}
+    for name, parts in found.items():
+        own.setdefault(", ".join(part for part in parts if part not in shared), []).append(_heading(name, paper))
+    rest = [f"{join(names)}: {text or 'nothing else'}" for text, names in own.items()] if len(own) > 1 else []
+    return "; ".join(filter(None, [", ".join(shared), *rest]))
+
+
+def join(names: list[str]) -> str:
+    """Return names as a list in words."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _seeds(matrix: Matrix) -> str:
+    runs = [cell.run for row in matrix.rows for cell in row.cells.values() if cell.run is not None]
+    seeds = {run.spec.seeds for run in runs if run.accuracy.seeds == matrix.seeds}
+    if len(seeds) == 1 and len(only := next(iter(seeds))) == matrix.seeds > 1:
+        return f"seeds {join(list(map(str, only)))}"
+    return counted(matrix.seeds, "seed")
+
+
+def _heading(benchmark: str, paper: PaperResults) -> str:
+    return paper.benchmarks[benchmark].title if benchmark in paper.benchmarks else shown_benchmark(benchmark)
+
+
+def _sheet(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> Table:
+    columns = [Column("method"), *(Column(_heading(name, paper), score, right=True) for name in matrix.benchmarks)]
+    notes: dict[str, int] = {}
+    looks: dict[tuple[int, int], CellLook] = {}
+    for number, row in enumerate(matrix.rows):
+        if row.method in METHODS and METHODS[row.method].capabilities.joint:
+            looks[number, 0] = CellLook(notes=(notes.setdefault(_BOUND, len(notes)),))
+        for place, name in enumerate(matrix.benchmarks, start=1):
+            if (look := _look(row, name, notes, links)) != CellLook():
+                looks[number, place] = look
+    rows = [_values(row, matrix) for row in matrix.rows]
+    first = [number for number, row in enumerate(matrix.rows) if row.of_paper][:1]
+    blocks, text = [number for number in first if number], caption(matrix, paper)
+    return Table(_TITLE, columns, rows, looks=looks, notes=list(notes), blocks=blocks, caption=text)
+
+
+def _look(row: MatrixRow, benchmark: str, notes: dict[str, int], links: Mapping[Place, str]) -> CellLook:
+    cell, link = row.cells.get(benchmark), links.get((row.method, benchmark), "")
+    if cell is None:
+        return CellLook(link=link)
+    text = "; ".join([*cell.apart, *cell.notes])
+    return CellLook(cell.rank, (notes.setdefault(text, len(notes)),) if text else (), link)
+
+
+def _values(row: MatrixRow, matrix: Matrix) -> tuple[object, ...]:
+    name = f"{row.method}, paper" if row.of_paper else label(row.method, row.settings)
+    cells: list[MatrixCell | None] = [row.cells.get(benchmark) for benchmark in matrix.benchmarks]
+    return (name, *(None if cell is None else cell.score for cell in cells))
+
+
+def _paper_text(row: MatrixRow, benchmark: str, paper: PaperResults) -> str:
+    """Return the paper's result, in parentheses where its protocol is another one."""
+    ours = row.cells[benchmark].run
+    cell = None if ours is None else paper.cell(benchmark, row.method, variant(ours, paper))
+    if cell is None or ours is None:
+        return ""
+    text = f"paper {Score(cell.accuracy, cell.std, paper.runs).text()}"
+    return f"({text})" if departures(ours, paper) else text
+
+
+def _text(value: _Beside) -> str:
+    return "\n".join(filter(None, [score(value.ours), value.paper]))

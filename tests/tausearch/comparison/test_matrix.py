@@ -1,0 +1,160 @@
+"""Methods by benchmarks: which rows, what is ranked, what a footnote sets apart, and what LaTeX can set."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.campaigns import CampaignCells, CellRuns
+from tausearch.comparison import Matrix, MatrixOrder, matrix_sheet, paper_results, read_final_runs, result_matrix
+from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
+from tausearch.runs import Storage, open_storage
+from tests.support.command_line import run
+from tests.support.runs.final_runs import make_final_run
+
+DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
+
+
+def matrix(storage: Storage, order: MatrixOrder | None = None, *, with_paper: bool = False) -> Matrix:
+    return result_matrix(read_final_runs(storage)[0], paper_results(), order, with_paper=with_paper)
+
+
+def ranks(found: Matrix, benchmark: str = "cifar100") -> dict[str, str | None]:
+    """Run, or the paper's method, to its place in a column."""
+    cells = {row.method: row.cells[benchmark] for row in found.rows if row.of_paper and benchmark in row.cells}
+    ours = [row.cells[benchmark] for row in found.rows if not row.of_paper and benchmark in row.cells]
+    return {c.run.spec.name: c.rank for c in ours if c.run} | {f"paper {m}": c.rank for m, c in cells.items()}
+
+
+def test_equal_as_printed_is_equally_good(storage: Storage) -> None:
+    make_final_run(storage, "a", [90.001, 90.001])
+    make_final_run(storage, "b", [90.004, 90.004], method="ita-ia3")
+    make_final_run(storage, "c", [89.99, 89.99], method="ita-fft")
+    make_final_run(storage, "d", [80.0, 80.0], method="finetune")
+    assert ranks(matrix(storage)) == {"a": "best", "b": "best", "c": "second", "d": None}
+
+
+def test_joint_training_and_other_protocols_win_nothing(storage: Storage) -> None:
+    make_final_run(storage, "a", [80.0, 80.0])
+    make_final_run(storage, "b", [70.0, 70.0], method="ita-ia3")
+    make_final_run(storage, "joint", [95.0, 95.0], method="joint")
+    make_final_run(storage, "long", [96.0, 96.0], method="finetune", protocol={"epochs": 99})
+    make_final_run(storage, "elsewhere", [97.0, 97.0], method="ita-fft", tuned_on="imagenet_r")
+    make_final_run(storage, "one", [75.0], method="iel-lora")
+    found = matrix(storage)
+    assert ranks(found) == {
+        **{"a": "best", "one": "second", "b": None},
+        **{"joint": None, "long": None, "elsewhere": None},
+    }
+    sheet = matrix_sheet(found, paper_results())
+    marked = {sheet.texts[row][0]: look.marks for (row, _), look in sheet.looks.items() if look.notes}
+    notes = {name: sheet.notes[ord(mark) - ord("a")] for name, mark in marked.items()}
+    assert notes.pop("joint").endswith("not ranked")
+    assert notes == {
+        **{"finetune": "epochs 99 instead of 20", "ita-fft": "tuned on imagenet_r"},
+        **{"iel-lora": "1 seed"},
+    }
+    assert "over seeds 0 and 1. " in sheet.caption and "10 tasks, 20 epochs, batch 128" in sheet.caption
+
+
+def test_a_method_under_two_protocols_takes_two_rows(storage: Storage) -> None:
+    make_final_run(storage, "a", [90.0, 90.0], protocol={"epochs": 99})
+    make_final_run(storage, "b", [70.0, 70.0])
+    make_final_run(storage, "other", [60.0, 60.0], benchmark="digits", protocol=DIGITS)
+    rows = [{name: cell.run.spec.name for name, cell in row.cells.items() if cell.run} for row in matrix(storage).rows]
+    assert rows == [{"cifar100": "b", "digits": "other"}, {"cifar100": "a"}]  # of two protocols the paper's counts
+
+
+def test_the_papers_rows_compete_where_the_protocol_is_the_same(storage: Storage) -> None:
+    make_final_run(storage, "a", [90.0, 90.0])
+    assert ranks(matrix(storage)) == {"a": None}  # alone it is not the best of anything
+    found = ranks(matrix(storage, with_paper=True))
+    assert (found["a"], found["paper ita-ia3"], found["paper joint"]) == ("second", "best", None)
+    make_final_run(storage, "b", [91.0, 91.0], benchmark="cub200", protocol={"epochs": 5})
+    found = matrix(storage, with_paper=True)
+    assert set(ranks(found, "cub200").values()) == {None}
+    sheet = matrix_sheet(found, paper_results())
+    assert sheet.notes[-1] == "epochs 5, the paper's 50" and sheet.blocks == [1]
+    assert "Rows of the paper: " in sheet.caption
+
+
+def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
+    protocols: dict[str, dict[str, Any]] = {"digits": DIGITS, "cifar100": {}}
+    for benchmark, protocol in protocols.items():
+        for method in ("ita-lora", "joint", "finetune"):
+            make_final_run(
+                storage, f"{benchmark}-{method}", [50.0], benchmark=benchmark, method=method, protocol=protocol
+            )
+    found = matrix(storage)
+    assert [row.method for row in found.rows] == ["joint", "finetune", "ita-lora"]
+    assert found.benchmarks == ("cifar100", "digits")
+    found = matrix(storage, MatrixOrder(["ita-lora", "finetune", "joint"], ["digits", "cifar100", "glyphs"]))
+    assert [row.method for row in found.rows] == ["ita-lora", "finetune", "joint"]
+    assert found.benchmarks == ("digits", "cifar100")
+
+
+def test_names_are_set_by_every_engine() -> None:
+    table = Table(
+        "100 % of a_b & c",
+        [Column("method"), Column("folder:/x/Übung_日", right=True), Column("b")],
+        [("[a_b", 1.0, "50 %"), ("#1 {x} ~^\\ <|>", -2.5, 'ð "q" é')],
+        looks={(0, 1): CellLook("best", (0,)), (1, 1): CellLook("best"), (1, 2): CellLook("second", (0, 1))},
+        notes=["other_protocol", "5 % fewer"],
+        blocks=[1],
+        caption="Seeds 0 & 1.",
+    )
+    lines = as_latex([table]).splitlines()
+    assert r"\caption{100 \% of a\_b \& c. Seeds 0 \& 1.}" in lines
+    assert r"method & folder:Übung\_\beyondlatin{日}{U+65E5} & b \\" in lines
+    assert r"{}[a\_b & \textbf{1}\rlap{\textsuperscript{a}} & 50 \% \\" in lines
+    assert lines[lines.index(r"{}[a\_b & \textbf{1}\rlap{\textsuperscript{a}} & 50 \% \\") + 1] == r"\midrule"
+    assert (
+        r"\#1 \{x\} \textasciitilde{}\textasciicircum{}\textbackslash{} \textless{}\textbar{}\textgreater{}"
+        r" & \textbf{$-$2.5} & \underline{\beyondlatin{ð}{U+00F0} ''q'' é}\textsuperscript{a,b} \\"
+    ) in lines
+    assert any(r"\textsuperscript{a}\,other\_protocol." in line for line in lines)
+    code = [re.sub(r"(?<!\\)%.*", "", line) for line in lines]
+    assert not any(re.search(r"(?<!\\)[_^~%]", line) for line in code)
+    assert sum(line.startswith(r"\providecommand{\beyondlatin}") for line in lines) == 1
+    markdown = as_markdown([table])
+    assert "| [a_b | **1**<sup>a</sup> | 50 % |" in markdown and "<sup>b</sup> 5 % fewer" in markdown
+
+
+def test_a_campaigns_table_has_its_runs_and_its_order(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.comparison.command.draw", lambda *_: None)
+    cells = []
+    for method, accuracy in (("ita-lora", 60.0), ("finetune", 70.0)):
+        make_final_run(storage, method, [accuracy], benchmark="digits", method=method, protocol=DIGITS)
+        about: dict[str, Any] = {"title": f"digits/{method}", "search": None, "trials": 0, "seeds": 1, "steps": 1}
+        cells.append(CellRuns(benchmark="digits", method=method, final=method, **about))
+    make_final_run(storage, "other", [99.0, 99.0], benchmark="digits", protocol=DIGITS)
+    directory = storage.campaign("t")
+    directory.path.mkdir(parents=True)
+    CampaignCells(campaign="t", cells=tuple(cells)).save(directory)
+
+    def shown(*options: str) -> tuple[int, str, str]:
+        return run(["compare", *options, "--storage", str(storage.root)], capsys, monkeypatch)
+
+    code, out, err = shown("--campaign", "t", "--latex")
+    rows = [line for line in out.splitlines() if " & " in line]
+    assert code == 0, err
+    assert rows == [r"method & digits \\", r"ita-lora & \underline{60.00} \\", r"finetune & \textbf{70.00} \\"]
+    assert "99.00" in shown("--latex")[1]
+    assert "joint, paper" in shown("cifar100", "--campaign", "t", "--latex", "--paper")[1]
+    for options, words in (
+        (["--campaign", "none"], "no campaign named 'none'"),
+        (["--paper"], "--paper: goes with --latex or --markdown"),
+        (["--campaign", "t", "--transfer"], "--campaign: does not go with --transfer"),
+    ):
+        code, _, err = shown(*options)
+        assert code == 2 and words in err and err.count("\n") == 1
