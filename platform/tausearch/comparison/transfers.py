@@ -94,8 +94,8 @@ def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMa
     for judged_on, column in columns.items():
         for tuned_on, run in sorted(column.items()):
             cells[tuned_on, judged_on] = TransferCell(tuned_on, judged_on, run, column.get(judged_on))
-    kept = [cell.run.conditions for cell in cells.values()]
-    left_out = sum(run.conditions not in kept for run in taking_part)
+    kept = {judged_on: [run.conditions for run in column.values()] for judged_on, column in columns.items()}
+    left_out = sum(run.conditions not in kept[run.spec.benchmark] for run in taking_part)
     first = runs[0].spec
     return TransferMatrix(first.method, runs[0].marks, first.protocol.backbone, cells, left_out)
 

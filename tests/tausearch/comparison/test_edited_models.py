@@ -73,6 +73,16 @@ def test_edits_beside_the_papers_tables(
     assert found["iel-lora", "other"]["departures"] == ["epochs 3, the paper's 20"]
 
 
+def test_the_method_as_it_is_comes_before_its_other_settings(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited(storage, "two", overrides={"regularise": "none", "lr": 0.5})
+    edited(storage, "one", overrides={"regularise": "none"})
+    edited(storage, "plain")
+    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--json"))["rows"]
+    assert [row["ours"]["run"] for row in rows if row["ours"]] == ["plain", "one", "two"]
+
+
 def test_every_form_of_the_edits(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,16 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(storage: Storag
     assert all("mit67" not in m.tuned_on or set(m.cells) == {("mit67", "glyphs")} for m in (first, second))
 
 
+def test_a_run_is_left_out_by_the_protocol_of_its_own_column(storage: Storage) -> None:
+    make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
+    make_final_run(storage, "longer-gg", [91.0], benchmark="glyphs", protocol={"epochs": 50})
+    make_final_run(storage, "longer-dd", [92.0], benchmark="digits", protocol={"epochs": 50})
+    (matrix,) = matrices(storage)
+    names = {pair: cell.run.spec.name for pair, cell in matrix.cells.items()}
+    assert names["digits", "digits"] == "dd" and names["digits", "glyphs"] == "longer-dg"
+    assert matrix.left_out == 3  # dg and gg; longer-dd, whose protocol is that of the other column
+
+
 def test_what_was_set_by_hand_was_not_tuned(storage: Storage) -> None:
     make_final_run(storage, "set", [99.0, 99.0], benchmark="glyphs", tuned_on="digits", overrides={"lr": 0.1})
     make_final_run(storage, "ablation", [5.0], benchmark="glyphs", tuned_on="digits", overrides={"regularise": "none"})
