@@ -22,6 +22,7 @@ from tausearch.presentation import (
     as_latex,
     as_markdown,
     console,
+    left_out_line,
     print_json,
     record_table,
     say_unreadable,
@@ -135,6 +136,8 @@ def show_sheets(tables: Sequence[Table], out: Console) -> None:
             out.print(_airy(table))
         elif _width(part, broken=True) <= out.width:
             out.print(_airy(part))
+            if left_out := len(table.columns) - len(part.columns):
+                out.print(left_out_line(left_out), style="dim")
         else:
             _lines(table, out)
 

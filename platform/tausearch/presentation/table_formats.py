@@ -6,14 +6,18 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from html import escape
 from typing import Any
 
 import rich.table
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
 
 from checked_input.text_files import spreadsheet_cell
 from tausearch.presentation.tables import CellLook, Column, Table, note_mark
+from tausearch.presentation.terminal.text import WIDE, left_out_line
 from tausearch.runs import shown_benchmark
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -32,8 +36,44 @@ _BEYOND = (
 )
 _SMALL = ((7, r"\scriptsize", "2pt"), (5, r"\footnotesize", "3pt"))  # from so many columns on, to fit a page
 _STYLES = {"marked": "bold green", "total": "bold", "strong": "bold", "faint": "dim", "good": "green", "bad": "red"}
+_LEAST = 12  # letters: longer words of a column that wraps are broken before a column is left out
 _DEVIATION = re.compile(r" \$\\pm\$ ([\d.]+)")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+
+
+class FittedTable(rich.table.Table):
+    """A table of rich that leaves out the columns that a narrow terminal has no room for, and says so below.
+
+    rich cuts each of them down to a letter. The first column always stays; minor ones go first, then the last ones.
+
+    Attributes:
+        minor: Numbers of the minor columns.
+    """
+
+    minor: Collection[int] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Return the table of rich, and the line that says what was left out."""
+        kept = list(range(len(self.columns)))
+        while len(kept) > 1 and self._needed(console, options, kept) > options.max_width:
+            kept.remove(max(kept[1:], key=lambda place: (place in self.minor, place)))
+        fitting = copy(self)
+        fitting.columns = [self.columns[place] for place in kept]
+        yield from rich.table.Table.__rich_console__(fitting, console, options)
+        if left_out := len(self.columns) - len(kept):
+            yield Text(left_out_line(left_out), style="dim")
+
+    def _needed(self, console: Console, options: ConsoleOptions, kept: Sequence[int]) -> int:
+        """Return the width that columns need when the words of wrapping ones are broken into lines."""
+        wide = options.update(width=WIDE)
+        edges = sum(self._get_padding_width(place) for place in kept) + (len(kept) + 1 if self.box else 0)
+        widths = []
+        for column in (self.columns[place] for place in kept):
+            longest = self._measure_column(console, wide, column)
+            padding = self._get_padding_width(column._index)
+            broken = max(min(longest.minimum - padding, _LEAST), column.min_width or 0)
+            widths.append(longest.maximum - padding if column.no_wrap else broken)
+        return sum(widths) + edges
 
 
 def terminal_table(table: Table, **look: Any) -> rich.table.Table:
@@ -41,7 +81,8 @@ def terminal_table(table: Table, **look: Any) -> rich.table.Table:
 
     Marked rows begin with a star, for terminals without colours.
     """
-    shown = rich.table.Table(title=table.title or None, title_justify="left", **look)
+    shown = FittedTable(title=table.title or None, title_justify="left", **look)
+    shown.minor = [place for place, column in enumerate(table.columns) if column.minor]
     for column in table.columns:
         shown.add_column(
             column.name,

@@ -12,11 +12,11 @@ from rich.segment import Segment
 
 from checked_input.text_files import printable
 
-WIDE = 160  # columns where the output is not a terminal and has no width of its own
+WIDE = 10_000  # columns where the output is a file or a pipe: no line is broken, and no column left out
 
 
 def console() -> Console:
-    """Return a console on stdout; it does not cut tables if stdout is a file or a pipe."""
+    """Return a console on stdout; a file or a pipe gets whole lines and all columns of a table."""
     return SafeConsole(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
 
 
@@ -53,6 +53,11 @@ def counted(count: int, noun: str) -> str:
     """Return a count with its noun: `1 trial`, `12 trials`; of entries, `1 entry`, `2 entries`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def left_out_line(columns: int) -> str:
+    """Return the line below a table that says how many columns a terminal has no room for."""
+    return f"{counted(columns, 'column')} left out; widen the terminal or use --json"
 
 
 def spread(values: Sequence[int]) -> str:

@@ -1,0 +1,64 @@
+"""Tables in a terminal of any width: what has no room is counted, never dropped in silence; a pipe gets everything."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tausearch.presentation import Column, Table, console, terminal_table
+
+TABLE = Table(
+    "t",
+    [
+        *(Column("method"), Column("accuracy"), Column("seconds", minor=True), Column("note", wrap=True)),
+        *(Column("forgetting"), Column("run", minor=True)),
+    ],
+    [
+        (
+            "ita-lora",
+            "90.00 ± 1.00",
+            "1234567",
+            "some words that can be broken",
+            "3.00 ± 0.10",
+            "digits-ita-lora-1-final",
+        )
+    ],
+)
+
+
+def shown(width: int) -> list[str]:
+    out = Console(width=width, file=io.StringIO(), highlight=False)
+    out.print(terminal_table(TABLE))
+    return out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def names(width: int) -> list[str]:
+    return [name for name in TABLE.header if name in shown(width)[2]]
+
+
+def test_minor_columns_go_first_then_the_last_ones() -> None:
+    assert names(140) == TABLE.header and not any("left out" in line for line in shown(140))
+    assert names(75) == ["method", "accuracy", "seconds", "note", "forgetting"]
+    assert shown(75)[-1] == "1 column left out; widen the terminal or use --json"
+    assert names(56) == ["method", "accuracy", "note", "forgetting"]
+    assert shown(56)[-1] == "2 columns left out; widen the terminal or use --json"
+    assert names(44) == ["method", "accuracy", "note"] and names(26) == ["method"]
+
+
+@pytest.mark.parametrize("width", range(30, 120, 7))
+def test_what_is_shown_is_whole(width: int) -> None:
+    lines = shown(width)
+    assert "…" not in "".join(lines) and all(len(line) <= width for line in lines)
+    missing = len(TABLE.header) - len(names(width))
+    below = " ".join(" ".join(lines).split("┘")[1].split())
+    assert below.startswith(f"{missing} column") if missing else below == ""
+
+
+def test_a_pipe_gets_every_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    many = [Column(f"hyperparameter {number}") for number in range(40)]
+    console().print(terminal_table(Table("", many, [tuple("0.001" for _ in many)])))
+    out = capsys.readouterr().out
+    assert "hyperparameter 39" in out and "left out" not in out and "…" not in out
