@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tausearch.models.descriptions import About
-from tausearch.models.removal.tables import MEMBERSHIP_NOTE, removal_tables
+from tausearch.models.removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
 from tausearch.presentation import as_markdown, counted
@@ -29,6 +29,8 @@ _OPENED: dict[Form, str] = {
     "models": 'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # by timm\'s names',
     "vectors": 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',
 }
+
+_REDUCED_OPENED = 'tausearch.load_model("FOLDER", tasks=[1])  # of one task alone; `compose` refuses what --forget left'
 
 
 def describe_run(directory: RunDirectory) -> None:
@@ -103,6 +105,8 @@ def _removal(about: About) -> Iterator[str]:
     yield f"{gone} of the run. The model has no such answer. Tasks {_numbers(report.tasks)} of the run are its tasks"
     yield f"{_numbers(range(1, len(report.tasks) + 1))}; below they have their numbers of the run."
     yield from ("", as_markdown(removal_tables(report, list(about.accuracies.values()))), MEMBERSHIP_NOTE)
+    if line := few_images(report):
+        yield line
     yield from ("", "Left out:", "", *(f"- {line}" for line in report.left_out))
     yield from ("", "What remains:", "", *(f"- {line}" for line in report.remains), "")
 
@@ -114,7 +118,8 @@ def _usage(about: About) -> Iterator[str]:
         yield 'model.predict(["image.png"])  # classes and probabilities; model.module is the plain network'
     if about.form != "vectors":
         yield from ("", f"import {'safetensors.torch' if about.form == 'models' else _LIBRARY[about.form]}", "")
-    yield from (_OPENED[about.form], "```", "")
+    reduced = about.removal is not None and about.form == "vectors"
+    yield from (_REDUCED_OPENED if reduced else _OPENED[about.form], "```", "")
     if about.transform is not None:
         each = about.transform
         cut = f"resized to {each.resize} pixels ({'shorter side' if each.keep_ratio else 'both sides'})"

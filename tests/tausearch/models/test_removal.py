@@ -154,6 +154,10 @@ def test_names_are_in_no_file_of_an_export(tmp_path: Path) -> None:
     about = read_about(tmp_path / "out" / "timm" / "seed_0")
     assert about.class_names == tuple(left) and about.tasks == (2, 1)
     assert [each.name for each in out.result.removal.classes] == gone
+    card = (tmp_path / "out" / "vectors" / "README.md").read_text(encoding="utf-8")
+    remains = [f"- {line}" for line in out.result.removal.remains]
+    assert set(remains) <= set(card.splitlines()) and "class 4 (task 2), class 5 (task 3), class 6 (task 3) of" in card
+    assert 'load_model("FOLDER", tasks=[1])' in card and "tausearch.compose" not in card
     assert load_model(tmp_path / "out", storage=tmp_path).classes == tuple(left)
 
 
