@@ -1,4 +1,4 @@
-"""What the platform costs: the share of (slots x wall time) of real runs that no trial's sequence used.
+"""Measure the platform's overhead: the share of (slots x wall time) of real runs that no trial's sequence used.
 
 16 and 64 trials of `ita-lora` on digits, as many at a time as there are CPUs, everything included from starting Ray to
 the best file. The share is split into where it went. Beside it, the floor: what Ray alone takes of the same wall time,

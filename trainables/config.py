@@ -12,7 +12,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True, kw_only=True)
 class TrialConfig:
-    """All inputs of a trial, and where it runs; None is none."""
+    """All inputs of a trial, and where it runs; a field that is None is not used."""
 
     run: str = ""  # name of the trial's search or final run
     trial: int  # number in its run, from 0

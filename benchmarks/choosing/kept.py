@@ -1,4 +1,4 @@
-"""What has been measured on a table, beside it: it is measured again when the table or what is measured has changed."""
+"""The file beside a table that keeps what was measured on it. A change of either is measured again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table and the figure of docs/what-helps.md: what each way to choose is worth."""
+"""Write the table and the figure of docs/what-helps.md: the gain of each way to choose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_page() -> None:
 
 
 def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
-    """Return what all tables say together as Markdown: the mean gain over them, by way to choose and price."""
+    """Return the mean gain over all tables as Markdown, by way to choose and price."""
     over = _over(known)
     about = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
     return f"{about}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"

@@ -1,4 +1,4 @@
-"""How far the embedded benchmarks lie from the pre-training: what theta_0 can do, and what fine-tuning can.
+"""Measure how far the embedded benchmarks are from the pre-training: accuracy of theta_0 and of fine-tuning.
 
 Test accuracy of class-incremental final runs, the mean over three seeds, and its standard deviation. "theta_0" is
 `ita-lora` with a learning rate next to nothing and no regularisation: the classifiers of pre-consolidation, probed and

@@ -1,4 +1,4 @@
-"""Whether a trial on a GPU finds what the CPU finds, finds it again, and finds it when it is resumed: every method.
+"""Compare each method's results on a GPU with those on the CPU, with a second run, and with a resumed run.
 
 Each method runs digits on the CPU, twice on the GPU, and once more on the GPU with its sequence thrown away after the
 second task and another continued from its state. Accuracies on validation images, and the largest difference of what

@@ -1,4 +1,4 @@
-"""What is killed in each round and when: a function of the seed and the number of the round."""
+"""Draw what is killed in a round, and when, from the seed and the number of the round."""
 
 from __future__ import annotations
 

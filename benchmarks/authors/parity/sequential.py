@@ -1,8 +1,7 @@
 """mammoth's SGD, EWC, LwF-MC and DER++ on its own ViT with our weights.
 
-The learning rate follows our schedule: it has none of its own. Its loss is the cross-entropy over all classes; for the
-runs that are "local" it gets one over the task's classes for what it calls it with first in a step, which is the task's
-own images.
+The learning rate follows our schedule, because mammoth has none for them. The loss is the cross-entropy over all
+classes. In "local" runs the first loss of each step, that of the task's own images, is over the task's classes.
 """
 
 from __future__ import annotations

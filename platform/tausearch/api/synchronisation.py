@@ -1,4 +1,4 @@
-"""Write to MLflow what it lacks of a run's record. What MLflow has stays as it is."""
+"""Write best file, results and figures of a run again from its record, and to MLflow what it lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tausearch import runs
 from tausearch.api.composition import register_again
 from tausearch.api.outcome import conclude, is_over
 from tausearch.models import record_compositions
-from tausearch.presentation import chatter_to, draw_trial
+from tausearch.presentation import draw_trial, output_to
 from tausearch.runs import AnySpec, Conclusion, RunDirectory, Storage, TrialSummary
 from tausearch.tracking import MlflowRun, checked_uri, reason
 from trainables.errors import InputError
@@ -39,7 +39,7 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
     with runs.driver_lock(directory):
         trials = runs.read_trials(spec, directory)
         try:
-            with chatter_to(directory.log_file):
+            with output_to(directory.log_file):
                 written = _write(spec, storage, directory, trials, uri)
             if wanted is not None:
                 spec.model_copy(update={"tracking_uri": wanted}).save(directory)

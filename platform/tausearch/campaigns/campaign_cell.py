@@ -53,15 +53,15 @@ class CampaignCell:
         self.reevaluation = TrialTable(() if known is None else known.runs)
         self.final = TrialTable(() if final is None else final.trials)
 
-    def open(self, held: ExitStack) -> Run | None:
+    def open(self, locks: ExitStack) -> Run | None:
         """Open the search, then the final run once the search has chosen; None after both, or after an error."""
         if self.error is not None or self._trained:
             return None
         if not self._searched:
             self._searched = True
-            return self._entered(self.planned.search, held)
+            return self._entered(self.planned.search, locks)
         self._trained = True
-        return None if self._is_concluded(self.runs.final) else self._entered(self._final(), held)
+        return None if self._is_concluded(self.runs.final) else self._entered(self._final(), locks)
 
     def failed(self, error: Exception) -> None:
         """Note the error; the other cells go on."""
@@ -83,8 +83,8 @@ class CampaignCell:
         else:
             self.final = run.trials
 
-    def _entered(self, plan: Plan[SearchSpec] | Plan[FinalSpec], held: ExitStack) -> Run:
-        spec, directory = held.enter_context(plan.entered())
+    def _entered(self, plan: Plan[SearchSpec] | Plan[FinalSpec], locks: ExitStack) -> Run:
+        spec, directory = locks.enter_context(plan.entered())
         if isinstance(spec, SearchSpec):
             return SearchRun(spec, plan.storage, directory)
         assert isinstance(spec, FinalSpec)

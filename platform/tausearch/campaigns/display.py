@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tausearch.campaigns.campaign_cell import CampaignCell
-from tausearch.execution import Cell, Listener, Run
+from tausearch.execution import Listener, Run, RunSource
 from tausearch.presentation import LiveDisplay, counted
 from tausearch.runs import TrialSummary
 
@@ -30,7 +30,7 @@ class CampaignDisplay(LiveDisplay):
         self.cells = cells
         self._known = self._tasks()[0]
 
-    def follow(self, cell: Cell, run: Run) -> Sequence[Listener]:
+    def follow(self, cell: RunSource, run: Run) -> Sequence[Listener]:
         """Show the trials of a run that is opened; returns the listener of its trials."""
         assert isinstance(cell, CampaignCell)
         cell.follow(run)

@@ -61,7 +61,7 @@ def run(
     address: options.Address = None,
     json: options.Json = False,
 ) -> None:
-    """Make the table, or go on with it. Nothing that is finished runs again."""
+    """Run a campaign, or continue it. Nothing that is finished runs again."""
     say_loading()
     from tausearch.campaigns import campaign
 

@@ -1,4 +1,4 @@
-"""How a command ends that was stopped or failed: a line on stderr, and the exit code."""
+"""End a command that was stopped or failed: a line on stderr, and the exit code."""
 
 import signal
 import sys
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def end_interrupted() -> NoReturn:
-    """End the process with a line, and with the exit code by which a shell reports Ctrl-C."""
+    """Print a line and exit with the code that shells use for Ctrl-C."""
     print("interrupted", file=sys.stderr)
     sys.exit(128 + signal.SIGINT)
 
@@ -18,7 +18,7 @@ def leave(number: int | None, out_of_time: bool, resume_command: str, succeeded:
         number: The signal that stopped the runs, if one did.
         out_of_time: Whether the time budget stopped them.
         resume_command: The command that continues them.
-        succeeded: Whether the runs left what they were for.
+        succeeded: Whether the runs have the results that were asked for.
     """
     if number is not None:
         how = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"

@@ -269,7 +269,7 @@ def _show_preview(found: Preview, json: bool) -> None:
 
 
 def _show_result(result: SearchResult | FinalResult, storage: str, json: bool) -> None:
-    """Print what a run came to, and end the command: with an error if nothing was chosen or a seed is missing."""
+    """Print the results of a run and end the command, with an error if nothing was chosen or a seed is missing."""
     from tausearch.api import SearchResult
     from tausearch.presentation import code_words, command_on, storage_words
     from tausearch.runs import read_spec

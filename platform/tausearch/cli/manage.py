@@ -50,7 +50,7 @@ def _export_final(root: Storage, name: str, output: Path | None, adapters: Path 
     from tausearch.api import export_vectors  # torch takes seconds to import; --help must not
 
     if adapters is None or output is not None:
-        raise InputError(f"run {name!r}: is a final run, of which task vectors alone are exported: --adapters FOLDER")
+        raise InputError(f"run {name!r}: is a final run; only its task vectors can be exported: --adapters FOLDER")
     export_vectors(root, name, adapters)
     return {"adapters": str(adapters)}
 
@@ -78,7 +78,7 @@ def sync(
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
-    """Bring MLflow up to date with the record. Writes what MLflow lacks of a run, and leaves what it has."""
+    """Write best files, results and figures again from the record, and to MLflow what it lacks."""
     from tausearch.api import sync_run  # torch takes seconds to import; --help must not
     from tausearch.runs import is_driven
     from tausearch.tracking import checked_uri
@@ -167,7 +167,7 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Delete runs with all that they have left. What MLflow has of them stays."""
+    """Delete runs and all their files. Their entries in MLflow stay."""
     from rich.filesize import decimal
 
     from tausearch.api import delete_run, size_of

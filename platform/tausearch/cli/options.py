@@ -64,7 +64,7 @@ WarmStart = Annotated[
 Constraint = Annotated[
     list[str] | None,
     typer.Option(
-        help="Choose only what keeps this, such as 'forgetting <= 5' or 'seconds <= 60'. Repeatable.",
+        help="Choose only trials that satisfy this, such as 'forgetting <= 5' or 'seconds <= 60'. Repeatable.",
         metavar="'METRIC <= NUMBER'",
     ),
 ]
@@ -76,7 +76,7 @@ Reevaluate = Annotated[
     ),
 ]
 ReevaluateRuns = Annotated[
-    int | None, typer.Option(help="How often, each time on a fresh seed and validation split [default: 2].")
+    int | None, typer.Option(help="Runs of each, every one on a fresh seed and validation split [default: 2].")
 ]
 ReevaluateAsBefore = Annotated[
     int | None, typer.Option(help="Run this many of the best trials again, and choose by that [default: as before].")

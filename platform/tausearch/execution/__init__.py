@@ -1,6 +1,6 @@
 """Run trials on Ray Tune: driver, dispatcher, checkpoints, signals, record and tracker of a run.
 
-Not here: which hyperparameters come next (`search`), and starting Ray (`cluster`).
+Not here: which hyperparameters come next (`studies`), and starting Ray (`cluster`).
 """
 
 import lazy_loader

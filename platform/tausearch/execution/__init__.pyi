@@ -4,12 +4,12 @@ from .driver import Driver, drive, read_by_trials
 from .durations import bytes_of, seconds_per_trial
 from .interrupt import Interrupt
 from .previews import Preview, preview, preview_of
-from .queue import Cell, RunQueue, SingleRun
+from .queue import RunQueue, RunSource, SingleRun
 from .run import Listener, Run
 from .storage_watch import StorageWatch
 
 __all__ = [
-    "Cell",
+    "RunSource",
     "Dispatcher",
     "Driver",
     "Interrupt",

@@ -87,7 +87,7 @@ class Dispatcher:
             self._known[run.spec.name] = run
 
     def _has_room(self) -> bool:
-        """Whether there is room for another trial of any run."""
+        """Whether a CPU is free; without free CPUs no run is asked or opened. `_takes` looks at the GPUs, too."""
         if self.max_concurrent_trials is not None:
             return self.active < self.max_concurrent_trials
         return self._used()[0] < self._has[0] or self.active == 0

@@ -25,11 +25,11 @@ from tausearch.cluster import (
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview
-from tausearch.execution.queue import Cell, RunQueue, SingleRun
+from tausearch.execution.queue import RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
-from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, chatter_to, code_words, command_on, counted
+from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, code_words, command_on, counted, output_to
 from tausearch.runs import DrivenDirectory, FinalSpec, Resources, RunResult, RunSpec, SearchSpec, StorageError
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
@@ -78,7 +78,7 @@ class Driver:
         """Listen to signals, send the output of Ray, Optuna and MLflow to the log file, and show the display."""
         with ExitStack() as stack:
             interrupt = stack.enter_context(interruptible(self.time_budget))
-            screen = stack.enter_context(chatter_to(self.home.log_file, self.progress_to))
+            screen = stack.enter_context(output_to(self.home.log_file, self.progress_to))
             shown = display(screen)
             stack.enter_context(shown)
             yield Session(interrupt, StorageWatch(self.home), shown)
@@ -125,7 +125,7 @@ class Driver:
                 interrupt.stopped = True
             interrupt.stop_tune()
 
-        display.heed(partial(_why_stopping, interrupt))
+        display.show_stopping(partial(_why_stopping, interrupt))
         with ExitStack() as outer:
             if self.address is not None:
                 outer.enter_context(head_watched(self.address, display.say, self.resume_command))
@@ -155,7 +155,7 @@ class Driver:
             except OSError as error:
                 if not watch.failed(error):
                     raise
-        display.heed(lambda: None)
+        display.show_stopping(lambda: None)
 
 
 def drive(
@@ -193,7 +193,7 @@ def drive(
     with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
         display, over = session.display, run.is_over(list(run.trials))
 
-        def follow(cell: Cell, opened: Run) -> list[Listener]:
+        def follow(cell: RunSource, opened: Run) -> list[Listener]:
             display.turn_to(opened.spec, opened.trials, Epochs(opened.directory))
             return [display]
 
@@ -204,7 +204,7 @@ def drive(
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, follow, in_background=False)
         queue.open_ahead()  # while Ray starts, the tracker imports MLflow
         if over:
-            display.say("all of it has ended: nothing is run, what it leaves behind is written again")
+            display.say("all trials have ended: none is run, and the results are written again")
             queue.ended(run)
             driver.conclude(queue, session)
         else:

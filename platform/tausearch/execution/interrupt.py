@@ -54,7 +54,7 @@ class Interrupt:
         if self.signal is None:
             self.signal = number
 
-    def overhear(self, number: int) -> None:
+    def note_in_thread(self, number: int) -> None:
         """Note a signal from a thread, whichever handler it has. After SIGTERM the time of `not_stuck` starts."""
         self.note(number)
         if self._leave_now is not None:
@@ -149,7 +149,7 @@ def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
     originals = {each: signal.getsignal(each) for each in _SIGNALS}
     interrupt.listen()
     try:
-        with _overheard(interrupt.overhear):
+        with _signals_told_to(interrupt.note_in_thread):
             yield interrupt
     finally:
         for each, original in originals.items():
@@ -157,7 +157,7 @@ def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
 
 
 @contextmanager
-def _overheard(tell: Callable[[int], None]) -> Iterator[None]:
+def _signals_told_to(tell: Callable[[int], None]) -> Iterator[None]:
     """Call `tell` from a thread with every signal that comes.
 
     Python's own handlers run in the main thread, between two of its instructions, so never while it waits in Ray's C++.

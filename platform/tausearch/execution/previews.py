@@ -207,7 +207,7 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
 
 
 def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
-    """Return the preview of a planned run; that of a continued run shows the rest.
+    """Return the preview of a planned run; for a continued run, of the trials that are left.
 
     Raises:
         InputError: If the plan differs from the run that it continues.

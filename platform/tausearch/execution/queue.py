@@ -20,11 +20,11 @@ from tausearch.runs import RunResult
 _log = logging.getLogger(__name__)
 
 
-class Cell(Protocol):
-    """Runs that follow each other: a search and its final run, or a single run."""
+class RunSource(Protocol):
+    """Where `RunQueue` gets runs that follow each other: a cell of a campaign, or a single run."""
 
-    def open(self, held: ExitStack) -> Run | None:
-        """Return the next run; None if no run is left. `held` is closed once the run is concluded."""
+    def open(self, locks: ExitStack) -> Run | None:
+        """Return the next run; None if no run is left. `locks` is closed once the run is concluded."""
         ...
 
     def failed(self, error: Exception) -> None:
@@ -37,12 +37,12 @@ class Cell(Protocol):
 
 
 class SingleRun:
-    """A `Cell` of one run, whose caller holds the run's lock; every error stops the driver."""
+    """A `RunSource` of one run, whose caller holds the run's lock; every error stops the driver."""
 
     def __init__(self, run: Run) -> None:
         self._left = [run]
 
-    def open(self, held: ExitStack) -> Run | None:
+    def open(self, locks: ExitStack) -> Run | None:
         """Return the run, once."""
         return self._left.pop() if self._left else None
 
@@ -58,10 +58,10 @@ class SingleRun:
 class _Entry:
     """An open run; `parent` is the search that it belongs to, which is concluded after it."""
 
-    cell: Cell
+    cell: RunSource
     run: Run
     recorder: Recorder
-    held: ExitStack
+    locks: ExitStack
     parent: _Entry | None = None
 
 
@@ -83,11 +83,11 @@ class RunQueue:
 
     def __init__(
         self,
-        cells: Sequence[Cell],
+        cells: Sequence[RunSource],
         interrupt: Interrupt,
         watch: StorageWatch,
         say: Callable[[str], None],
-        follow: Callable[[Cell, Run], Sequence[Listener]],
+        follow: Callable[[RunSource, Run], Sequence[Listener]],
         *,
         in_background: bool = True,
     ) -> None:
@@ -135,7 +135,7 @@ class RunQueue:
     def release(self) -> None:
         """Release the open runs without concluding them."""
         for entry in reversed(self._open.values()):
-            entry.held.close()
+            entry.locks.close()
         self._open = {}
         self.close()
 
@@ -150,9 +150,9 @@ class RunQueue:
         else:
             self._thread.join()
 
-    def _next_of(self, cell: Cell) -> Run | None:
-        with ExitStack() as held:
-            return self._opened(cell, lambda: cell.open(held), held)
+    def _next_of(self, cell: RunSource) -> Run | None:
+        with ExitStack() as locks:
+            return self._opened(cell, lambda: cell.open(locks), locks)
 
     def _follow_up(self, entry: _Entry) -> Run | None:
         if self.watch.problem is not None:
@@ -160,7 +160,7 @@ class RunQueue:
         return self._opened(entry.cell, entry.run.follow_up, ExitStack(), entry)
 
     def _opened(
-        self, cell: Cell, open_run: Callable[[], Run | None], held: ExitStack, parent: _Entry | None = None
+        self, cell: RunSource, open_run: Callable[[], Run | None], locks: ExitStack, parent: _Entry | None = None
     ) -> Run | None:
         """Open a run and its recorder. An error that the storage did not cause is the cell's."""
         try:
@@ -175,12 +175,12 @@ class RunQueue:
             if not self.watch.failed(error):
                 cell.failed(error)
             return None
-        self._open[run.spec.name] = _Entry(cell, run, recorder, held.pop_all(), parent)
+        self._open[run.spec.name] = _Entry(cell, run, recorder, locks.pop_all(), parent)
         return run
 
     def _conclude_all(self) -> None:
         while (entry := self._ended.get()) is not None:
-            with entry.held:
+            with entry.locks:
                 try:
                     self._conclude(entry)
                 except Exception as error:  # the other cells continue

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tausearch.models.edit_results import EditResult, read_edit
 from tausearch.models.results import EDIT, CompositionResult, read_compositions
-from tausearch.presentation import chatter_to
+from tausearch.presentation import output_to
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
 from tausearch.tracking import Version, reason, register_model, track_composition
 from trainables.errors import InputError
@@ -26,7 +26,7 @@ def try_to_record(
 ) -> str | None:
     """Write one result to MLflow; return the reason of a failure, which must not stop anything else."""
     try:
-        with chatter_to(directory.log_file):
+        with output_to(directory.log_file):
             _record(spec, storage, result)
     except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
         return reason(error)
@@ -44,7 +44,7 @@ def register(
         InputError: If MLflow cannot be written.
     """
     try:
-        with chatter_to(directory.log_file):
+        with output_to(directory.log_file):
             return register_model(spec, storage, result.label, folder)
     except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
         raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `sync` makes up for it") from error

@@ -15,7 +15,7 @@ from .terminal.bars import LongWork
 from .terminal.commands import code_words, command_on, storage_words, sync_advice, tool
 from .terminal.live import LiveDisplay
 from .terminal.progress import ProgressDisplay
-from .terminal.quiet import Stream, chatter_to
+from .terminal.quiet import Stream, output_to
 from .terminal.text import (
     brief,
     clock,
@@ -60,7 +60,7 @@ __all__ = [
     "as_markdown",
     "brief",
     "caption",
-    "chatter_to",
+    "output_to",
     "clock",
     "code_words",
     "command_on",

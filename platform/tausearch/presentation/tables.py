@@ -100,7 +100,7 @@ class Table:
         return replace(self, columns=[self.columns[place] for place in kept], rows=rows, looks=looks)
 
     def without_empty(self, *names: str) -> Table:
-        """Return the table without those of the named columns, by default of all, that are empty in every row."""
+        """Return the table without the columns that are empty in every row; with names, only these can be removed."""
         texts = self.texts
         empty = [name for place, name in enumerate(self.header) if not any(row[place] for row in texts)]
         return self.without(*(name for name in empty if not names or name in names))

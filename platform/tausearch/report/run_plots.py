@@ -20,7 +20,7 @@ _LONGEST = 200  # letters of an error that are shown
 
 
 def search_plots(plots: SearchPlots) -> Iterator[PagePlot]:
-    """Yield the plots of a search that its trials suffice for, from the first question to the last."""
+    """Yield the plots of a search for which it has enough trials, in the order of the page."""
     if not plots.trials:
         return
     plots = replace(plots, importances=importances(_study(plots)))

@@ -149,4 +149,4 @@ def _make(spec: RunSpec, directory: RunDirectory) -> None:
 
 def _taken(directory: RunDirectory) -> str:
     where = f"a run named {directory.name!r} exists in {directory.path.parent}"
-    return f"{where}; choose another --name, or go on with it: --resume-if-exists"
+    return f"{where}; choose another --name, or continue it with --resume-if-exists"

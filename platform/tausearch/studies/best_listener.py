@@ -31,7 +31,7 @@ class BestListener:
     """Writes the best file whenever the choice changes: another trial, or another verdict of the re-evaluation.
 
     `selection.trials` of the file counts the trials that had finished by then; the end of the search corrects it. It
-    listens to a search, or to its re-evaluations; both tables hold the current state.
+    listens to a search, or to its re-evaluations; the two tables are kept up to date by the driver.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ def test_without_a_name_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
 def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     with planned(tmp_path).entered():
         pass
-    with pytest.raises(InputError, match="choose another --name, or go on with it: --resume-if-exists"):
+    with pytest.raises(InputError, match="choose another --name, or continue it with --resume-if-exists"):
         planned(tmp_path, resume_if_exists=False)
     (tmp_path / "folder").mkdir()
     with pytest.raises(InputError, match="'folder' exists"):  # no run: nothing to go on with

@@ -239,7 +239,7 @@ class TestByName:
         shown("export", "final", "--adapters", str(target))
         assert read_about(target).class_names == tuple("012345") and (target / "seed_1" / "task_3").is_dir()
         _, err = shown("export", "final", code=2)
-        assert "run 'final': is a final run, of which task vectors alone are exported" in err
+        assert "run 'final': is a final run; only its task vectors can be exported" in err
 
     def test_train_takes_the_name_of_a_search(self, storage: Storage, monkeypatch: Patch) -> None:
         from tausearch.cli.launch import _best_of

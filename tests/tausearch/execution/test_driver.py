@@ -242,7 +242,7 @@ def test_a_run_that_has_ended_needs_no_ray(
     result = drive(opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)]))
     assert len(result.trials) == 4 and world.did == []
     out = capfd.readouterr().out
-    assert "all of it has ended: nothing is run" in out and "(continued: 4 have started)" in out
+    assert "all trials have ended: none is run" in out and "(continued: 4 have started)" in out
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def left(
 def test_while_ray_starts_a_signal_ends_it_at_once(
     number: int, said: str, world: World, interrupt: Interrupt, left: Callable[[], tuple[list[object], str]]
 ) -> None:
-    world.starting = lambda: interrupt.overhear(number)
+    world.starting = lambda: interrupt.note_in_thread(number)
     ended, out = left()
     assert ended == ["raylet", 128 + number]
     assert said in out and "nothing that was finished is lost; continue with: " in out

@@ -14,7 +14,7 @@ import pytest
 
 from tausearch.execution import Listener, Run, StorageWatch
 from tausearch.execution.interrupt import Interrupt
-from tausearch.execution.queue import Cell, RunQueue, SingleRun
+from tausearch.execution.queue import RunQueue, RunSource, SingleRun
 from tausearch.runs import RunDirectory, RunResult
 from tausearch.studies import FixedSearcher
 from tests.support.drivers.services import wait_until
@@ -50,11 +50,11 @@ class Line:
         self.errors: list[str] = []
         self.results: list[str] = []
 
-    def open(self, held: ExitStack) -> Run | None:
+    def open(self, locks: ExitStack) -> Run | None:
         if not self.runs:
             return None
         run = self.runs.pop(0)
-        held.callback(Recorder.happened.append, f"unlock {run if isinstance(run, Exception) else run.spec.name}")
+        locks.callback(Recorder.happened.append, f"unlock {run if isinstance(run, Exception) else run.spec.name}")
         if isinstance(run, Exception):
             raise run
         return run
@@ -66,7 +66,7 @@ class Line:
         self.results.append(result.name)
 
 
-def follow(cell: Cell, run: Run) -> list[Listener]:
+def follow(cell: RunSource, run: Run) -> list[Listener]:
     return [cast(Listener, f"display of {run.spec.name}")]
 
 
@@ -91,7 +91,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def queue_of(watch: StorageWatch, said: list[str]) -> Callable[..., RunQueue]:
-    def make(*cells: Cell, in_background: bool = False) -> RunQueue:
+    def make(*cells: RunSource, in_background: bool = False) -> RunQueue:
         return RunQueue(cells, Interrupt(), watch, said.append, follow, in_background=in_background)
 
     return make

@@ -58,7 +58,7 @@ def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: SearchSpec) -> 
     screen = io.StringIO()
     with ProgressDisplay(spec, TrialTable(), screen) as display:
         tell(display, make_trial(0, tasks=1))
-        display.heed(lambda: why[0] if why else None)
+        display.show_stopping(lambda: why[0] if why else None)
         assert "stopping" not in display.standing_line()
         why.append("stopping on Ctrl-C")
         assert "stopping on Ctrl-C" in display.standing_line()

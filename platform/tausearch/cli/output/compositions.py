@@ -115,13 +115,13 @@ def _still_answered(result: CompositionResult) -> str | None:
 
 
 def _first(texts: Sequence[str], between: str = ", ") -> str:
-    """Return the first texts in one, and how many more there are."""
+    """Return the first texts, joined, and how many more there are."""
     more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
     return between.join([*texts[:_NAMED], *more])
 
 
 def _left_as_they_were(result: CompositionResult, trained: CompositionResult | None) -> bool:
-    """Whether tasks that were left out are known as before."""
+    """Whether the accuracies of tasks that were left out are the same as before."""
     if trained is None:
         return False
     out = [TEST.accuracy(task) for task, weight in enumerate(result.weights, start=1) if weight <= 0]

@@ -52,7 +52,7 @@ def draw_search(
 
 
 def draw_plot(plot: Plot, of: str) -> Figure:
-    """Draw a plot, at most four facets abreast, and write above it what it is of."""
+    """Draw a plot with at most four facets in a row and a caption above them."""
     columns = min(len(plot.facets), 4)
     rows = -(-len(plot.facets) // columns)
     width = max(WIDE[0], _FACET * columns + 1)

@@ -40,7 +40,7 @@ def plain(text: str) -> str:
 
 
 def entitle(figure: Figure, text: str) -> None:
-    """Say above a whole figure what it is of."""
+    """Write a title above a whole figure."""
     figure.suptitle(plain(text), fontsize=9, color="0.35", wrap=True)
 
 

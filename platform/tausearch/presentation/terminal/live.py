@@ -93,7 +93,7 @@ class LiveDisplay(ABC):
         self.stage = stage
         self.say_plainly(stage)
 
-    def heed(self, why: Callable[[], str | None]) -> None:
+    def show_stopping(self, why: Callable[[], str | None]) -> None:
         """Show that the run is being stopped as soon as `why`, called again and again, returns a reason."""
         self._why_stopping = why
 

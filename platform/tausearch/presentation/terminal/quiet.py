@@ -14,7 +14,7 @@ Stream = Literal["stdout", "stderr"]
 
 
 @contextmanager
-def chatter_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
+def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
     """Send everything that this process and its children write to stdout and stderr to a file.
 
     Ray's C++ parts write to the file descriptors themselves, so those are redirected, not only Python's streams.
