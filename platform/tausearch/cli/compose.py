@@ -160,6 +160,9 @@ def predict(
         int | None, typer.Option(help="Refuse larger image files [default: 268,435,456].", min=1)
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Picture of the most and least confident predictions.")] = None,
+    confusion: Annotated[
+        Path | None, typer.Option(help="Picture of the confusion matrix; its numbers as CSV beside it.")
+    ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeights = None,
     allow_code: options.AllowCode = None,
@@ -173,10 +176,16 @@ def predict(
     say_loading()
 
     paths = models.image_paths(images)
-    if figure is not None:
-        output.require_figure(figure, paths, open_storage(storage, write=False))
+    pictures = {"--figure": figure, "--confusion": confusion}
+    for option, path in pictures.items():
+        if path is not None:
+            output.require_figure(option, path, paths, open_storage(storage, write=False))
+    if figure is not None and figure == confusion:
+        raise InputError(f"--figure and --confusion: must be two files, got {figure} for both")
     opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights), storage)
     say_unreadable(*opened.notes)
+    if confusion is not None:
+        output.require_truth(opened, paths, confusion)
     left_out: list[str] = []
     with LongWork() as work:
         tick = work.start("predict", len(paths))
@@ -184,8 +193,10 @@ def predict(
         found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick, **limit)
     say_unreadable(*left_out)
     output.show_predictions(opened, found, left_out, "json" if json else "csv" if csv else "table")
-    if figure is not None:
-        print(f"figure: {output.draw(found, figure)}", file=sys.stderr)
+    lines = [*(output.draw(opened, found, figure) if figure is not None else ())]
+    lines += [*(output.draw_confusion(opened, found, confusion) if confusion is not None else ())]
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
 def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number] | None:

@@ -1,5 +1,6 @@
 from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
+from .confusion import Confusion
 from .descriptions import About, read_about
 from .edit_results import EditedSeed, EditResult, read_edit
 from .edits import edit_pools, evaluations
@@ -31,6 +32,7 @@ __all__ = [
     "UNLEARNING_MODES",
     "MergeConfig",
     "CompositionResult",
+    "Confusion",
     "EditResult",
     "EditedSeed",
     "FORMS",

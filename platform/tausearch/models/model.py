@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,6 +37,17 @@ class Prediction:
     label: str
     probability: float
     probabilities: dict[str, float] = field(repr=False)
+
+    @property
+    def true_label(self) -> str | None:
+        """The class that the image's folder is named after; None if the model has no class of that name."""
+        name = Path(self.image).parent.name
+        return name if name in self.probabilities else None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the true class is known, and is another one."""
+        return self.true_label not in (None, self.label)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,5 +1,7 @@
 from .figures.composition import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure, write_table
+from .figures.confusion import confusion_figure
 from .figures.final import draw_final
+from .figures.fonts import drawn_names
 from .figures.matrix import accuracy_matrix_figure
 from .figures.panels import Line, Panel, draw_panels
 from .figures.predictions import draw_predictions
@@ -71,6 +73,8 @@ __all__ = [
     "draw_final",
     "draw_panels",
     "draw_predictions",
+    "drawn_names",
+    "confusion_figure",
     "draw_search",
     "draw_trial",
     "emphasise",

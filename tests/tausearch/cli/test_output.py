@@ -218,9 +218,13 @@ def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders
 ) -> None:
     shares = {"sun": 0.1, "sea": 0.6, "tree": 0.25, "sky": 0.05}
     images = ("sea/a.png", "sun/b.png", "elsewhere/c.png", "elsewhere/d.png", "elsewhere/e.png")
-    show_predictions(mock.Mock(), [Prediction(image, "sea", 0.6, shares) for image in images], [], "table")
+    model = mock.Mock(classes=tuple(shares))
+    show_predictions(model, [Prediction(image, "sea", 0.6, shares) for image in images], [], "table")
     lines = lines_of(capsys)
-    assert "│ sea/a.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │" in lines
+    assert "│ sea/a.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ │" in lines
+    assert "│ sun/b.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ wrong: is sun │" in lines
+    assert "│ elsewhere/c.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ │" in lines
+    assert "│ sun │ 1 │ 0 │ 0.00 │ sea 1 │" in lines and "│ sea │ 1 │ 1 │ 100.00 │ │" in lines
     assert lines[-1] == (
         "1 of 2 images in folders named after classes of the model are predicted so: 50.00 % (3 images elsewhere not"
         " counted)"

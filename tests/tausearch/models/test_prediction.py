@@ -232,15 +232,24 @@ def test_vectors_that_do_not_name_their_classes_are_refused(storage: Storage, tm
 class TestCommandLine:
     def test_a_folder_in_one_pass(self, storage: Storage, letters: Path, tmp_path: Path, shown: Command) -> None:
         words, picture = ("predict", "letters", letters / "test"), tmp_path / "sure.png"
-        out, err = shown(*words, "--figure", picture)
+        matrix = tmp_path / "matrix.png"
+        out, err = shown(*words, "--figure", picture, "--confusion", matrix)
         right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
         assert f"{right} of 48 images in folders named after classes of the model are predicted so" in out
         assert str(picture) in err and Image.open(picture).size[0] > 600
+        assert str(matrix) in err and Image.open(matrix).size[0] > 300
         content = json.loads(shown(*words, "--json")[0])
+        counts = list(csv.DictReader(io.StringIO(matrix.with_suffix(".csv").read_text())))
+        assert sum(int(row[row["true_label"]]) for row in counts) == right
+        assert content["confusion"] == {
+            row["true_label"]: {name: int(count) for name, count in row.items() if name != "true_label"}
+            for row in counts
+        }
         rows = list(csv.DictReader(io.StringIO(shown(*words, "--csv")[0])))
         assert content["classes"] == list(LETTERS) and len(content["predictions"]) == len(rows) == 48
         for plain, row in zip(content["predictions"], rows, strict=True):
-            assert (plain["image"], plain["label"]) == (row["image"], row["class"])
+            assert all(plain[name] == row[name] for name in ("image", "label", "true_label"))
+            assert plain["true_label"] == Path(plain["image"]).parent.name
             assert plain["probabilities"] == {name: float(row[name]) for name in LETTERS}
 
     def test_broken_images_are_named_or_left_out(
@@ -268,6 +277,14 @@ class TestCommandLine:
             (["empty", "."], "empty: holds no model; it has no model.json"),
             (["letters", "012.png", "--figure", "012.png"], "--figure 012.png: is one of the images"),
             (["letters", ".", "--figure", "run/a.png"], "--figure run/a.png: lies among the files of the run 'run'"),
+            (
+                ["letters", "012.png", "--confusion", "c.png"],
+                "--confusion c.png: no image lies in a folder named",
+            ),
+            (
+                ["letters", ".", "--confusion", "c.png", "--figure", "c.png"],
+                "must be two files, got c.png",
+            ),
             (["letters", ".", "--figure", "x.nope"], "--figure x.nope: must end in .png, .pdf, .svg, .jpg"),
         ],
     )

@@ -1,20 +1,32 @@
-"""Predictions as a table for people, as JSON and CSV for programs."""
+"""Predictions as a table for people, as JSON and CSV for programs, and as pictures."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tausearch.models import Model, Prediction, list_images
-from tausearch.presentation import Column, Table, as_csv, console, counted, print_json, terminal_table, words
+from tausearch.models import Confusion, Model, Prediction, list_images
+from tausearch.presentation import (
+    Column,
+    Table,
+    as_csv,
+    console,
+    counted,
+    emphasise,
+    numbers,
+    percent,
+    print_json,
+    terminal_table,
+    words,
+)
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
 Form = Literal["table", "json", "csv"]
 _RUNNERS_UP = 2
+_MOST_MISTAKES = 3  # wrong classes that the table of accuracies names for a class
 
 
 def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: Form) -> None:
@@ -22,66 +34,160 @@ def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: 
     if form == "json":
         print_json(_as_dict(model, predictions, left_out))
     elif form == "csv":
-        columns = [Column(name) for name in ("image", "class", "probability", *model.classes)]
-        rows = [(each.image, each.label, each.probability, *each.probabilities.values()) for each in predictions]
+        columns = [Column(name) for name in ("image", "label", "true_label", "probability", *model.classes)]
+        rows = [
+            (each.image, each.label, each.true_label, each.probability, *each.probabilities.values())
+            for each in predictions
+        ]
         sys.stdout.write(as_csv(Table("", columns, rows)))
     else:
         _show_table(predictions)
+        _show_accuracies(Confusion.of(model.classes, predictions), len(predictions))
 
 
-def draw(predictions: Sequence[Prediction], path: Path) -> Path:
-    """Draw the most and least confident predictions; raises `InputError` for no image or a file that fails."""
-    from tausearch.presentation import draw_predictions  # matplotlib takes a second to import
+def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterator[str]:
+    """Draw the most and least confident predictions; yield lines about the picture.
+
+    Raises:
+        InputError: If there is no image, or the file cannot be written.
+    """
+    from tausearch.presentation import draw_predictions, drawn_names  # matplotlib takes a second to import
 
     if not predictions:
         raise InputError(f"--figure {path}: there is no image to draw")
     read = {each.name: each.read for each in list_images([prediction.image for prediction in predictions])}
-    shown = [(each.image, each.label, each.probability, read[each.image], _told(each)) for each in predictions]
+    drawn = drawn_names(model.classes)
+    shown = [
+        (each.image, drawn[each.label], each.probability, read[each.image], drawn.get(each.true_label or ""))
+        for each in predictions
+    ]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return draw_predictions(shown, path)
+        yield f"figure: {draw_predictions(shown, path)}"
     except (OSError, ValueError) as error:  # matplotlib's for an ending that it does not know
         raise InputError(f"--figure {path}: cannot be written ({error})") from error
+    yield from _legend(drawn, {name for each in predictions for name in (each.label, each.true_label)})
 
 
-def require_figure(path: Path, images: Sequence[Path], storage: Storage) -> None:
+def draw_confusion(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterator[str]:
+    """Draw the confusion matrix, and write it as CSV beside the picture; yield lines about both.
+
+    Raises:
+        InputError: If a file cannot be written.
+    """
+    from tausearch.presentation import confusion_figure, drawn_names, save
+
+    found = Confusion.of(model.classes, predictions)
+    drawn = drawn_names(model.classes)
+    title = f"{', '.join(model.about.runs)}: {found.right} of {counted(found.images, 'image')} right"
+    table = path.with_suffix(".csv")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(confusion_figure([drawn[name] for name in found.classes], found.counts, title), path)
+        table.write_text(as_csv(_confusion_table(found)), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InputError(f"--confusion {path}: cannot be written ({error})") from error
+    yield f"confusion matrix: {path}, {table}"
+    yield from _legend(drawn, set(found.classes))
+
+
+def require_figure(option: str, path: Path, images: Sequence[Path], storage: Storage) -> None:
     """Make sure, before images are looked at, that a picture can be made and takes the place of none of them.
 
     Raises:
         InputError: If its ending names no kind of picture, or it is one of the images or a file of the storage.
     """
-    require_picture(storage, path, "--figure")
+    require_picture(storage, path, option)
     if path.resolve() in {each.resolve() for each in images}:
-        raise InputError(f"--figure {path}: is one of the images")
+        raise InputError(f"{option} {path}: is one of the images")
 
 
-def _told(prediction: Prediction) -> str | None:
-    """Return the class of the model that the image's folder is named after, if it is."""
-    name = Path(prediction.image).parent.name
-    return name if name in prediction.probabilities else None
+def require_truth(model: Model, images: Sequence[Path], path: Path) -> None:
+    """Raise an `InputError`, before images are classified, if the true class of none is known."""
+    if not any(image.parent.name in model.classes for image in images):
+        raise InputError(f"--confusion {path}: no image lies in a folder named after a class of the model")
+
+
+def _legend(drawn: dict[str, str], used: set[str | None]) -> Iterator[str]:
+    """Yield a line that explains which classes stand as numbers, because no font here has their letters."""
+    if numbered := [f"{number} is {name}" for name, number in drawn.items() if name != number and name in used]:
+        yield f"in the picture, as no font here can draw their names: {', '.join(numbered)}"
+
+
+def _confusion_table(found: Confusion) -> Table:
+    lines = [(name, *line) for name, line in zip(found.classes, found.counts, strict=True)]
+    return Table("", [Column("true_label"), *map(Column, found.classes)], lines)
 
 
 def _as_dict(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str]) -> dict[str, Any]:
-    about = {"runs": model.about.runs, "methods": model.about.methods, "seed": model.seed, "tasks": model.tasks}
-    each = [asdict(prediction) for prediction in predictions]
-    return {"model": about, "classes": model.classes, "predictions": each, "left_out": list(left_out)}
+    found = Confusion.of(model.classes, predictions)
+    return {
+        "model": {
+            "runs": model.about.runs,
+            "methods": model.about.methods,
+            "seed": model.seed,
+            "tasks": model.tasks,
+        },
+        "classes": model.classes,
+        "predictions": [
+            {
+                "image": each.image,
+                "label": each.label,
+                "true_label": each.true_label,
+                "probability": each.probability,
+                "probabilities": each.probabilities,
+            }
+            for each in predictions
+        ],
+        "confusion": {
+            true: dict(zip(found.classes, line, strict=True))
+            for true, line in zip(found.classes, found.counts, strict=True)
+        },
+        "left_out": list(left_out),
+    }
 
 
 def _show_table(predictions: Sequence[Prediction]) -> None:
-    """Print a line per image, and how many images are predicted as the class that their folder is named after."""
+    """Print a line per image; a wrong one stands out and names the true class."""
     rows = []
     for each in predictions:
         ranked = sorted(each.probabilities.items(), key=lambda pair: -pair[1])[1 : 1 + _RUNNERS_UP]
-        rows.append((each.image, each.label, each.probability, ", ".join(f"{name} {p:.3f}" for name, p in ranked)))
-    columns = [*words("image", "class"), Column("probability", "{:.3f}".format, right=True, wrap=True), *words("next")]
+        runners_up = ", ".join(f"{name} {p:.3f}" for name, p in ranked)
+        wrong = f"wrong: is {each.true_label}" if each.wrong else None
+        rows.append((each.image, each.label, each.probability, runners_up, wrong))
+    columns = [
+        *words("image", "label"),
+        Column("probability", "{:.3f}".format, right=True, wrap=True),
+        *words("next", "truth"),
+    ]
+    wrong_ones = emphasise((place for place, each in enumerate(predictions) if each.wrong), "bad")
+    console().print(terminal_table(Table("", columns, rows, wrong_ones).without_empty("truth")))
+
+
+def _show_accuracies(found: Confusion, images: int) -> None:
+    """Print the accuracy of each class with its mistakes, and of all images whose true class is known."""
+    if not found.images:
+        return
+    rows = []
+    for place, (name, line) in enumerate(zip(found.classes, found.counts, strict=True)):
+        if sum(line):
+            mistakes = found.mistakes(place)
+            more = len(mistakes) - _MOST_MISTAKES
+            taken = [f"{wrong} {count}" for wrong, count in mistakes[:_MOST_MISTAKES]]
+            taken += [f"{more} other {'class' if more == 1 else 'classes'}"] * (more > 0)
+            rows.append((name, sum(line), line[place], 100 * line[place] / sum(line), ", ".join(taken)))
+    columns = [
+        *words("true class"),
+        *numbers("images", "right"),
+        *numbers("accuracy", format=percent),
+        *words("taken for"),
+    ]
     out = console()
-    out.print(terminal_table(Table("", columns, rows)))
-    right = [each.label == told for each in predictions if (told := _told(each)) is not None]
-    if right:
-        rest = len(predictions) - len(right)
-        others = f" ({counted(rest, 'image')} elsewhere not counted)" if rest else ""
-        out.print(
-            f"{sum(right)} of {len(right)} images in folders named after classes of the model are predicted so:"
-            f" {100 * sum(right) / len(right):.2f} %{others}",
-            soft_wrap=True,
-        )
+    out.print(terminal_table(Table("accuracy per class", columns, rows)))
+    rest = images - found.images
+    others = f" ({counted(rest, 'image')} elsewhere not counted)" if rest else ""
+    out.print(
+        f"{found.right} of {found.images} images in folders named after classes of the model are predicted so:"
+        f" {100 * found.right / found.images:.2f} %{others}",
+        soft_wrap=True,
+    )

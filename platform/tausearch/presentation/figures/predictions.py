@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
+from tausearch.presentation.figures.fonts import choose_fonts
 from tausearch.presentation.figures.style import new_figure, plain
 
 # Name, class, probability, what reads the image, and the true class where it is known.
@@ -44,6 +45,7 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
         cells[0].set_ylabel(title)
         for axes, each in zip(cells, part, strict=False):
             _draw(axes, *each)
+    choose_fonts(figure)
     figure.savefig(path)
     return path
 

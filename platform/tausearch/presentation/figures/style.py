@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from checked_input.text_files import printable
+from tausearch.presentation.figures.fonts import choose_fonts
 from tausearch.runs import RunSpec, shown_benchmark
 
 DPI = 150
@@ -69,6 +70,7 @@ def save(figure: Figure, path: Path) -> Path:
         OSError: If the file cannot be written.
         ValueError: If matplotlib knows no kind of picture with that file ending.
     """
+    choose_fonts(figure)
     figure.savefig(path)
     if path.suffix == ".png":
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file

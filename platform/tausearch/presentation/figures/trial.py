@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 def draw_trial(spec: RunSpec, trial: TrialSummary) -> Figure:
     """Draw the accuracy matrix of a trial that has finished a task."""
+    from tausearch.presentation.figures.fonts import choose_fonts
     from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 
     title = f"{spec.method} on {spec.benchmark}, {spec.name}, trial {trial.number}"
-    return accuracy_matrix_figure(trial.rows, spec.metrics, title)
+    figure = accuracy_matrix_figure(trial.rows, spec.metrics, title)
+    choose_fonts(figure)
+    return figure

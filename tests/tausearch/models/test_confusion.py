@@ -1,0 +1,23 @@
+"""The confusion matrix of predictions whose true class their folder names."""
+
+from __future__ import annotations
+
+from tausearch.models import Confusion, Prediction
+
+CLASSES = ("tree", "sea", "sun", "sky")
+
+
+def predicted(folder: str, label: str) -> Prediction:
+    return Prediction(f"{folder}/a.png", label, 0.5, dict.fromkeys(CLASSES, 0.25))
+
+
+def test_lines_are_true_classes_and_columns_predicted_ones() -> None:
+    pairs = [("sun", "sun"), ("sun", "sea"), ("sun", "tree"), ("sun", "sea"), ("sea", "sea"), ("holiday", "sky")]
+    found = Confusion.of(CLASSES, [predicted(*pair) for pair in pairs])
+    assert found == Confusion(("tree", "sea", "sun"), ((0, 0, 0), (0, 1, 0), (1, 2, 1)))
+    assert (found.images, found.right, found.mistakes(2)) == (5, 2, [("sea", 2), ("tree", 1)])
+
+
+def test_without_folders_of_classes_it_is_empty() -> None:
+    assert Confusion.of(CLASSES, [predicted("holiday", "sky")]).images == 0
+    assert predicted("holiday", "sky").true_label is None and not predicted("holiday", "sky").wrong
