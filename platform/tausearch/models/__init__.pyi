@@ -1,6 +1,5 @@
 from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
-from .confusion import Confusion
 from .descriptions import About, read_about
 from .edit_results import EditedSeed, EditResult, read_edit
 from .edits import edit_pools, evaluations
@@ -18,7 +17,7 @@ from .merge_configs import (
     uniform,
 )
 from .mlflow_records import record_compositions, register, try_to_record
-from .model import Model, Prediction
+from .model import Confusion, Model, Prediction
 from .pools import Pools, backbone_of, make_pools, reduced, require_alike
 from .removal.measure import evaluate_removal, removal_steps
 from .removal.names import removal_of

@@ -61,7 +61,7 @@ def _head(about: About) -> Iterator[str]:
     yield from ("---", f"library_name: {_LIBRARY[about.form]}", "pipeline_tag: image-classification", "---", "")
     yield from (f"# {' + '.join(about.methods)} on {shown_benchmark(about.benchmark)}", "", _IS[about.form], "")
     yield f"Learned by {', '.join(about.runs)} with tausearch {about.version}, on the backbone {protocol.backbone}"
-    yield f"(sha256 {protocol.weights_digest[:12]}), {protocol.epochs} epochs a task."
+    yield f"(sha256 {protocol.weights_digest[:12]}), {counted(protocol.epochs, 'epoch')} a task."
     if about.weights:
         rule = "" if about.density is None else f", rule {about.rule} at density {about.density:g}"
         yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.models import read_compositions, read_edit
-from tausearch.presentation import SearchPlots, Table, clock, front_table, percent, trials_table
+from tausearch.presentation import SearchPlots, Table, clock, counted, front_table, percent, trials_table
 from tausearch.report import tables
 from tausearch.report.plots import PagePlot, script_json
 from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
@@ -181,10 +181,8 @@ def _facts(status: RunStatus) -> dict[str, str]:
             facts |= _nothing_chosen(status)
     elif spec.source is not None:
         facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
-    facts["protocol"] = (
-        f"{protocol.tasks} tasks, {protocol.epochs} epochs, batch size {protocol.batch_size}, {protocol.backbone},"
-        f" {protocol.precision}"
-    )
+    size = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batch size {protocol.batch_size}"
+    facts["protocol"] = f"{size}, {protocol.backbone}, {protocol.precision}"
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
     return facts
 
