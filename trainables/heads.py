@@ -100,15 +100,6 @@ class WideHead:
         rows = slice(classes.start, classes.stop)
         return F.linear(features, self.weight[rows], self.bias[rows])
 
-    def masked_logits(self, features: Tensor, classes: range) -> Tensor:
-        """Return logits of all rows, -inf at every class but the given ones: `(b, d)` to `(b, C)`.
-
-        For losses with labels of the whole classifier; their cross-entropy is that of `local_logits`.
-        """
-        shown = torch.zeros(len(self.bias), dtype=torch.bool, device=features.device)
-        shown[classes.start : classes.stop] = True
-        return self.logits(features).masked_fill(~shown, -torch.inf)
-
     def state(self) -> State:
         """Return all rows."""
         return State({"weight": self.weight.detach(), "bias": self.bias.detach()})

@@ -44,21 +44,14 @@ def test_it_grows_by_rows_and_keeps_what_it_has_learned(features: Tensor) -> Non
     assert [part.requires_grad for part in grown.parameters()] == [True, True]
 
 
-def test_local_logits_are_rows_of_all_and_masked_ones_leave_out_the_others(features: Tensor) -> None:
+def test_local_logits_are_rows_of_all(features: Tensor) -> None:
     wide, classes = head(2, 3, 2), range(2, 5)
     torch.testing.assert_close(wide.local_logits(features, classes), wide.logits(features)[:, 2:5])
-    masked = wide.masked_logits(features, classes)
-    torch.testing.assert_close(masked[:, 2:5], wide.logits(features)[:, 2:5])
-    assert (masked[:, [0, 1, 5, 6]] == -torch.inf).all()
 
 
-@pytest.mark.parametrize("form", ["local", "masked"])
-def test_a_local_loss_moves_neither_past_nor_future_classes(features: Tensor, form: str) -> None:
+def test_a_local_loss_moves_neither_past_nor_future_classes(features: Tensor) -> None:
     wide, classes, y = head(2, 3, 2), range(2, 5), torch.tensor([2, 3, 4, 2, 3, 4])
-    if form == "local":
-        loss = F.cross_entropy(wide.local_logits(features, classes), y - classes.start)
-    else:
-        loss = F.cross_entropy(wide.masked_logits(features, classes), y)
+    loss = F.cross_entropy(wide.local_logits(features, classes), y - classes.start)
     torch.testing.assert_close(loss, F.cross_entropy(wide.logits(features)[:, 2:5], y - 2))
     loss.backward()
     for part in wide.parameters():
