@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from typing import assert_never
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -164,16 +165,24 @@ def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution
 
 
 def _sampler(algorithm: Algorithm, seed: int) -> optuna.samplers.BaseSampler:
-    if algorithm == "tpe":
-        return optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS
-        )
-    if algorithm == "gp":
-        return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
-    return optuna.samplers.RandomSampler(seed=seed)  # not used by a grid, whose points are all enqueued
+    match algorithm:
+        case "tpe":
+            return optuna.samplers.TPESampler(
+                seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS
+            )
+        case "gp":
+            return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
+        case "random" | "grid":  # a grid does not use it: all its points are enqueued
+            return optuna.samplers.RandomSampler(seed=seed)
+    assert_never(algorithm)
 
 
 def _pruner(scheduler: Scheduler) -> optuna.pruners.BasePruner:
-    if scheduler == "asha":
-        return optuna.pruners.SuccessiveHalvingPruner(min_resource=FIRST_STOP, reduction_factor=HALVING)
-    return MedianPruner() if scheduler == "median" else optuna.pruners.NopPruner()
+    match scheduler:
+        case "asha":
+            return optuna.pruners.SuccessiveHalvingPruner(min_resource=FIRST_STOP, reduction_factor=HALVING)
+        case "median":
+            return MedianPruner()
+        case "none":
+            return optuna.pruners.NopPruner()
+    assert_never(scheduler)
