@@ -66,21 +66,12 @@ def _landing(report: RemovalReport) -> Table:
 
 
 def _membership(report: RemovalReport) -> Table:
-    columns = [Column("forgotten"), *numbers("training images", "test images")]
-    columns += [
-        Column(f"{loss}, {when}")
-        for loss, when in (("class", "before"), ("own answer", "before"), ("own answer", "after"))
-    ]
-    rows = [
-        (
-            _name(each),
-            each.train,
-            each.test,
-            *(part.text() for part in (each.class_loss, each.own_loss_before, each.own_loss_after)),
-        )
-        for each in report.classes
-    ]
-    return Table("Membership by the loss of", columns, rows)
+    rows: list[tuple[object, ...]] = []
+    for each in report.classes:
+        rows.append((_name(each), f"{each.train} / {each.test}", "the class", each.class_loss.text(), None))
+        rows.append((_name(each), None, "own answer", each.own_loss_before.text(), each.own_loss_after.text()))
+    columns = [Column(name) for name in ("forgotten", "images", "loss of", "before", "after")]
+    return Table("Membership, with the numbers of training / test images", columns, rows)
 
 
 def _name(each: ForgottenClass) -> str:
