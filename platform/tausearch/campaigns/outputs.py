@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.comparison import FinalRun, MatrixOrder, Selection, as_sheets, as_texts, read_final_run
-from tausearch.report import ReportCell, write_report
-from tausearch.runs import CampaignDirectory, Storage, replace_text
+from tausearch.comparison import (
+    FinalRun,
+    Matrix,
+    MatrixOrder,
+    Selection,
+    as_sheets,
+    as_texts,
+    page_matrix,
+    paper_results,
+    read_final_run,
+    result_matrix,
+)
+from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
+from tausearch.report import ReportCell, cell_link, write_report
+from tausearch.runs import CampaignDirectory, Storage, read_trials, replace_text, shown_benchmark
 from tausearch.studies import load_best, start_of
 from trainables.data import reference
+from trainables.errors import InputError
 
 _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
@@ -24,7 +38,9 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
     """
     best = [_write_best(storage, standing.directory, each) for each in standing.cells]
     tables = _write_comparison(storage, standing)
-    report = [write_campaign_report(storage, standing)] if standing.finished else []
+    report = []
+    if standing.finished:
+        report = [write_campaign_report(storage, standing), *_draw_accuracies(storage, standing)]
     return [*(path for path in best if path is not None), *tables, *report]
 
 
@@ -55,10 +71,55 @@ def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Pa
         InputError: If the file cannot be written.
     """
     cells = [_report_cell(storage, each) for each in standing.cells]
-    target = file or standing.directory.report_file
+    runs = _final_runs(storage, standing)
     return write_report(
-        f"campaign {standing.name}", cells, target, comparison=as_sheets(_final_runs(storage, standing))
+        f"campaign {standing.name}",
+        cells,
+        file or standing.directory.report_file,
+        matrix=_page_matrix(standing, runs),
+        plots=list(_accuracy_plots(storage, standing, runs).values()),
+        comparison=as_sheets(runs),
     )
+
+
+def _matrix_of(standing: CampaignStanding, runs: Sequence[FinalRun]) -> Matrix:
+    cells = [each.cell for each in standing.cells]
+    had = {run.spec.name for run in runs}
+    planned = [(cell.method, cell.benchmark) for cell in cells if cell.final not in had]
+    return result_matrix(runs, paper_results(), matrix_order(cells), planned=planned)
+
+
+def _page_matrix(standing: CampaignStanding, runs: Sequence[FinalRun]) -> Table:
+    places = [(each.cell.method, each.cell.benchmark) for each in standing.cells]
+    links = {place: cell_link(number) for number, place in enumerate(places)}
+    pending = {place: each.state for place, each in zip(places, standing.cells, strict=True)}
+    return page_matrix(_matrix_of(standing, runs), paper_results(), links, pending)
+
+
+def _accuracy_plots(storage: Storage, standing: CampaignStanding, runs: Sequence[FinalRun]) -> dict[str, Plot]:
+    """Return benchmark to the plot of its methods; a line under another protocol says so in its name."""
+    found, plots = _matrix_of(standing, runs), {}
+    for benchmark in found.benchmarks:
+        lines = {}
+        for row in found.rows:
+            if (cell := row.cells.get(benchmark)) is not None and cell.run is not None:
+                apart = f" ({'; '.join(cell.apart)})" if cell.apart else ""
+                with suppress(InputError):  # the page says what a damaged record has lost
+                    lines[f"{row.name}{apart}"] = read_trials(cell.run.spec, storage.run(cell.run.spec.name))
+        if (plot := accuracy_plot(shown_benchmark(benchmark), lines)) is not None:
+            plots[benchmark] = plot
+    return plots
+
+
+def _draw_accuracies(storage: Storage, standing: CampaignStanding) -> list[Path]:
+    """Draw the plots of the report as figures, too."""
+    folder = standing.directory.path / "figures"
+    folder.mkdir(exist_ok=True)
+    plots = _accuracy_plots(storage, standing, _final_runs(storage, standing))
+    return [
+        save(draw_plot(plot, f"campaign {standing.name}"), folder / f"{reference(benchmark).slug}.png")
+        for benchmark, plot in plots.items()
+    ]
 
 
 def matrix_order(cells: Sequence[CellRuns]) -> MatrixOrder:

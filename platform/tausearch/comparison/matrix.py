@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tausearch.comparison.cells import label
 from tausearch.comparison.paper import PaperResults
 from tausearch.comparison.rows import departures, identity, protocol_departures
 from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
@@ -46,6 +47,11 @@ class MatrixRow:
     settings: str
     of_paper: bool
     cells: dict[str, MatrixCell]
+
+    @property
+    def name(self) -> str:
+        """The method with its settings; the paper's say so."""
+        return f"{self.method}, paper" if self.of_paper else label(self.method, self.settings)
 
 
 @dataclass(frozen=True)

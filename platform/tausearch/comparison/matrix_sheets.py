@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tausearch.comparison.cells import label
 from tausearch.comparison.matrix import Matrix, MatrixCell, MatrixRow
 from tausearch.comparison.paper import PaperResults
 from tausearch.comparison.rows import departures, variant
@@ -132,9 +131,8 @@ def _look(row: MatrixRow, benchmark: str, notes: dict[str, int], links: Mapping[
 
 
 def _values(row: MatrixRow, matrix: Matrix) -> tuple[object, ...]:
-    name = f"{row.method}, paper" if row.of_paper else label(row.method, row.settings)
     cells: list[MatrixCell | None] = [row.cells.get(benchmark) for benchmark in matrix.benchmarks]
-    return (name, *(None if cell is None else cell.score for cell in cells))
+    return (row.name, *(None if cell is None else cell.score for cell in cells))
 
 
 def _paper_text(row: MatrixRow, benchmark: str, paper: PaperResults) -> str:

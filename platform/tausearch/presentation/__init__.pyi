@@ -5,10 +5,11 @@ from .figures.fonts import drawn_names
 from .figures.matrix import accuracy_matrix_figure
 from .figures.panels import Line, Panel, draw_panels
 from .figures.predictions import draw_predictions
-from .figures.search import draw_search
+from .figures.search import draw_plot, draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
-from .plots import ACCENT, BEST, FAINT, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
+from .method_plots import accuracy_plot
+from .plots import ACCENT, BEST, FAINT, LINES, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
 from .run_tables import accuracy_cells, front_table, mean_rows, reevaluation_table, trials_table
 from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
@@ -36,6 +37,7 @@ __all__ = [
     "ACCENT",
     "BEST",
     "FAINT",
+    "LINES",
     "SCALE",
     "TICKS",
     "AccuracyAxis",
@@ -56,6 +58,7 @@ __all__ = [
     "Table",
     "accuracy_cells",
     "accuracy_matrix_figure",
+    "accuracy_plot",
     "alignment_figure",
     "as_csv",
     "as_latex",
@@ -72,6 +75,7 @@ __all__ = [
     "counted",
     "draw_final",
     "draw_panels",
+    "draw_plot",
     "draw_predictions",
     "drawn_names",
     "confusion_figure",

@@ -11,6 +11,8 @@ from typing import Literal
 
 ACCENT, BEST, FAINT = "#3f83c8", "#d9730d", "#8b929c"  # each can be told from a white page and from a dark one
 SCALE = ("#6c7fd8", "#3fa796", "#e0a526")  # so can all colours of this scale, from low to high
+# Lines of many methods: as far apart as colours can be that both pages allow; then the marks change.
+LINES = ("#3f83c8", "#d9730d", "#2f9e62", "#c2509c", "#8b6fd6", "#b08a1e", "#2aa5b0", "#d1495b")
 TICKS = 10  # the most whole numbers beside an axis
 
 Mark = Literal["circle", "ring", "triangle", "cross"]

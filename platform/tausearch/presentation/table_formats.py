@@ -196,10 +196,9 @@ def _latex(table: Table) -> str:
 
 def _looked(table: Table, cell: Callable[[str, CellLook, Column], str]) -> list[list[str]]:
     """Return the cells as a format writes them."""
-    plain = CellLook()
     return [
         [
-            cell(text, table.looks.get((number, place), plain), column)
+            cell(text, table.look(number, place), column)
             for place, (text, column) in enumerate(zip(row, table.columns, strict=True))
         ]
         for number, row in enumerate(table.texts)

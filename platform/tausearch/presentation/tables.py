@@ -92,6 +92,14 @@ class Table:
         """The rows as text."""
         return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
+    def look(self, row: int, column: int) -> CellLook:
+        """Return how a cell stands out."""
+        return self.looks.get((row, column), CellLook())
+
+    def mark(self, note: int) -> str:
+        """Return the letter of a note."""
+        return note_mark(note)
+
     def without(self, *names: str) -> Table:
         """Return the table without the columns of these names."""
         kept = [place for place, name in enumerate(self.header) if name not in names]

@@ -1,4 +1,4 @@
-from .page import write_report
+from .page import cell_link, write_report
 from .pairs import cell_of
 from .tables import AnyTable, edit_table
 from .views import ReportCell
@@ -8,5 +8,6 @@ __all__ = [
     "ReportCell",
     "cell_of",
     "edit_table",
+    "cell_link",
     "write_report",
 ]

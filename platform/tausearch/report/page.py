@@ -13,7 +13,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from tausearch.presentation import Column, Table, numbers
+from tausearch.presentation import Column, Plot, Table, numbers
+from tausearch.report.plots import draw_plot
 from tausearch.report.views import CellView, ReportCell, read_cell
 from tausearch.runs import replace_text
 from trainables.errors import InputError
@@ -21,13 +22,23 @@ from trainables.errors import InputError
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
-def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, comparison: Sequence[Table] = ()) -> Path:
+def write_report(
+    title: str,
+    cells: Sequence[ReportCell],
+    file: Path,
+    *,
+    matrix: Table | None = None,
+    plots: Sequence[Plot] = (),
+    comparison: Sequence[Table] = (),
+) -> Path:
     """Write the report of some cells from their run directories, without any network.
 
     Args:
         title: The title of the page.
         cells: The cells, in order; a part of a run that cannot be read becomes a line in the page.
         file: The HTML file, written whole or not at all; its folder is made.
+        matrix: The table that opens the page; its cells lead to `cell_link`.
+        plots: Plots to show below it.
         comparison: Tables to show after the cells, such as the results beside the paper's.
 
     Returns:
@@ -43,6 +54,8 @@ def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, compari
         .render(
             title=title,
             views=views,
+            matrix=matrix,
+            plots=[draw_plot(plot, 320 + 12 * len(plot.facets[0].series)) for plot in plots],
             overview=_overview(views) if len(views) > 1 else None,
             comparison=comparison,
             made=datetime.now().astimezone().isoformat(" ", "minutes"),
@@ -56,6 +69,11 @@ def write_report(title: str, cells: Sequence[ReportCell], file: Path, *, compari
     except OSError as error:
         raise InputError(f"report {file}: cannot be written ({error.strerror})") from error
     return file
+
+
+def cell_link(number: int) -> str:
+    """Return the link to a cell of the page, by its place from 0 on."""
+    return f"#cell-{number + 1}"
 
 
 def _packed_plotly() -> str:

@@ -145,7 +145,7 @@ def _trace(series: Series, plot: Plot) -> go.Bar | go.Scatter:
     look: dict[str, Any] = {
         "mode": "lines+markers",
         "line": line,
-        "marker": {"size": 5},
+        "marker": {"size": 5 if series.mark == "circle" else 7, "symbol": _MARKS[series.mark]},
         "opacity": 0.6 if series.thin else 1,
     }
     return go.Scatter(x=series.x, y=series.y, **look, **intervals, **hover)

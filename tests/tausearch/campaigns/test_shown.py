@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from tausearch.campaigns import CampaignCells, CellRuns, read_standing, write_campaign_report
 from tausearch.runs import Record, Storage
 from tests.support.command_line import run
+from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import planned, started
 
@@ -79,3 +82,30 @@ def test_a_report_is_written(
     assert code == 0 and out == f"report: {page}\n" and "ita-lora" in page.read_text(encoding="utf-8")
     told = json.loads(shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page), "--json")[1])
     assert told == {"report": str(page)}
+
+
+def test_a_report_opens_with_methods_by_benchmarks(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "runs")
+    cells = []
+    for method, accuracies in (("ita-lora", [80.0, 82.0]), ("finetune", [50.0, 51.0]), ("joint", None)):
+        for benchmark in ("cifar100", "cub200"):
+            name = f"{benchmark}-{method}"
+            if accuracies:
+                change = {"epochs": 5} if name == "cub200-ita-lora" else {"epochs": 20}
+                make_final_run(storage, name, accuracies, benchmark=benchmark, method=method, protocol=change)
+            names = {"benchmark": benchmark, "method": method, "title": f"{benchmark}/{method}", "final": name}
+            cells.append(CellRuns(**names, search=None, trials=0, seeds=2, steps=1))
+    cells.sort(key=lambda cell: cell.benchmark)
+    directory = storage.campaign("t")
+    directory.path.mkdir(parents=True)
+    CampaignCells(campaign="t", cells=tuple(cells)).save(directory)
+    text = write_campaign_report(storage, read_standing(storage, directory)).read_text(encoding="utf-8")
+    matrix = text[text.index('class="matrix"') : text.index("</section>")]
+    rows = [re.sub(r"\s+", " ", row) for row in re.findall(r"<tr.*?</tr>", matrix, re.DOTALL)]
+    assert ["ita-lora" in rows[1], "finetune" in rows[2], "joint" in rows[3]] == [True] * 3 and len(rows) == 4
+    best = 'class="number best" style="--heat:81.0%"><a href="#cell-1">81.00 ± 1.41</a><br><small>paper 89.96 ± 0.20'
+    assert best in rows[1] and "<sup>a</sup><br><small>(paper 85.55" in rows[1]  # CUB-200 has other epochs in the paper
+    assert '<a href="#cell-5">50.50 ± 0.71</a>' in rows[2] and "(paper 29.35 ± 1.65)" in rows[2]
+    assert '<a href="#cell-3">waiting</a>' in rows[3]
+    assert "<sup>a</sup> epochs 5 instead of 20" in text and text.count("accuracy after every task</b>") == 2
+    assert "ita-lora (epochs 5 instead of 20)" in text

@@ -24,6 +24,7 @@ _MARKS = {"circle": "o", "triangle": "v", "cross": "x"}
 _BESIDE = (8, 0)  # points from a mark to the number of trials there
 _FACET = 3.2  # inches of one of several facets
 _LETTERS, _LINE = 16, 0.16  # letters in an inch of a caption, and inches of its line
+_ABREAST = 4  # names in a line of the legend
 _COLOURS = LinearSegmentedColormap.from_list("trials", SCALE)
 
 
@@ -57,10 +58,13 @@ def draw_plot(plot: Plot, of: str) -> Figure:
     rows = -(-len(plot.facets) // columns)
     width = max(WIDE[0], _FACET * columns + 1)
     above, below = (textwrap.wrap(text, int(width * _LETTERS)) for text in (f"{plot.title}: {of}", plot.caption))
+    names = [series.name for series in plot.facets[0].series if series.name]
+    lines = -(-len(names) // _ABREAST)
+    room = lines + lines // 2  # empty lines of the title, for the legend, whose lines are higher
     inside = 0.9 + 0.45 * len(plot.y.words) if plot.y.words else max(3.7, _FACET * rows)
-    figure = new_figure((width, inside + _LINE * len(above + below)), layout="constrained")
+    figure = new_figure((width, inside + _LINE * (len(above + below) + max(0, room - 1))), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    entitle(figure, "\n".join([*above, *[""] * plot.legend]))
+    entitle(figure, "\n".join([*above, *[""] * room]))
     figure.supxlabel(plain("\n".join(below)), fontsize=8, color="0.35")
     for axes in grid.flat[len(plot.facets) :]:
         axes.set_visible(False)
@@ -77,10 +81,16 @@ def draw_plot(plot: Plot, of: str) -> Figure:
     if plot.scale is not None:
         figure.colorbar(colours, ax=grid, label=name, ticks=MaxNLocator(integer=True))
     if plot.legend:
-        under = 1 - _LINE * len(above) / figure.get_figheight()  # the empty last line of the title
+        under = 1 - _LINE * len(above) / figure.get_figheight()  # the empty last lines of the title
         marks = grid[0, 0].get_legend_handles_labels()
         figure.legend(
-            *marks, loc="upper center", bbox_to_anchor=(0.5, under), ncols=4, frameon=False, fontsize=9, borderaxespad=0
+            *marks,
+            loc="upper center",
+            bbox_to_anchor=(0.5, under),
+            ncols=_ABREAST,
+            frameon=False,
+            fontsize=9,
+            borderaxespad=0,
         )
     return figure
 
@@ -90,7 +100,9 @@ def _draw(axes: Axes, series: Series, x: np.ndarray, y: np.ndarray, colour: Any)
     if series.kind == "steps":
         axes.step(x, y, where="post", color=colour, label=series.name, zorder=1)
     elif series.kind == "line":
-        axes.errorbar(x, y, yerr=_beyond(y, series), marker="o", color=colour, **beyond)
+        axes.errorbar(
+            x, y, yerr=_beyond(y, series), marker=_MARKS[series.mark], color=colour, label=series.name or None, **beyond
+        )
     elif series.kind == "bars":
         axes.barh(y, x, xerr=_beyond(x, series), color=colour, error_kw=beyond)
         for share, place in zip(x, y, strict=True):  # in a column: beside its bar a number would hide the interval

@@ -7,7 +7,8 @@ function draw(figure) {
   if (canvas.dataset.drawn) return;
   canvas.dataset.drawn = "yes";
   const content = JSON.parse(figure.querySelector("script").textContent);
-  const says = JSON.parse(figure.closest(".run").querySelector(".trials").textContent);
+  const trials = figure.closest(".run")?.querySelector(".trials"); // plots above the cells show no trials
+  const says = trials ? JSON.parse(trials.textContent) : {};
   for (const trace of content.data.filter((each) => each.meta === "trials")) {
     trace.hovertext = [trace.hovertext].flat().map((number) => says[number]);
     if (trace.hovertext.length === 1) trace.hovertext = trace.hovertext[0]; // of a whole line

@@ -1,0 +1,41 @@
+"""Accuracy after every task, all methods of a benchmark in one plot."""
+
+from __future__ import annotations
+
+from tausearch.presentation import LINES, accuracy_plot, draw_plot
+from tausearch.report.plots import draw_plot as draw_on_page
+from tausearch.runs import TrialSummary
+
+
+def seed(*averages: float, status: str = "complete") -> TrialSummary:
+    rows = [{"task": float(k), "test/average_accuracy": value} for k, value in enumerate(averages, start=1)]
+    return TrialSummary(0, 0, status, {}, rows, averages[-1])  # type: ignore[arg-type]
+
+
+def test_lines_are_means_over_finished_seeds() -> None:
+    methods = {
+        "ita-lora": [seed(90.0, 80.0), seed(92.0, 70.0), seed(10.0, status="failed")],
+        "joint (epochs 1 instead of 5)": [seed(95.0)],
+        "ewc": [seed(5.0, status="failed")],
+    }
+    plot = accuracy_plot("digits", methods)
+    assert plot is not None and plot.title.startswith("digits: ") and plot.legend
+    first, second = plot.facets[0].series
+    assert (list(first.x), list(first.y), first.name) == ([1, 2], [91.0, 75.0], "ita-lora")
+    assert (list(second.y), second.name) == ([95.0], "joint (epochs 1 instead of 5)")
+    assert first.hover[1] == "ita-lora, after task 2: 75.00 % (2 seeds)" and "ita-lora 75.00 %" in plot.numbers
+    assert accuracy_plot("digits", {"ewc": methods["ewc"]}) is None
+
+
+def test_seventeen_methods_can_be_told_apart_in_both_renderings() -> None:
+    plot = accuracy_plot("digits", {f"method {n}": [seed(90.0 - n, 80.0 - n)] for n in range(17)})
+    assert plot is not None and len(LINES) < 17
+    looks = {(line.colour, line.mark) for line in plot.facets[0].series}
+    assert len(looks) == 17
+    figure = draw_plot(plot, "a campaign")
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert len(legend.get_texts()) == 17
+    assert legend.get_window_extent().y0 >= axes.get_window_extent().y1 - 1  # above the lines, not over them
+    assert '"symbol":"triangle-down"' in draw_on_page(plot).figure
