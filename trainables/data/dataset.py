@@ -18,7 +18,7 @@ from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import ImageFiles, Listing, Rows
 from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
 from trainables.data.disk.parquet import ParquetImages
-from trainables.data.disk.passes import noted, stored, unreadable_rows
+from trainables.data.disk.passes import note_file, noted, stored, unreadable_rows
 from trainables.data.disk.preparation import choose_form, write
 from trainables.data.disk.tree import PREPARED, Progress, Tree, open_tree
 from trainables.data.published import PUBLISHED, Expected, Publication
@@ -80,7 +80,7 @@ class Dataset:
         """Return the file of a part's unreadable images; see `passes`."""
         bound = self.ref.max_image_bytes
         name = f"{self.key}.{part}" if bound is None else f"{self.key}.{part}.{bound}"
-        return self.prepared.parent / f"{name}.checked"
+        return note_file(self.home, name)
 
     def checked(self, listing: Listing, *, whole: bool = False) -> Listing:
         """Return a listing that opens each part once and checks its classes and number of images.
@@ -135,8 +135,8 @@ class Dataset:
     def require_usable(self, parts: Sequence[Part], progress: Progress) -> list[str]:
         """Check the images of some parts, so that none stops a run half-way; images of other parts are not opened.
 
-        Prepared images were decoded when they were written. Other images are decoded here, once: a note beside the
-        data keeps the result.
+        Prepared images were decoded when they were written. Other images are decoded here, once: a note
+        keeps the result.
 
         Returns:
             A line for each unreadable image that `skip_broken` leaves out.

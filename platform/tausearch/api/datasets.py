@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Listing
 from trainables.data.disk.manifest import FORMS, Form, changed_files
-from trainables.data.disk.passes import unreadable
+from trainables.data.disk.passes import sizes_or_faults
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
@@ -61,6 +62,34 @@ class DataState:
         return f"{sum(each):,} ({min(each)}{'' if min(each) == max(each) else f' to {max(each)}'})"
 
 
+@dataclass
+class CheckedClass:
+    """The images of a class, as a check has read them.
+
+    Attributes:
+        train: Number of training images, unreadable ones included.
+        test: Number of test images, unreadable ones included.
+        unreadable: How many of both cannot be read.
+        smallest: Width and height of the image with the fewest pixels; None if none can be read.
+        largest: Width and height of the image with the most pixels.
+    """
+
+    train: int = 0
+    test: int = 0
+    unreadable: int = 0
+    smallest: tuple[int, int] | None = None
+    largest: tuple[int, int] | None = None
+
+    def add(self, part: Part, look: tuple[int, int] | str) -> None:
+        """Add an image: its width and height, or why it cannot be read."""
+        setattr(self, part, getattr(self, part) + 1)
+        if isinstance(look, str):
+            self.unreadable += 1
+            return
+        self.smallest = min(self.smallest or look, look, key=math.prod)
+        self.largest = max(self.largest or look, look, key=math.prod)
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """The result of a check of all images.
@@ -69,6 +98,7 @@ class CheckResult:
         home: Folder that holds the benchmark's data.
         images: Number of images that were read.
         faults: A line for each unreadable image, and for each prepared file that has changed.
+        classes: Every class by its name, in label order.
     """
 
     name: str
@@ -76,6 +106,7 @@ class CheckResult:
     layout: str
     images: int
     faults: list[str]
+    classes: dict[str, CheckedClass]
 
 
 def dataset_states(root: str | None) -> list[DataState]:
@@ -128,12 +159,16 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
     if manifest is not None:
         changed = (name for name, is_changed in changed_files(dataset.prepared, manifest) if is_changed)
         faults += [f"prepared file {dataset.prepared / name}: has changed since it was written" for name in changed]
+    classes = {name: CheckedClass() for name in listing.class_names}
     with LongWork() as work:
         for part in PARTS:
-            images = parts[part][0]
-            faults += unreadable(images, work.start(f"reading {part} images", len(images))).values()
+            images, labels = parts[part]
+            looks = sizes_or_faults(images, work.start(f"reading {part} images", len(images)))
+            for look, label in zip(looks, labels.tolist(), strict=True):
+                classes[listing.class_names[label]].add(part, look)
+                faults += [look] if isinstance(look, str) else []
     count = sum(len(labels) for _, labels in parts.values())
-    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults)
+    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, classes)
 
 
 def prepare_dataset(text: str, root: str | None, variant: str | None, partial: bool, form: str) -> DataState:

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.support.command_line import Command
 from tests.support.layouts import encoded, mit67, put
+from trainables.data.disk.preparation import encode_png
 
 
 @pytest.fixture
@@ -47,6 +49,23 @@ def test_check_names_every_unreadable_image(root: Path, command: Command) -> Non
     assert len(json.loads(out)["faults"]) == 2
     out, err = command("data", "prepare", "folder:own", code=2)
     assert out == "" and "own/a/1.png: cannot be read" in err
+
+
+def test_check_shows_numbers_and_sizes_of_each_class_and_writes_nothing(root: Path, command: Command) -> None:
+    put(root / "own", {"b/wide.png": encode_png(torch.zeros(3, 24, 40, dtype=torch.uint8)), "c/0.png": b"broken"})
+    before = sorted(root.rglob("*"))
+    out, _ = command("data", "check", "folder:own", code=1)
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
+    assert rows[:3] == [
+        ["a", "4", "2", "", "32 x 32 to 64 x 32"],
+        ["b", "5", "2", "", "40 x 24 to 64 x 32"],
+        ["c", "4", "2", "1", "32 x 32 to 64 x 32"],
+    ]
+    told = json.loads(command("data", "check", "folder:own", "--json", code=1)[0])["classes"]
+    assert told["b"] == {"train": 5, "test": 2, "unreadable": 0, "smallest": [40, 24], "largest": [64, 32]}
+    assert told["c"]["unreadable"] == 1 and list(told) == ["a", "b", "c", "d"]
+    command("search", "folder:own", "ita-lora", "--tasks", "2", "--skip-broken", "--dry-run")
+    assert sorted(root.rglob("*")) == before  # the note of what cannot be read lies elsewhere
 
 
 def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:

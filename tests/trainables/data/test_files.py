@@ -70,6 +70,7 @@ def test_the_best_known_columns_are_taken(
         ({"train/a": 8, "val/b": 12}, [8, 12]),
         ({"train/a": 8, "dev/b": 12, "test/c": 16}, [20, 16]),
         ({"train/files/test/c": 16, "train/a": 8}, [8, 16]),  # the last word counts
+        ({"train/test-c": 16, "train/a": 8}, [8, 16]),
         ({"a": 8, "b": 16}, [16, 8]),  # 80 %, rounded down, of 6 images of each class
     ],
 )

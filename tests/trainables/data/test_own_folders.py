@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,25 @@ def test_what_does_not_belong_into_a_folder(files: dict[str, bytes], message: st
     with pytest.raises(InputError, match=message) as caught:
         get_source(f"folder:{tmp_path}?tasks=2")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["", "train/"])
+def test_a_class_that_an_archive_alone_has_is_not_left_out_in_silence(where: str, tmp_path: Path) -> None:
+    put(tmp_path, SPLIT if where else images())
+    put(tmp_path / where, images(), "cats.zip")  # beside extracted files
+    listed_before = len(get_source(f"folder:{tmp_path}?tasks=2").load("train")[1])
+    assert listed_before > 8
+    put(tmp_path / where, {"zebra/1.png": b"x"}, "more.zip")
+    with pytest.raises(InputError, match=r"'zebra' of more.zip is no folder here; extract it"):
+        get_source(f"folder:{tmp_path}?tasks=2")
+
+
+def test_a_broken_image_whose_name_is_not_utf_8_is_left_out_and_noted(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    (tmp_path / "cat" / os.fsdecode(b"\xff\xe9.png")).write_bytes(b"no image")
+    text = f"folder:{tmp_path}?tasks=2&skip_broken=yes"
+    (line,) = require_usable(text, PARTS)
+    assert "cat/??.png: cannot be read" in line and require_usable(text, PARTS) == [line]
 
 
 def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:

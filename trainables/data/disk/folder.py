@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from trainables.data.disk.listing import FileRows, Listing, is_image, labelled_files, listed_files, split_files
-from trainables.data.disk.tree import Entry, Tree, is_junk, open_tree
+from trainables.data.disk.tree import Entry, TarMember, Tree, ZipMember, is_junk, open_tree
 from trainables.data.splits import PARTS, TEST_SHARE
 from trainables.errors import InputError
 
@@ -43,6 +44,7 @@ def _split(tree: Tree, folders: list[str]) -> Listing:
     missing = [part for part in PARTS if part not in folders]
     if missing:
         raise InputError(f"folder:{root}: has no folder {missing[0]!r}; both train and test are needed, or neither")
+    _require_on_disk(tree, folders)
     train_names, train = _classes(Tree(root / "train", tree.below("train")), 3, "2 to train, 1 to validate")
     test_names, test = _classes(Tree(root / "test", tree.below("test")), 1, "1 to test")
     if train_names != test_names:
@@ -56,11 +58,11 @@ def _classes(tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRo
     root, names = tree.root, tuple(_visible_folders(tree.root))
     if len(names) < 2:
         raise InputError(f"folder:{root}: needs at least 2 class folders, has {len(names)}")
+    _require_on_disk(tree, names)
     images: dict[str, list[tuple[str, Entry]]] = {name: [] for name in names}
     for path, entry in tree.entries.items():
         name, _, below = path.partition("/")
-        if name in images:
-            images[name].append((below, entry))
+        images[name].append((below, entry))
     for name, found in images.items():
         for path, _ in found:
             if not is_image(path):
@@ -74,6 +76,14 @@ def _classes(tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRo
     return names, labelled_files(
         (str(root / name / path), entry, label) for label, name in enumerate(names) for path, entry in images[name]
     )
+
+
+def _require_on_disk(tree: Tree, folders: Sequence[str]) -> None:
+    """Refuse an archive with images of a class that has no folder, because nobody would miss the class."""
+    for path, entry in tree.entries.items():
+        if (name := path.partition("/")[0]) not in folders and isinstance(entry, TarMember | ZipMember):
+            archive = Path(entry.archive).name
+            raise InputError(f"folder:{tree.root}: {name!r} of {archive} is no folder here; extract it or move it away")
 
 
 def _visible_folders(root: Path) -> list[str]:

@@ -68,7 +68,7 @@ class Manifest:
 
 
 def require_inside(path: Path) -> None:
-    """Refuse a prepared form, or a note beside it, that a link leads out of the dataset's folder, by an InputError."""
+    """Refuse a prepared form that a link leads out of the dataset's folder, by an InputError."""
     for folder in (path.parent, path.parent.parent):
         if folder.is_symlink():
             raise InputError(f"{folder}: is a link; the prepared form is written into the dataset's own folder only")

@@ -17,7 +17,7 @@ from trainables.data.disk.tree import open_tree
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
-_SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:[/_.-]|$)")
+_SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?=[/_.-]|$)")
 
 
 def find(path: Path, label: str | None = None) -> Listing:
@@ -92,7 +92,7 @@ def _splits(files: Sequence[str], root: Path) -> dict[str, list[str]]:
     splits: dict[str, list[str]] = {}
     for file in files:
         name = Path(file).name if file == str(root) else Path(os.path.relpath(file, root)).as_posix()
-        found = _SPLIT.findall(name)
+        found = _SPLIT.findall(name)  # the last is the nearest to the images
         split = found[-1] if found else "one"
         splits.setdefault("validation" if split in ("valid", "val", "dev") else split, []).append(file)
     return splits

@@ -1,6 +1,7 @@
-"""Passes over all images of a part, to decode each; a note beside the data keeps the unreadable ones.
+"""Passes over all images of a part, to decode each; a note keeps the unreadable ones.
 
-The note has the digest of the decoded files, and a line for each unreadable image: its row and the reason.
+The note has the digest of the decoded files, and a line for each unreadable image: its row and the reason. Notes are in
+the user's cache folder, because only `data prepare` may write among the user's images.
 """
 
 from __future__ import annotations
@@ -19,13 +20,19 @@ from typing import TypeVar
 from torch import Tensor
 
 from checked_input.text_files import read_text
-from trainables.data.disk.manifest import require_inside
 from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import StoredImages
 from trainables.errors import InputError
 
 Result = TypeVar("Result")
 _WINDOW = 8  # images in memory per thread
+
+
+def note_file(home: Path, name: str) -> Path:
+    """Return the file of a note about the images of a folder: `~/.cache/tausearch/images/DIGEST/NAME.checked`."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    place = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:32]
+    return cache / "tausearch" / "images" / place / f"{name}.checked"
 
 
 @dataclass(frozen=True)
@@ -91,9 +98,19 @@ def each_image(images: StoredImages, look: Callable[[int], Result], tick: Tick) 
 
 def unreadable(images: Tensor | StoredImages, tick: Tick) -> dict[int, str]:
     """Decode every image; return the rows of the unreadable images, each with its error."""
+    return {row: look for row, look in enumerate(sizes_or_faults(images, tick)) if isinstance(look, str)}
+
+
+def sizes_or_faults(images: Tensor | StoredImages, tick: Tick) -> Iterator[tuple[int, int] | str]:
+    """Decode every image; yield width and height of each, upright, or the line that says why it cannot be read."""
     whole = stored(images)
-    looks = each_image(whole, lambda row: whole.image(row).shape, tick)
-    return {row: str(look) for row, look in enumerate(looks) if isinstance(look, InputError)}
+    for look in each_image(whole, lambda row: whole.image(row).shape, tick):
+        yield _as_utf8(str(look)) if isinstance(look, InputError) else (look[2], look[1])
+
+
+def _as_utf8(text: str) -> str:
+    """Return a text with question marks for bytes of a file name that are not UTF-8, so that every file can hold it."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, str]:
@@ -119,11 +136,10 @@ def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
 def _write(note: Path, lines: list[str]) -> None:
     unfinished = note.with_name(f"{note.name}.{uuid.uuid4().hex}.tmp")
     try:
-        require_inside(note)
         note.parent.mkdir(parents=True, exist_ok=True)
         unfinished.write_text("\n".join(lines), encoding="utf-8")
         os.replace(unfinished, note)  # a link in the place of the note is not followed
-    except (InputError, OSError):  # read-only data: every run decodes it again
+    except OSError:  # no such folder can be made: every run decodes the images again
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
 

@@ -38,8 +38,14 @@ def show_states(states: Sequence[DataState], root: str | None) -> None:
 
 
 def show_check(found: CheckResult) -> None:
-    """Print every fault, and the numbers of images and faults."""
+    """Print the classes with their numbers and sizes of images, every fault, and the number of faults."""
     out = console()
+    rows = [
+        (name, each.train, each.test, each.unreadable or None, _sizes(each.smallest, each.largest))
+        for name, each in found.classes.items()
+    ]
+    columns = words("class", "train", "test", "unreadable", "size (width x height)")
+    out.print(terminal_table(Table("", columns, rows)))
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
     verdict = counted(len(found.faults), "fault") if found.faults else "all of them readable"
@@ -48,6 +54,11 @@ def show_check(found: CheckResult) -> None:
     )
     if any(fault.startswith("image ") for fault in found.faults):
         out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
+
+
+def _sizes(smallest: tuple[int, int] | None, largest: tuple[int, int] | None) -> str | None:
+    sizes = [f"{width} x {height}" for width, height in filter(None, (smallest, largest))]
+    return " to ".join(dict.fromkeys(sizes)) or None
 
 
 def show_backbones(offers: Sequence[Offer], word: str) -> None:
