@@ -12,6 +12,7 @@ from search_spaces import Range
 from tausearch.presentation.plots import ACCENT, BEST, FAINT, AccuracyAxis, Axis, Facet, Mark, Plot, Series
 from tausearch.runs import Importance, SearchSpec, TrialSummary, best_trial, correlation_interval, pareto_front
 
+_ENOUGH_TO_RANK = 30  # finished trials; with a dozen, shares of the same function go from 0.5 to 0.8 (docs/report.md)
 _ENDED = ("complete", "pruned", "diverged", "failed")
 
 
@@ -50,6 +51,12 @@ class SearchPlots:
     def accuracies(self) -> AccuracyAxis:
         """The axis of final accuracies."""
         return AccuracyAxis.of([trial.value or 0.0 for trial in self.finished])
+
+    @property
+    def warning(self) -> str:
+        """A sentence where trials are too few to tell which hyperparameters matter; else nothing."""
+        few = len(self.finished) < _ENOUGH_TO_RANK
+        return " So few trials say little: another search may show another order." if few else ""
 
     def history(self) -> Plot | None:
         """Return the final accuracy of every trial, and the best so far."""
@@ -110,7 +117,10 @@ class SearchPlots:
             high=[each.high for each in shown],
             hover=[f"{name}: {each.text()}" for name, each in zip(names, shown, strict=True)],
         )
-        caption = "What sets the best trials apart (PED-ANOVA), with 90 % intervals over resampled trials."
+        caption = (
+            f"What sets the best of {len(self.finished)} finished trials apart (PED-ANOVA), with 90 % intervals over"
+            f" resampled trials.{self.warning}"
+        )
         numbers = f"Shares: {'; '.join(f'{name} {each.text()}' for name, each in self.importances.items())}."
         facet = Facet(Axis("share", ends=(0, 1.02)), [bars])
         return Plot("Importances", caption, Axis("", words=names), [facet], numbers)

@@ -97,4 +97,5 @@ def _contour(plots: SearchPlots, first: str, second: str) -> Iterator[PagePlot]:
         )
     every = f"the best {len(best)}" if len(best) < len(plots.finished) else "all"
     text = f"Final accuracy over {first} and {second}, between the points of {every} finished trials."
+    text += " The surface between points is interpolated, not measured." + plots.warning
     yield make_plot(figure, "The two that matter most", text, height=340)

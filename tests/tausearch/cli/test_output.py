@@ -91,7 +91,7 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     show_status(read_status(directory))
     lines = lines_of(capsys)
     assert lines[:2] == [f"{spec.name}: stopped; 2 complete, 2 pending (1 not begun)", "note: a note"]
-    assert "equal 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
+    assert "equal 2 of 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
     assert [line.split()[1:4] for line in lines if line.startswith("│ *")] == [["*", "0", "│"]] * 2  # and on the front
 
 

@@ -156,6 +156,9 @@ def test_importances_and_correlations_have_their_intervals(plots: SearchPlots) -
     assert plot is not None and bars.y == plot.y.words == ("alpha", "lr")  # the largest on top
     assert (bars.low, bars.x, bars.high) == ([0.1, 0.2], [0.3, 0.7], [0.8, 0.9])
     assert plot.numbers == "Shares: lr 0.70 (0.20 to 0.90); alpha 0.30 (0.10 to 0.80)."
+    assert "So few trials say little" in plot.caption and f"best of {FINISHED} finished" in plot.caption
+    many = replace(plots, importances=shares, all_trials=[finished(number) for number in range(30)]).bars()
+    assert many is not None and "So few" not in many.caption
     early = plots.early_accuracy()
     (line,) = series(early).values()
     assert line.x == list(plots.correlations) == [1, 2] and line.y == list(plots.correlations.values())

@@ -284,11 +284,11 @@ def _show_gain(
         lines.say("reevaluated", standing_words(reevaluation))
         if reevaluation.runs:
             lines.out.print(terminal_table(reevaluation_table(reevaluation)))
-    elif best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
-        lines.say(
-            "equal",
-            f"{equal} trials came to {percent(best.value)} %: of them the one that forgets least, then the earliest",
-        )
+    if best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
+        how = "of them the one that forgets least, then the earliest"
+        how = how if reevaluation is None else "fresh runs choose among the best"
+        finished = sum(trial.value is not None for trial in trials)
+        lines.say("equal", f"{equal} of {finished} trials came to {percent(best.value)} %: {how}")
 
 
 def _show_forgetting(lines: _Lines, who: str, points: float) -> None:
