@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,13 +101,17 @@ def prepare(folder: Path) -> None:
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "examples" / "embedded.yaml")
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "embedded.yaml")
     shutil.copy(ROOT / "examples" / "own_benchmark.py", folder)
-    for name in ("birds", "shapes"):
-        _images(folder / name, 20 if name == "birds" else 4)
+    for name, classes in (("birds", 20), ("shapes", 4)):
+        _images(folder / name, [f"class{label}" for label in range(classes)])
+    _images(folder / "animals", _ANIMALS)
+    (folder / "order.txt").write_text("\n".join(_ANIMALS))
+    (folder / "tasks.yaml").write_text("owls: [tawny, barn]\nfinches: [robin, great tit]\n")
     birds = sorted((folder / "birds").rglob("*.png"))
     rows = [{"bytes": each.read_bytes(), "path": each.name, "label": int(each.parent.name[5:])} for each in birds]
     parquet(folder / "birds.parquet", rows, None)
 
 
+_ANIMALS = ("barn", "tawny", "kite", "hawk", "falcon", "robin", "great tit")
 _SEARCHES = {
     "my-search": ("digits", "ita-lora"),
     "digits-ita-lora-1": ("digits", "ita-lora"),
@@ -140,10 +144,10 @@ def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
     return best
 
 
-def _images(folder: Path, classes: int) -> None:
+def _images(folder: Path, classes: Sequence[str]) -> None:
     generator = np.random.default_rng(0)
-    for label in range(classes):
-        (folder / f"class{label}").mkdir(parents=True)
+    for name in classes:
+        (folder / name).mkdir(parents=True)
         for number in range(12):
             pixels = generator.integers(0, 255, (32, 32, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(folder / f"class{label}" / f"{number}.png")
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")

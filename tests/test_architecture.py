@@ -43,7 +43,7 @@ FLOORS = [
     {"preconsolidation", "composition", "evaluation"},
     {"data", "task_vectors"},
     {"backbones", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
-    | {"tensor_files", "precision"},
+    | {"tensor_files", "precision", "task_names"},
 ]
 
 

@@ -22,6 +22,7 @@ from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, tas
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
+from trainables.task_names import NamedTask
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,22 @@ class BenchmarkSpec:
     epochs: int  # passes over a task's training images in fine-tuning
     batch_size: int  # examples per optimiser step
     backbone: str  # the default
+    sizes: tuple[int, ...] = field(default=(), kw_only=True)  # classes of each task; without, as equal as they can be
+    task_names: tuple[str | None, ...] = field(default=(), kw_only=True)  # names of the tasks, where they have some
+    left_out: tuple[str, ...] = field(default=(), kw_only=True)  # classes of the images that are in no task
 
     @property
     def task_classes(self) -> tuple[range, ...]:
         """The classes of each task: consecutive positions in the class order."""
-        ends = [0, *accumulate(task_sizes(len(self.class_names), self.num_tasks))]
+        ends = [0, *accumulate(self.sizes or task_sizes(len(self.class_names), self.num_tasks))]
         return tuple(range(first, end) for first, end in pairwise(ends))
+
+    @property
+    def named_tasks(self) -> tuple[NamedTask, ...]:
+        """The tasks by the names of their classes, and their own names."""
+        names = self.task_names or (None,) * self.num_tasks
+        groups = (self.class_names[classes.start : classes.stop] for classes in self.task_classes)
+        return tuple(NamedTask(group, name) for group, name in zip(groups, names, strict=True))
 
 
 @dataclass(frozen=True)
@@ -123,7 +134,7 @@ def build_benchmark(
         tasks.append(Task(index, classes, train, replace(train, transform=eval_transform)))
         evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
     return Benchmark(
-        spec, purpose, split_seed, tuple(tasks), tuple(evaluation), _fingerprint(tasks, stored, train_rows)
+        spec, purpose, split_seed, tuple(tasks), tuple(evaluation), _fingerprint(spec, tasks, stored, train_rows)
     )
 
 
@@ -142,13 +153,15 @@ def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Trans
     return ImageSet(narrow(images, rows), labels[rows], transform)
 
 
-def _fingerprint(tasks: Sequence[Task], stored: Tensor | StoredImages, train_rows: Tensor) -> str:
+def _fingerprint(spec: BenchmarkSpec, tasks: Sequence[Task], stored: Tensor | StoredImages, train_rows: Tensor) -> str:
     """Return the digest of all that training sees, 64 hexadecimal digits.
 
     Images on disk count by the digest of their part and their rows, so that none is read. `train_rows` are the rows of
     `stored` that train, int64 `(n,)`.
     """
     digest = hashlib.sha256()
+    if spec.left_out:  # rows count among those that are left, but the digest of images on disk is that of all
+        digest.update(repr(spec.left_out).encode())
     for task in tasks:
         images = task.train.images
         what: object

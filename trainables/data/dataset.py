@@ -256,7 +256,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         InputError: If the dataset has no such variant, or an option does not belong to its kind.
     """
     require_options(ref)
-    kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, epochs=None)
+    kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, task=None, epochs=None)
     if ref.path is not None:
         path, column = Path(ref.path), ref.label_column
         home, key = (path.parent, path.name) if path.is_file() else (path, "all")

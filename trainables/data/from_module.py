@@ -132,6 +132,12 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
         problem = f"class_names must be at least 2 different ones, got {len(names)}, {len(set(names))} different"
     elif fault := Bounds(1, len(names) // 2).fault(source.num_tasks):
         problem = f"num_tasks {fault}; a task needs 2 classes"
+    elif source.sizes and (
+        len(source.sizes) != source.num_tasks or min(source.sizes) < 2 or sum(source.sizes) != len(names)
+    ):
+        problem = f"sizes must be the classes of {source.num_tasks} tasks, at least 2 each and {len(names)} together"
+    elif len(source.task_names) not in (0, source.num_tasks):
+        problem = f"task_names must be {source.num_tasks}, one for each task"
     elif fault := EPOCHS.fault(source.epochs):
         problem = f"epochs {fault}"
     elif fault := BATCH.fault(source.batch_size):

@@ -13,6 +13,7 @@ from typing import Any
 
 from checked_input.bounds import CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from trainables.errors import InputError
+from trainables.task_names import NamedTask, names_of, text_of
 
 FOLDER, PARQUET = "folder:", "parquet:"
 _BOUNDS = {
@@ -32,7 +33,8 @@ class BenchmarkRef:
     name: str  # known, `folder:PATH`, `parquet:PATH` (absolute paths) or `MODULE:NAME`
     tasks: int | None = None  # T
     classes_per_task: int | None = None  # at most; instead of `tasks`
-    class_order: int | None = None  # seed of a random class order; None keeps label order
+    class_order: int | tuple[str, ...] | None = None  # seed of a random order, or all names; None keeps label order
+    task: tuple[NamedTask, ...] | None = None  # the classes of each task, in order; instead of the three above
     epochs: int | None = None  # of fine-tuning per task
     variant: str | None = None  # of a published dataset
     partial: bool = False  # accepts a copy with fewer images than the published dataset
@@ -53,6 +55,9 @@ class BenchmarkRef:
             key, equals, value = part.partition("=")
             if key not in OPTIONS or not equals:
                 raise InputError(f"benchmark {text!r}: unknown option {part!r}; allowed: {', '.join(OPTIONS)}")
+            if key == "task":
+                options[key] = (*options.get(key, ()), _task(text, value))
+                continue
             if key in options:
                 raise InputError(f"benchmark {text!r}: option {key!r} is given twice")
             options[key] = _typed(text, key, value)
@@ -67,10 +72,12 @@ class BenchmarkRef:
         ref = replace(self, **{key: value for key, value in options.items() if value is not None})
         for key, bounds in _BOUNDS.items():
             value = getattr(ref, key)
-            if value is not None and (fault := bounds.fault(value)):
+            if value is not None and not isinstance(value, tuple) and (fault := bounds.fault(value)):
                 raise InputError(f"benchmark {ref.name!r}: {key} {fault}")
         if ref.tasks is not None and ref.classes_per_task is not None:
             raise InputError(f"benchmark {ref.name!r}: give tasks or classes_per_task, not both")
+        if ref.task is not None:
+            _require_tasks(ref)
         return ref
 
     @property
@@ -84,8 +91,9 @@ class BenchmarkRef:
         return self.path is None and _MODULE.fullmatch(self.name) is not None
 
     def __str__(self) -> str:
-        values = [(key, getattr(self, key)) for key in OPTIONS]
-        given = [f"{k}={'yes' if v is True else v}" for k, v in values if v is not None and v is not False]
+        values = [(key, getattr(self, key)) for key in OPTIONS if key != "task"]
+        given = [f"{k}={_text(v)}" for k, v in values if v is not None and v is not False]
+        given += [f"task={task}" for task in self.task or ()]
         return f"{self.name}?{'&'.join(given)}" if given else self.name
 
     @property
@@ -99,7 +107,30 @@ class BenchmarkRef:
 OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name")
 
 
-def _typed(text: str, key: str, value: str) -> int | str | bool:
+def _text(value: object) -> str:
+    return "yes" if value is True else text_of(value) if isinstance(value, tuple) else str(value)
+
+
+def _task(text: str, value: str) -> NamedTask:
+    try:
+        return NamedTask.parse(value)
+    except InputError as error:
+        raise InputError(f"benchmark {text.partition('?')[0]!r}: {error}") from error
+
+
+def _require_tasks(ref: BenchmarkRef) -> None:
+    """Refuse options beside explicit tasks that would form other tasks, and two tasks of one name."""
+    for option in ("tasks", "classes_per_task", "class_order"):
+        if getattr(ref, option) is not None:
+            raise InputError(f"benchmark {ref.name!r}: task says which classes form a task, so {option} cannot, too")
+    names = [task.name for task in ref.task or () if task.name is not None]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"benchmark {ref.name!r}: two tasks are named {repeated[0]!r}")
+
+
+def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...]:
+    if key == "class_order" and "," in value:
+        return names_of(value)
     if key == "variant":
         valid, allowed = bool(re.fullmatch(r"[a-z0-9-]+", value)), "letters, digits and '-'"
     elif key == "label_column":

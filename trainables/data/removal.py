@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 import torch
 
@@ -69,30 +68,20 @@ class Removal:
         return list(enumerate(self.task_classes, start=1))
 
 
-@dataclass(frozen=True)
-class ReducedSpec(BenchmarkSpec):
-    """The protocol of a benchmark without some classes; `sizes` are the numbers of classes of its tasks."""
-
-    sizes: tuple[int, ...]
-
-    @property
-    def task_classes(self) -> tuple[range, ...]:
-        """The classes of each task: consecutive positions in the class order."""
-        return tuple(range(first, end) for first, end in pairwise([0, *accumulate(self.sizes)]))
-
-
 def without(benchmark: Benchmark, removal: Removal) -> Benchmark:
     """Return a benchmark without some classes and their images; tasks without a class left are gone."""
     own = {each.name: getattr(benchmark.spec, each.name) for each in fields(BenchmarkSpec)}
     names = tuple(benchmark.spec.class_names[c] for c in removal.rows)
     sizes = tuple(len(removal.left_of(task)) for task in removal.tasks)
-    spec = ReducedSpec(**{**own, "class_names": names, "num_tasks": len(sizes)}, sizes=sizes)
+    titles = [None if task in removal.touched else benchmark.spec.named_tasks[task - 1].name for task in removal.tasks]
+    left = {"class_names": names, "num_tasks": len(sizes), "sizes": sizes, "task_names": tuple(titles)}
+    spec = BenchmarkSpec(**{**own, **left})
     tasks, evaluation = [], []
     for index, (number, classes) in enumerate(zip(removal.tasks, spec.task_classes, strict=True), start=1):
-        task, left = benchmark.tasks[number - 1], removal.left_of(number)
-        train, plain = (_relabelled(images, left, classes) for images in (task.train, task.unaugmented))
+        task, old = benchmark.tasks[number - 1], removal.left_of(number)
+        train, plain = (_relabelled(images, old, classes) for images in (task.train, task.unaugmented))
         tasks.append(Task(index, classes, train, plain))
-        evaluation.append(_relabelled(benchmark.evaluation[number - 1], left, classes))
+        evaluation.append(_relabelled(benchmark.evaluation[number - 1], old, classes))
     return replace(benchmark, spec=spec, tasks=tuple(tasks), evaluation=tuple(evaluation))
 
 

@@ -6,7 +6,7 @@ after so few steps the model keeps only the last task.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
+from trainables.task_names import NamedTask, require_known
 
 STEPS = 300  # fewest of a task; the paper's benchmarks have between 25 (MIT-67) and 780 (CIFAR-100)
 EPOCHS = 5  # fewest for any number of images
@@ -88,9 +89,10 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
 
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
     listing = dataset_of(ref, data_root).listing()  # first: a missing dataset matters more than missing tasks
-    if ref.path is not None and ref.tasks is None and ref.classes_per_task is None:
+    if ref.path is not None and ref.tasks is None and ref.classes_per_task is None and ref.task is None:
         raise InputError(
-            f"benchmark {ref.name!r}: needs --tasks or --classes-per-task (in Python tasks=), or ?tasks=2 in its name"
+            f"benchmark {ref.name!r}: needs --tasks, --classes-per-task or --task (in Python tasks=), or ?tasks=2 in"
+            " its name"
         )
     publication = PUBLISHED.get(ref.name)
     return BenchmarkSource(
@@ -117,16 +119,41 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
                 f"benchmark {ref.name!r}: {asked} makes {tasks} tasks of {count} classes; a task needs at least 2"
                 f" classes, so at most {count // 2} task{'s' * (count > 3)}"
             )
-        changes["num_tasks"] = tasks
+        changes |= {"num_tasks": tasks, "sizes": (), "task_names": ()}
     if ref.epochs is not None:
         changes["epochs"] = ref.epochs
-    if ref.class_order is not None:
+    if ref.task is not None:
+        changes |= _grouped(source, ref, ref.task)
+    elif isinstance(ref.class_order, tuple):
+        where = f"benchmark {ref.name!r}: class_order"
+        require_known(where, ref.class_order, source.class_names, all_of_them=True)
+        changes |= _ordered(source, ref.class_order)
+    elif ref.class_order is not None:
         # Drawn as in the authors' code, so that a seed means the same order there and here.
         place = np.random.RandomState(ref.class_order).permutation(count)
         names = dict(zip(place.tolist(), source.class_names, strict=True))
         changes["class_names"] = tuple(names[position] for position in range(count))
         changes["load"] = partial(_relabelled, source.load, torch.from_numpy(place.astype("int64")))
     return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
+
+
+def _grouped(source: BenchmarkSource, ref: BenchmarkRef, tasks: Sequence[NamedTask]) -> dict[str, object]:
+    """Return the changes that make explicit tasks; images of classes in no task are left out."""
+    order = tuple(name for task in tasks for name in task.classes)
+    require_known(f"benchmark {ref.name!r}: task", order, source.class_names, all_of_them=False)
+    return {
+        **_ordered(source, order),
+        "num_tasks": len(tasks),
+        "sizes": tuple(len(task.classes) for task in tasks),
+        "task_names": tuple(task.name for task in tasks),
+        "left_out": tuple(name for name in source.class_names if name not in order),
+    }
+
+
+def _ordered(source: BenchmarkSource, order: Sequence[str]) -> dict[str, object]:
+    position = {name: place for place, name in enumerate(order)}
+    place = torch.tensor([position.get(name, -1) for name in source.class_names])
+    return {"class_names": tuple(order), "load": partial(_relabelled, source.load, place)}
 
 
 def images_per_task(source: BenchmarkSource) -> int:
@@ -136,4 +163,8 @@ def images_per_task(source: BenchmarkSource) -> int:
 
 def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor, part: Part) -> Rows:
     images, labels = load(part)
-    return images, place[labels]
+    labels = place[labels]
+    if int(place.min()) >= 0:
+        return images, labels
+    kept = (labels >= 0).nonzero().flatten()
+    return images[kept] if isinstance(images, torch.Tensor) else images.take(kept), labels[kept]

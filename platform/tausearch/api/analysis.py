@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,8 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
         tables.add("theorem1", bounds, presentation.theorem_figure, title)
     for each in pools:
         name, title = f"cosines-{Path(each.sources[0].text).name}", f"task vectors: {_of(each.sources)}"
-        tables.add(name, models.cosine_rows(each), presentation.cosine_figure, title)
+        labels = [task.label for task in each.benchmark.spec.named_tasks]
+        tables.add(name, models.cosine_rows(each), partial(presentation.cosine_figure, labels=labels), title)
     alignment = [row for pair in combinations(pools, 2) if _alike(*pair) for row in models.alignment_rows(*pair)]
     tables.add("alignment", alignment, presentation.alignment_figure, f"task vectors: {composed}")
     return tables.pictures

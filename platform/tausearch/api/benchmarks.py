@@ -19,6 +19,7 @@ from trainables.data.from_module import require_fits
 from trainables.data.sources import images_per_task, steps_of
 from trainables.data.splits import PARTS
 from trainables.errors import NotFetchedError
+from trainables.task_names import listed
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
 _SAMPLED = 16  # images whose size is measured
@@ -26,7 +27,7 @@ _SAMPLED = 16  # images whose size is measured
 
 @dataclass(frozen=True)
 class Usable:
-    """The images of a benchmark that a run will use; `left_out` has a line for each unreadable image."""
+    """The images of a run; `left_out` has a line for each unreadable image, and one for classes in no task."""
 
     data: DataFacts
     left_out: tuple[str, ...]
@@ -101,6 +102,8 @@ class OpenBenchmark:
             with LongWork() as work:
                 dataset = dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
                 left_out = [] if dataset is None else dataset.require_usable(PARTS, work.start)
+            if self.source.left_out:
+                left_out.append(f"classes {listed(self.source.left_out)}, which are in no task")
             say_unreadable(*(f"left out: {line}" for line in left_out))
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.is_module:

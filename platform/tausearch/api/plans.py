@@ -11,6 +11,7 @@ from search_spaces import ResolvedSpace
 from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
+from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
 from tausearch.runs import (
@@ -73,6 +74,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         **given,
         protocol=protocol,
         data=usable.data,
+        tasks=opened.source.spec.named_tasks,
         trials=trials,
         algorithm=algorithm,
         scheduler=scheduler,
@@ -142,6 +144,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         protocol=protocol,
         data=usable.data,
         trials=len(seeds) * len(orders or (None,)),
+        tasks=() if orders else opened.source.spec.named_tasks,  # each order has tasks of its own
         fixed=asdict(config),
         seeds=seeds,
         source=None if best.selection is None else best.selection.search,
@@ -196,7 +199,8 @@ def _text_of(request: SearchRequest) -> str:
     ref = reference(request.benchmark).with_options(
         tasks=request.tasks,
         classes_per_task=request.classes_per_task,
-        class_order=request.class_order,
+        class_order=class_order_of(request.class_order),
+        task=tasks_of(request.task),
         epochs=request.epochs,
         variant=request.variant,
         partial=request.partial or None,

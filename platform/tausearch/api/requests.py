@@ -32,6 +32,8 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "str | Path": ((str, Path), "a path"),
     "Sequence[str]": ((list, tuple), "a list of texts"),
     "Sequence[str | Path]": ((list, tuple), "a list of texts"),
+    "Sequence[str] | int | str": ((list, tuple, int, str), "'label', a seed, or names of classes"),
+    "Sequence[int | str]": ((list, tuple, range), "a list of whole numbers or names"),
     "Sequence[int]": ((list, tuple, range), "a list of whole numbers"),
     "Sequence[float]": ((list, tuple), "a list of numbers"),
     "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
@@ -75,7 +77,7 @@ def _expected(of: Field[Any], value: object) -> str | None:
 
 def _fault(of: Field[Any], value: object) -> str | None:
     limits: Bounds | None = of.metadata.get("bounds")
-    if limits is not None:
+    if limits is not None and not (isinstance(value, str) and "str" in str(of.type)):
         return None if value is None else limits.fault(value)
     return bounds.text_fault(str(value)) if isinstance(value, str | Path) else None
 
@@ -154,7 +156,11 @@ class SearchRequest(NewRunRequest):
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
         tasks: Number of tasks; by default the benchmark's.
         classes_per_task: Number of classes of a task, in place of `tasks`.
-        class_order: Seed of a random class order; by default the order of the labels.
+        class_order: Seed of a random class order; or the names of all classes in order, as a list, as a text with
+            commas between them, or as a file with one in each line; by default "label", the order of the labels.
+        task: Which classes form a task, in place of the three above: a text for each task, `zebra,star` or
+            `NAME=zebra,star`, in order; or one YAML file, a mapping of names to lists of classes or a list of such
+            lists. Images of classes in no task are left out.
         epochs: Epochs of fine-tuning per task; by default the benchmark's.
         variant: Variant of a published dataset; see docs/data.md.
         partial: Whether to accept fewer images than were published.
@@ -181,7 +187,8 @@ class SearchRequest(NewRunRequest):
     precision: str = "fp32"
     tasks: int | None = within(bounds.TASKS, None)
     classes_per_task: int | None = within(bounds.CLASSES_PER_TASK, None)
-    class_order: int | None = within(bounds.SEED, None)
+    class_order: Sequence[str] | int | str | None = within(bounds.SEED, None)
+    task: Sequence[str] | None = None
     epochs: int | None = within(bounds.EPOCHS, None)
     variant: str | None = None
     partial: bool = False
@@ -260,8 +267,9 @@ class ComposeRequest(EditRequest):
     Attributes:
         runs: One final run or folder of exported task vectors, or several of one benchmark and backbone that together
             have each task once: `ita-run:1,2 iel-run:3,4,5`.
-        keep: Tasks to compose alone, from 1; their weights sum to 1.
-        drop: Tasks to unlearn, from 1.
+        keep: Tasks to compose alone; their weights sum to 1. A task is its number, from 1, its own name, or one of its
+            classes.
+        drop: Tasks to unlearn, as in `keep`.
         coefficient: How to unlearn: "drop", "negate" or "subtract".
         forget: Classes to take out for good, by class name or task number (`task:2`, `class:2` where a text is both).
             The vectors of their tasks and their rows of the classifier are in no export.
@@ -274,8 +282,8 @@ class ComposeRequest(EditRequest):
         register: Whether to make the composition a version of MLflow's registered model of the benchmark.
     """
 
-    keep: Sequence[int] | None = within(bounds.TASKS, None)
-    drop: Sequence[int] | None = within(bounds.TASKS, None)
+    keep: Sequence[int | str] | None = within(bounds.TASKS, None)
+    drop: Sequence[int | str] | None = within(bounds.TASKS, None)
     coefficient: str | None = None
     forget: Sequence[str] | None = None
     weights: Sequence[float] | None = within(bounds.WEIGHT, None)

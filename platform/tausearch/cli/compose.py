@@ -34,8 +34,10 @@ def compose(
     runs: Annotated[
         list[str], typer.Argument(help="Final run, or folder of exported task vectors; of several, RUN:1,2 RUN:3,4,5.")
     ],
-    keep: Annotated[str | None, typer.Option(help="Compose these tasks alone, such as 1,5,10.")] = None,
-    drop: Annotated[str | None, typer.Option(help="Unlearn these tasks.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="Compose these tasks alone: numbers or names, as 1,5,animals.")
+    ] = None,
+    drop: Annotated[str | None, typer.Option(help="Unlearn these tasks, by number or name.")] = None,
     coefficient: Annotated[
         str | None, typer.Option(help="How to unlearn: drop, negate or subtract [default: drop].")
     ] = None,
@@ -63,7 +65,7 @@ def compose(
     json: options.Json = False,
 ) -> None:
     """Compose task vectors: all of them, some, or without one. Tests the composition; --export writes it."""
-    kept, dropped = _numbers("keep", keep, int), _numbers("drop", drop, int)
+    kept, dropped = _tasks("keep", keep), _tasks("drop", drop)
     weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
     say_loading()
     from tausearch import api
@@ -197,6 +199,18 @@ def predict(
     lines += [*(output.draw_confusion(opened, found, confusion) if confusion is not None else ())]
     for line in lines:
         print(line, file=sys.stderr)
+
+
+def _tasks(option: str, text: str | None) -> list[int | str] | None:
+    """Read tasks, each a number or a name, with commas between them; numbers alone may have blanks."""
+    if text is None:
+        return None
+    parts = text.replace(",", " ").split()
+    if not all(map(str.isdecimal, parts)):
+        parts = [part.strip() for part in text.split(",")]
+    if not parts or not all(parts):
+        raise InputError(f"--{option} must be tasks, numbers or names, with commas between them, got {shown(text)}")
+    return [int(part) if part.isdecimal() and len(part) < 10 else part for part in parts]
 
 
 def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number] | None:

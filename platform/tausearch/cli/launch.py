@@ -50,7 +50,14 @@ def search(
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
     classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
-    class_order: Annotated[str, typer.Option(help="label, or the seed of a random order.", metavar="ORDER")] = "label",
+    class_order: Annotated[
+        str,
+        typer.Option(help="label, the seed of a random order, a,b,... or a file of names in order.", metavar="ORDER"),
+    ] = "label",
+    task: Annotated[
+        list[str] | None,
+        typer.Option(help="Classes of a task, with a name if you like. Repeatable.", metavar="[NAME=]a,b | FILE.yaml"),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of fine-tuning [default: the benchmark's].")] = None,
     variant: options.Variant = None,
     partial: options.Partial = False,
@@ -91,6 +98,7 @@ def search(
         tasks=tasks,
         classes_per_task=classes_per_task,
         class_order=options.class_order(class_order),
+        task=task,
         epochs=epochs,
         variant=variant,
         partial=partial,

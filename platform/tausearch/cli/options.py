@@ -148,13 +148,9 @@ def whole_numbers(option: str, text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def class_order(text: str) -> int | None:
-    """Read the value of `--class-order`: a seed, or None for the order of the labels; raises `InputError`."""
-    if text == "label":
-        return None
-    if not _WHOLE.fullmatch(text):
-        raise InputError(f"--class-order must be 'label' or a whole number, got {shown(text)}")
-    return int(text)
+def class_order(text: str) -> int | str | None:
+    """Read the value of `--class-order`: a seed, a text for the request, or None for the order of the labels."""
+    return None if text == "label" else int(text) if _WHOLE.fullmatch(text) else text
 
 
 def gpu_share(text: str) -> Any:

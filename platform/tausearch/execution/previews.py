@@ -28,6 +28,7 @@ from tausearch.runs import (
 from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, points_ahead
 from trainables.data.sources import steps_of
 
+_NAMED = 10  # tasks that a line names
 _COARSE = 0.25  # percentage points per validation image, above which the best of many trials is partly luck
 
 
@@ -91,6 +92,8 @@ class Preview:
 
     def lines(self) -> Iterator[str]:
         """Return lines about the data, the origin of trials, and the estimates."""
+        if self.spec.tasks:
+            yield f"tasks: {self._tasks()}"
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
         if isinstance(self.spec, SearchSpec):
@@ -115,6 +118,7 @@ class Preview:
             "algorithm": spec.algorithm if isinstance(spec, SearchSpec) else None,
             "images": None if spec.data is None else spec.data.train,
             "evaluation_images": None if spec.data is None else spec.data.evaluation,
+            **spec.tasks_as_dict(),
             "images_per_task": list(_per_task(spec)),
             "steps_per_epoch": list(self.steps_per_epoch),
             "batch_size": spec.protocol.batch_size,
@@ -135,6 +139,11 @@ class Preview:
             "disk": self.taken.disk,
             "known_from": list(self.taken.runs),
         }
+
+    def _tasks(self) -> str:
+        titles = [f"{number}: {task.words}" for number, task in enumerate(self.spec.tasks, start=1)]
+        more = f"; and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+        return f"{'; '.join(titles[:_NAMED])}{more}"
 
     def _images(self, data: DataFacts) -> str:
         protocol, part = self.spec.protocol, "validation" if isinstance(self.spec, SearchSpec) else "test"

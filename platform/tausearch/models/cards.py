@@ -13,6 +13,7 @@ from tausearch.models.sources import about_source, source_of_run
 from tausearch.presentation import as_markdown, counted
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 CARD_FILE = "README.md"
 _log = logging.getLogger(__name__)
@@ -73,20 +74,24 @@ def _head(about: About) -> Iterator[str]:
 def _excluded_tasks(about: About) -> Iterator[str]:
     """Name the tasks that were left out or unlearned, and how often the model still answers them."""
     still = {each.task: f": {each.text()}" for each in about.still_answered}
-    for task, (weight, names) in enumerate(zip(about.weights, about.classes_by_task, strict=False), start=1):
+    for number, (weight, task) in enumerate(zip(about.weights, about.named_tasks, strict=False), start=1):
         if weight <= 0:
             how = "left out" if weight == 0 else "taken out (unlearned)"
-            answered = f"its classes can still be answered{still.get(task, '')}"
-            yield f"Task {task} ({', '.join(map(_cell, names))}) was {how}; {answered}."
+            answered = f"its classes can still be answered{still.get(number, '')}"
+            yield f"Task {_number(number, task)} ({', '.join(map(_cell, task.classes))}) was {how}; {answered}."
+
+
+def _number(number: int, task: NamedTask) -> str:
+    return str(number) if task.name is None else f"{number}: {_cell(task.name)}"
 
 
 def _table(about: About) -> Iterator[str]:
     if not about.tasks:
         return
     yield from ("| task | classes, in order | test accuracy |", "|---|---|---|")
-    for task, names in enumerate(about.classes_by_task, start=1):
-        score = about.accuracy(task)
-        yield f"| {task} | {', '.join(map(_cell, names))} | {'not measured' if score is None else score.text()} |"
+    for number, task in enumerate(about.named_tasks, start=1):
+        score, classes = about.accuracy(number), ", ".join(map(_cell, task.classes))
+        yield f"| {_number(number, task)} | {classes} | {'not measured' if score is None else score.text()} |"
     final = about.final_accuracy
     yield f"| mean | {len(about.class_names)} classes | {'not measured' if final is None else final.text()} |"
     yield from (

@@ -17,6 +17,7 @@ from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 ABOUT_FILE = "model.json"
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
@@ -31,6 +32,7 @@ class About(Strict):
         protocol: The protocol of the training runs; its digest is that of theta_0.
         class_names: The names of all classes, in class order; empty where unknown.
         tasks: Number of classes of each task, in order; empty where unknown.
+        task_names: Each task's own name, None for a task without one; empty where unknown.
         transform: The transform of test images; None where unknown, or where it is the benchmark's own code.
         weights: The weights of an exported composition; empty for the run's own, which are equal. Rule and density are
             those of its `MergeConfig`.
@@ -47,6 +49,7 @@ class About(Strict):
     methods: tuple[str, ...]
     class_names: tuple[str, ...] = ()
     tasks: tuple[int, ...] = ()
+    task_names: tuple[str | None, ...] = ()
     transform: TransformSpec | None = None
     weights: tuple[float, ...] = ()
     rule: str = LINEAR
@@ -65,6 +68,12 @@ class About(Strict):
         """The names of the classes of each task."""
         names = iter(self.class_names)
         return [tuple(next(names) for _ in range(count)) for count in self.tasks]
+
+    @property
+    def named_tasks(self) -> list[NamedTask]:
+        """The tasks by the names of their classes, and their own names."""
+        names = self.task_names or (None,) * len(self.tasks)
+        return [NamedTask(classes, name) for classes, name in zip(self.classes_by_task, names, strict=True)]
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:
@@ -109,6 +118,10 @@ def _fault(about: About) -> str | None:
         return "class_names must be different"
     if fault := next(filter(None, map(text_fault, about.class_names)), None):
         return f"class_names: {fault}"
+    if len(about.task_names) not in (0, len(about.tasks)):
+        return f"names {len(about.task_names)} tasks of {len(about.tasks)}"
+    if fault := next(filter(None, map(text_fault, filter(None, about.task_names))), None):
+        return f"task_names: {fault}"
     if len(about.weights) not in (0, len(about.tasks)) or any(map(WEIGHT.fault, about.weights)):
         return f"weights must be one for each of {len(about.tasks)} tasks, each {WEIGHT.words}"
     if about.rule not in (LINEAR, *RULES):

@@ -27,7 +27,7 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
             for seed, pool in pools.by_seed.items()
         ]
     texts = [source.text for source in pools.sources]
-    names = pools.benchmark.spec.class_names
+    tasks = pools.benchmark.spec.named_tasks
     origin = "" if len(texts) == 1 else f"-of-{'+'.join(texts).replace('/', '_')}"
     return CompositionResult(
         label=merge.label + origin,
@@ -38,7 +38,8 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
         weights=merge.weights,
         seeds=tuple(pools.by_seed),
         accuracies=tuple(rows),
-        task_classes=tuple(names[classes.start : classes.stop] for classes in pools.benchmark.spec.task_classes),
+        task_classes=tuple(task.classes for task in tasks),
+        task_names=tuple(task.label for task in tasks),
     )
 
 

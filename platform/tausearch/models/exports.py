@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +15,7 @@ from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult, Form
 from trainables.composition import ReducedPool, VectorPool, adapter, copy_vector, write_vector
-from trainables.data import described
+from trainables.data import BenchmarkRef, described
 from trainables.errors import InputError
 from trainables.tensor_files import save_tensors, sealed
 
@@ -78,12 +79,13 @@ def export(
 def _about(pools: Pools, result: CompositionResult) -> About:
     spec, first = pools.benchmark.spec, pools.sources[0]
     return About(
-        benchmark=result.benchmark,
+        benchmark=result.benchmark if result.removal is None else _unnamed(result.benchmark),
         protocol=first.protocol,
         runs=result.runs,
         methods=tuple(dict.fromkeys(method for source in pools.sources for method in source.methods)),
         class_names=spec.class_names,
         tasks=tuple(map(len, spec.task_classes)),
+        task_names=spec.task_names,
         transform=described(pools.benchmark.evaluation[0].transform, pools.backbone.input.size),
         weights=result.weights,
         rule=result.rule,
@@ -91,6 +93,12 @@ def _about(pools: Pools, result: CompositionResult) -> About:
         removal=None if result.removal is None else result.removal.unnamed(),
         accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
     )
+
+
+def _unnamed(benchmark: str) -> str:
+    """Return a benchmark without the names of classes, which an order and explicit tasks put into its reference."""
+    ref = BenchmarkRef.parse(benchmark)
+    return str(replace(ref, task=None, class_order=None if isinstance(ref.class_order, tuple) else ref.class_order))
 
 
 def _problems(pools: Pools, merge: MergeConfig) -> dict[str, str]:

@@ -70,6 +70,7 @@ class CompositionResult(Strict):
         runs: The runs or folders of the task vectors.
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
         task_classes: The names of each task's classes; empty in files of earlier versions.
+        task_names: The labels of the tasks: their own names, or their classes; empty in files of earlier versions.
         removal: What was taken out by `--forget`. Weights, accuracies and classes are then of the tasks left.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
     """
@@ -83,6 +84,7 @@ class CompositionResult(Strict):
     seeds: tuple[int, ...]
     accuracies: tuple[tuple[float, ...], ...]
     task_classes: tuple[tuple[str, ...], ...] = ()
+    task_names: tuple[str, ...] = ()
     removal: RemovalReport | None = None
     registered: tuple[Form, ...] | None = None
 

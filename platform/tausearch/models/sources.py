@@ -96,6 +96,7 @@ def about_source(source: VectorSource) -> About:
         },
         class_names=tuple(name for origin in origins for name in origin.class_names),
         tasks=tuple(len(origin.classes) for origin in origins),
+        task_names=tuple(task.name for task in source.spec.tasks) if len(source.spec.tasks) == len(origins) else (),
         transform=origins[0].transform if origins else None,
     )
 

@@ -11,7 +11,7 @@ import optuna
 
 from tausearch.presentation import ACCENT, BEST, FAINT, Axis, Facet, Plot, SearchPlots, Series, clock, number
 from tausearch.report.plots import COLOURS, PagePlot, draw_plot, make_plot, pointing, ticks
-from tausearch.runs import SearchSpec, TrialSummary, importances
+from tausearch.runs import RunSpec, SearchSpec, TrialSummary, importances
 from tausearch.studies import SearchStudy
 from trainables.metrics import STAGES, seconds
 
@@ -51,7 +51,7 @@ def hover_text(spec: SearchSpec, trial: TrialSummary) -> str:
     return "<br>".join([head, *(escape(line, quote=False) for line in lines)])
 
 
-def time_plot(trials: Sequence[TrialSummary]) -> PagePlot | None:
+def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
     """Return seconds per task and stage, mean over trials that finished the last task; None without times."""
     by_task = list(zip(*(trial.rows for trial in trials), strict=True))
     times = {stage: [fmean(row.get(seconds(stage), 0.0) for row in rows) for rows in by_task] for stage in STAGES}
@@ -62,7 +62,10 @@ def time_plot(trials: Sequence[TrialSummary]) -> PagePlot | None:
     colours = dict(zip(STAGES, (BEST, ACCENT, FAINT), strict=True))
     bars = []
     for stage, found in shown.items():
-        hover = [f"task {task}, {stage}: {value:.1f} s" for task, value in zip(tasks, found, strict=True)]
+        hover = [
+            f"task {escape(spec.step_title(task), quote=False)}, {stage}: {value:.1f} s"
+            for task, value in zip(tasks, found, strict=True)
+        ]
         bars.append(Series(tasks, found, stage, kind="bars", colour=colours[stage], hover=hover))
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())
     each = "a seed, mean over seeds" if len(trials) > 1 else "the seed"

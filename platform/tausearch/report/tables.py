@@ -9,7 +9,8 @@ from search_spaces import Choices, Dimension, Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult
 from tausearch.presentation import Column, Table, accuracy_cells, emphasise, gain, mean_rows, numbers, percent, score
 from tausearch.runs import RunSpec, Score, TrialSummary
-from trainables.metrics import TEST, MetricNames
+from trainables.metrics import TEST
+from trainables.task_names import titles
 
 AnyTable = Table
 _READABLE = {
@@ -40,16 +41,18 @@ def scores_table(scores: Mapping[str, Score]) -> Table:
     return Table("test results, percent", columns, rows)
 
 
-def matrix_table(trials: Sequence[TrialSummary], names: MetricNames) -> Table:
+def matrix_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
     """Return the accuracy on each task after each task and the forgetting of each task, mean over finished trials.
 
     The forgetting of task j is max_{i < T} a[i][j] - a[T][j], as in `trainables.metrics`.
     """
-    means = mean_rows(trials)
+    names, means = spec.metrics, mean_rows(trials)
     cells = accuracy_cells(means, names)
     tasks = range(1, len(cells[0]) + 1)
-    columns = [Column("after task"), *(Column(str(task), percent, right=True, heat=True) for task in tasks)]
-    rows: list[tuple[object, ...]] = [(int(row["task"]), *line) for row, line in zip(means, cells, strict=True)]
+    columns = [Column("after task"), *(Column(spec.task_title(task), percent, right=True, heat=True) for task in tasks)]
+    rows: list[tuple[object, ...]] = [
+        (spec.step_title(int(row["task"])), *line) for row, line in zip(means, cells, strict=True)
+    ]
     if len(means) > 1:
         rows.append(("forgotten", *(_forgotten(trials, names.accuracy(task)) for task in tasks)))
     over = f", mean over {len(trials)} seeds" if len(trials) > 1 else ""
@@ -60,9 +63,10 @@ def matrix_table(trials: Sequence[TrialSummary], names: MetricNames) -> Table:
 def composition_table(results: Sequence[CompositionResult]) -> Table:
     """Return the test accuracy of compositions on each task, percent."""
     tasks = range(1, 1 + max(len(result.weights) for result in results))
+    names = max((result.task_names for result in results), key=len)
     columns = [
         *(Column("composition"), Column("rule")),
-        *numbers("mean over tasks", *(f"task {task}" for task in tasks), format=score),
+        *numbers("mean over tasks", *(f"task {title}" for title in titles(names, len(tasks))), format=score),
     ]
     rows = []
     for result in results:

@@ -141,8 +141,8 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
     finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
     with view.noting(f"accuracies of {directory.name}"):
         if finished:
-            shown.tables.append(tables.matrix_table(finished, status.spec.metrics))
-            shown.plots.extend(filter(None, [time_plot(finished)]))
+            shown.tables.append(tables.matrix_table(status.spec, finished))
+            shown.plots.extend(filter(None, [time_plot(finished, status.spec)]))
     with view.noting(f"compositions of {directory.name}"):
         if compositions := read_compositions(directory):
             shown.tables.append(tables.composition_table(compositions))

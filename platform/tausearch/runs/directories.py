@@ -56,6 +56,7 @@ class RunDirectory(DrivenDirectory):
     """The folder of one search or final run."""
 
     spec_file = _Inside("run.yaml")
+    tasks_file = _Inside("tasks.json")  # names of the tasks and their classes, for people
     record = _Inside("record")  # Parquet, one file per trial
     best_file = _Inside("best.yaml")  # the best configuration so far
     study_file = _Inside("study.journal")  # the Optuna study, for optuna-dashboard

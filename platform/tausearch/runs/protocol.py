@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for m
     from trainables.data import BenchmarkSpec
 
 
+_LONGEST = 100  # characters of a benchmark in the title of a figure; the names of classes are part of it
+
+
 class ExperimentProtocol(Strict):
     """The settings besides hyperparameters and seed on which the numbers of an experiment depend."""
 
@@ -40,8 +43,9 @@ class DataFacts(Strict):
 
 
 def shown_benchmark(text: str) -> str:
-    """Return the name of a benchmark for figures and papers, without the path of its folder."""
-    return re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
+    """Return the name of a benchmark for figures and papers, without the path of its folder, cut where it is long."""
+    shown = re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
 
 
 def protocol_of(

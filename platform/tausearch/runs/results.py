@@ -151,6 +151,7 @@ def write_results(spec: FinalSpec, directory: RunDirectory, trials: Sequence[Tri
         "tuned_on": spec.tuned_on,
         "overrides": spec.overrides,
         "left_out": spec.left_out,
+        **spec.tasks_as_dict(),
         "summary": summary,
         "seeds": [_plain(spec, trial) for trial in trials],
     }

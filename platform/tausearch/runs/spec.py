@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from checked_input import bounds
 from checked_input.schema import Strict, first_fault
-from checked_input.text_files import TextFileError
+from checked_input.text_files import TextFileError, read_json
 from checked_input.yaml_text import read_yaml, yaml_of
 from search_spaces import Scalar
 from search_spaces.schema import Dimension
@@ -22,12 +23,14 @@ from tausearch.runs.storage import DEFAULT_CACHE_SIZE, Storage, replace_text
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
+from trainables.task_names import NamedTask, titles
 
 Algorithm = Literal["tpe", "gp", "random", "grid"]
 Scheduler = Literal["none", "asha", "median"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
+_TASKS = TypeAdapter(tuple[NamedTask, ...])
 
 
 class Resources(Strict):
@@ -69,7 +72,10 @@ class RunSpec(Strict):
         fixed: The hyperparameters that all trials have; all of them in a final run.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
         data_root: Folder of the published datasets.
-        left_out: A line for each image that cannot be read and is left out (`--skip-broken`).
+        left_out: A line for each image that cannot be read and is left out (`--skip-broken`), and for classes in no
+            task.
+        tasks: The tasks of the benchmark by name. They follow from it, so `run.yaml` has them not; a file of their own
+            spares the readers of a run a look at the images. Empty where the file is missing.
         version: The version of tausearch that made the run.
     """
 
@@ -89,6 +95,7 @@ class RunSpec(Strict):
     data_root: str | None = None
     data: DataFacts | None = None
     left_out: tuple[str, ...] = ()
+    tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()
     version: str = Field(default_factory=lambda: version("tausearch"))
 
     @property
@@ -132,9 +139,28 @@ class RunSpec(Strict):
         """The hyperparameters in which its trials differ, each with its dimension."""
         return {}
 
+    def task_title(self, task: int) -> str:
+        """Return the title of a task, from 1, for tables and figures: `2: animals`, or `2` where names are unknown."""
+        return titles([each.label for each in self.tasks], task)[-1]
+
+    def step_title(self, step: int) -> str:
+        """Return the title of a step, from 1: the task's, where a step is a task."""
+        return self.task_title(step) if self.steps == len(self.tasks) else str(step)
+
+    def tasks_as_dict(self) -> dict[str, Any]:
+        """Return the plain form of the tasks' names: `task_names`, `task_classes`; empty where they are unknown."""
+        if not self.tasks:
+            return {}
+        return {
+            "task_names": [task.label for task in self.tasks],
+            "task_classes": [list(task.classes) for task in self.tasks],
+        }
+
     def save(self, directory: RunDirectory) -> None:
-        """Write the specification to the `run.yaml` of a run directory."""
+        """Write the specification to the `run.yaml` of a run directory, and the names of its tasks beside it."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
+        if self.tasks:
+            replace_text(directory.tasks_file, json.dumps([vars(task) for task in self.tasks], indent=2) + "\n")
 
     def seed_of(self, number: int) -> int:
         """Return the seed of a trial."""
@@ -297,7 +323,15 @@ def read_spec(directory: RunDirectory) -> AnySpec:
         raise InputError(
             f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
         )
-    return spec
+    return spec.model_copy(update={"tasks": _read_tasks(directory)})
+
+
+def _read_tasks(directory: RunDirectory) -> tuple[NamedTask, ...]:
+    """Return the tasks of a run by name; a missing or damaged file costs the names alone."""
+    try:
+        return _TASKS.validate_python(read_json(directory.tasks_file))
+    except (OSError, ValueError):  # of `read_json` and of pydantic
+        return ()
 
 
 _HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data"}  # the results do not change

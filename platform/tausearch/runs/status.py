@@ -86,6 +86,7 @@ class RunStatus:
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in constraints]} if constraints else {}),
+            **self.spec.tasks_as_dict(),
             **({"note": self.note} if self.note else {}),
         }
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tausearch.runs import RunSpec, Storage
 from tausearch.tracking.mlflow_run import ID_TAG, RUN_TAG
-from tausearch.tracking.mlflow_store import open_store
+from tausearch.tracking.mlflow_store import open_store, tracked_name
 from trainables.metrics import TEST
 
 LABEL_TAG = "tausearch.composition"
@@ -74,7 +74,7 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     client, experiment = _store(spec, storage)
     run = _find(client, experiment, spec, label)
     assert run is not None, "a composition is written before it is registered"
-    model = re.sub(r"[^\w.-]+", "-", spec.benchmark)
+    model = re.sub(r"[^\w.-]+", "-", tracked_name(spec.benchmark))
     if not client.search_registered_models(f"name = '{model}'"):
         client.create_registered_model(model)
     known = _versions(client, run)

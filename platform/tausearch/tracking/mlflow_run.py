@@ -30,6 +30,7 @@ _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stor
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 DrawTrial = Callable[[RunSpec, TrialSummary], Any]  # a matplotlib figure
 MATRIX_FILE = "accuracy_matrix.png"
+_LONGEST_TAG = 5000  # characters; older servers take no more
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
 
@@ -138,7 +139,7 @@ class MlflowRun:
             self._client.set_tag(parent.info.run_id, RUN_TAG, spec.run_name)
         else:
             names = {RUN_TAG: spec.run_name, ID_TAG: spec.id, "kind": spec.purpose}
-            tags = {**names, **self._tags, **_search_tags(spec)}
+            tags = {**names, **self._tags, **_search_tags(spec), **_task_tags(spec)}
             parent = self._client.create_run(self._experiment, run_name=spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):
             with store_lock(storage):  # MLflow fails if two runs say at once what data they are on
@@ -263,6 +264,12 @@ def _origin(spec: RunSpec) -> dict[str, str]:
     if not isinstance(spec, FinalSpec) or spec.tuned_on is None:
         return {}
     return {"tuned_on": spec.tuned_on, "judged_on": spec.benchmark, "source": spec.source or ""}
+
+
+def _task_tags(spec: RunSpec) -> dict[str, str]:
+    """Return the tag that names the tasks: `1: animals (zebra, horse); 2: star, comet`."""
+    text = "; ".join(f"{number}: {task.words}" for number, task in enumerate(spec.tasks, start=1))
+    return {"tasks": text[:_LONGEST_TAG]} if text else {}
 
 
 def _search_tags(spec: RunSpec) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 from contextlib import closing
@@ -17,6 +18,7 @@ from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets,
 from trainables.errors import InputError
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+_LONGEST_NAME = 250  # characters; the databases of older servers take 256
 _SHORTER = {
     "Connection refused": "no server answers there",
     "timed out": "no answer in time",
@@ -50,6 +52,13 @@ def reason(error: Exception) -> str:
     return next((shorter for sign, shorter in _SHORTER.items() if sign in line), line)
 
 
+def tracked_name(benchmark: str) -> str:
+    """Return the name of a benchmark in MLflow: a long one, with the names of classes, is cut and gets a digest."""
+    if len(benchmark) <= _LONGEST_NAME:
+        return benchmark
+    return f"{benchmark[: _LONGEST_NAME - 13]}-{hashlib.sha256(benchmark.encode()).hexdigest()[:12]}"
+
+
 def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
     """Open a tracking store; returns a `MlflowClient` and the id of the experiment that is named after a benchmark."""
     # An absent server is noticed within seconds. MLflow must not repeat requests, which could make a run twice: the
@@ -63,12 +72,13 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
             _create_schema(storage.mlflow_file)
             _follow(storage)
         client = MlflowClient(tracking_uri=with_secrets(uri))
-        found = client.get_experiment_by_name(benchmark)
+        name = tracked_name(benchmark)
+        found = client.get_experiment_by_name(name)
         if found is not None:
             return client, str(found.experiment_id)
         # A server has its own place for artifacts. Without a server MLflow would put them into the working folder.
         location = None if uri.startswith(("http://", "https://")) else storage.mlflow_artifacts.as_uri()
-        return client, str(client.create_experiment(benchmark, artifact_location=location))
+        return client, str(client.create_experiment(name, artifact_location=location))
 
 
 def search_runs(client: Any, experiment: str, query: str) -> list[Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tausearch.runs import RunSpec
+from tausearch.tracking.mlflow_store import tracked_name
 
 _DIGEST = 36  # characters that MLflow takes of a data set's digest
 _SECONDS = 5.0  # that git may take
@@ -46,7 +47,7 @@ def dataset_of(spec: RunSpec) -> Any:
     numbers = {} if spec.data is None else {"train": spec.data.train, evaluation: spec.data.evaluation}
     profile = json.dumps({"tasks": spec.protocol.tasks, **numbers})
     kind_of = "local" if path else "code"
-    data = Dataset(spec.benchmark, digest[:_DIGEST], kind_of, json.dumps(source), profile=profile)
+    data = Dataset(tracked_name(spec.benchmark), digest[:_DIGEST], kind_of, json.dumps(source), profile=profile)
     return DatasetInput(data, [InputTag("mlflow.data.context", f"training and {evaluation}")])
 
 

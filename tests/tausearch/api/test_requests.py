@@ -101,7 +101,7 @@ def test_the_command_line_reaches_every_field(
         if name in READ:
             given[name], field, wanted[field] = READ[name]
         elif name not in ("no_cache", "dry_run", "allow_code"):
-            several = name in ("warm_start", "constraint")
+            several = name in ("warm_start", "constraint", "task")
             value = not parameter.default if isinstance(parameter.default, bool) else [name] if several else name
             given[name] = wanted[name] = NUMBERS.get(name, value)
     unasked = {"no_cache": False, "dry_run": False, "allow_code": None}
@@ -161,7 +161,7 @@ def test_commands_on_task_vectors_have_the_defaults_of_the_request(
         (SearchRequest, {"time_budget": [1]}, "--time-budget must be one number, got [1]"),
         (TrainRequest, {"best": None, "seeds": 3}, "--seeds must be a list of whole numbers, got 3"),
         (ComposeRequest, {"runs": "ita"}, "runs must be a list of texts, got 'ita'"),
-        (ComposeRequest, {"runs": ["ita"], "keep": 1}, "--keep must be a list of whole numbers, got 1"),
+        (ComposeRequest, {"runs": ["ita"], "keep": 1}, "--keep must be a list of whole numbers or names, got 1"),
     ],
 )
 def test_what_is_of_another_kind_is_named(request_of: type, given: dict[str, Any], words: str) -> None:

@@ -57,6 +57,12 @@ def test_weights_e_t_are_the_t_th_model(name: str, made: Storage) -> None:
         assert list(done.result.accuracies[0]) == accuracies(predict, small_benchmark().evaluation, "cpu")
 
 
+def test_tasks_are_named_by_their_classes(made: Storage) -> None:
+    numbered = compose(["tmc"], drop=[1], seeds=[0], storage=made.root).result
+    named = compose(["tmc"], drop=["0, 1"], seeds=[0], storage=made.root).result
+    assert named == numbered and numbered.task_names == ("0, 1", "2, 3", "4, 5")
+
+
 def test_dropping_all_but_one_is_keeping_it_and_heads_stay(made: Storage) -> None:
     kept = compose(["ita"], keep=[2], storage=made.root).result
     dropped = compose(["ita"], drop=[3, 1], storage=made.root).result
@@ -176,7 +182,8 @@ class TestEdit:
         (["ita", "--keep", "4"], "--keep: there is no task 4; allowed: 1 to 3"),
         (["ita", "--drop", "0"], "--drop must be a whole number from 1 to 100000, got 0"),
         (["ita", "--keep", "1,1"], "--keep must be different tasks, got '1,1'"),
-        (["ita", "--keep", ""], "--keep must be whole numbers"),
+        (["ita", "--keep", ""], "--keep must be tasks, numbers or names, with commas between them, got"),
+        (["ita", "--drop", "zebra"], "--drop: there is no task 'zebra'; tasks are '0, 1', '2, 3', '4, 5'"),
         (["ita", "--drop", "1,2,3"], "--drop 1,2,3: leaves no task of 3"),
         (["ita", "--drop", "1", "--keep", "2"], "--drop and --keep: choose one of them"),
         (["ita", "--drop", "1", "--coefficient", "halve"], "unknown coefficient 'halve'; allowed: drop, negate, subtr"),
@@ -219,7 +226,7 @@ class TestPrinted:
         trained = content["trained"]["test/accuracy/task_2"]["mean"]
         assert trained == pytest.approx(statistics.fmean(row[1] for row in accuracies_of(made.run("ita"))))
         change = content["summary"]["test/accuracy/task_2"]["mean"] - trained
-        (row,) = (line for line in out.splitlines() if line.startswith("│    2 │"))
+        (row,) = (line for line in out.splitlines() if line.startswith("│ 2: 2, 3 │"))
         assert f"{trained:.2f} ±" in row and f"{change:+.2f}" in row
         assert "as trained" not in shown("compose", "ita")[0]  # all of it, as it was
 

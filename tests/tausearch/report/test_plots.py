@@ -85,18 +85,18 @@ def test_lying_bars_have_intervals_along_their_length() -> None:
     assert drawn["layout"]["yaxis"]["categoryarray"] == ["alpha", "lr"]
 
 
-def test_times_of_a_final_run_are_means_over_seeds() -> None:
+def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     first, second = finished(0), finished(1)
     for row in second.rows:
         row["seconds/training"] = 4.0
         del row["seconds/preconsolidation"]  # as if taken from the cache
-    plot = time_plot([first, second])
+    plot = time_plot([first, second], spec)
     assert plot is not None and plot.text.startswith("Of a seed, mean over seeds: preconsolidation 0:01, training 0:09")
     means = {"preconsolidation": [0.5] * 3, "training": [3] * 3, "evaluation": [0.5] * 3}
     assert {trace["name"]: trace["y"] for trace in figure(plot)["data"]} == means
     for row in first.rows:
         row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
-    assert time_plot([first]) is None
+    assert time_plot([first], spec) is None
 
 
 def test_the_pointer_shows_trial_and_hyperparameters(spec: SearchSpec, plots: dict[str, PagePlot]) -> None:

@@ -10,6 +10,7 @@ from tausearch.api import Composed, Edited
 from tausearch.cli.output.removals import show_removal
 from tausearch.models import CompositionResult
 from tausearch.presentation import (
+    Column,
     Table,
     console,
     emphasise,
@@ -23,6 +24,7 @@ from tausearch.presentation import (
 from tausearch.report import edit_table
 from tausearch.runs import Score
 from trainables.metrics import TEST
+from trainables.task_names import titles
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _NAMED = 3  # tasks, and classes of each, that the line about them names
@@ -93,12 +95,13 @@ def show_edited(done: Sequence[Edited], storage_option: str) -> None:
 def _accuracies(result: CompositionResult, trained: CompositionResult | None) -> Table:
     """Return the table; weights that differ from the run's own stand beside the accuracy at the run's end."""
     before = None if trained is None or trained.weights == result.weights else trained
-    columns = [*numbers("task", "weight"), *numbers("test accuracy", format=score)]
+    named = titles(result.task_names, len(result.weights))
+    columns = [Column("task", right=not result.task_names), *numbers("weight"), *numbers("test accuracy", format=score)]
     if before is not None:
         columns += [*numbers("as trained", format=score), *numbers("change", format=gain)]
     rows: list[tuple[object, ...]] = [
-        (task, f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)))
-        for task, weight in enumerate(result.weights, start=1)
+        (title, f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)))
+        for task, (title, weight) in enumerate(zip(named, result.weights, strict=True), start=1)
     ]
     rows.append(("mean", None, *_compared(result, before, TEST.final_accuracy)))
     faint = emphasise((place for place, weight in enumerate(result.weights) if weight <= 0), "faint")

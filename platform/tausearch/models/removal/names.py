@@ -15,9 +15,9 @@ _SUGGESTED = 3
 
 
 def removal_of(wanted: Sequence[str], spec: BenchmarkSpec) -> Removal:
-    """Return the removal of some classes: names of classes or numbers of tasks, one in a text or with commas between.
+    """Return the removal of some classes: names of classes, or numbers or names of tasks, with commas between them.
 
-    `class:NAME` and `task:NUMBER` say which of the two is meant.
+    `class:NAME` and `task:NUMBER` (or its name) say which of the two is meant.
 
     Raises:
         InputError: If there is no such class or task, a text means both, one is named twice, or no class is left.
@@ -40,6 +40,7 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
     match = _TYPED.fullmatch(text)
     kind, name = (match[1], match[2]) if match and text not in spec.class_names else (None, text)
     tasks = {str(number): classes for number, classes in enumerate(spec.task_classes, start=1)}
+    tasks |= {task.name: place for task, place in zip(spec.named_tasks, spec.task_classes, strict=True) if task.name}
     is_class, is_task = name in spec.class_names and kind != "task", name in tasks and kind != "class"
     if is_class and is_task:
         raise InputError(f"--forget: {name} is a class and a task; write class:{name} or task:{name}")
@@ -51,5 +52,5 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
     more = ", ..." if len(spec.class_names) > len(close) else ""
     raise InputError(
         f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {', '.join(close)}{more};"
-        f" tasks: 1 to {len(tasks)}"
+        f" tasks: 1 to {spec.num_tasks}"
     )

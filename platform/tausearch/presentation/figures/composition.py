@@ -10,7 +10,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from tausearch.presentation.figures.style import make_logarithmic, new_figure, one_pair_of_axes
+from tausearch.presentation.figures.style import make_logarithmic, new_figure, one_pair_of_axes, plain
+from trainables.task_names import titles
 
 _LARGE_RISK = 10.0  # nats, far above that of guessing
 Rows = Sequence[Mapping[str, Any]]
@@ -100,11 +101,12 @@ def theorem_figure(rows: Rows) -> Figure:
     return figure
 
 
-def cosine_figure(rows: Rows) -> Figure:
+def cosine_figure(rows: Rows, labels: Sequence[str] = ()) -> Figure:
     """Draw the cosines of all pairs of tasks of a run, averaged over its seeds.
 
     Args:
         rows: A row for each seed and pair, with `task`, `other` and `cosine`.
+        labels: The names of the tasks; without them they have numbers.
 
     Returns:
         The figure; it belongs to no window.
@@ -119,8 +121,9 @@ def cosine_figure(rows: Rows) -> Figure:
     for s, line in enumerate(cells):
         for t, value in enumerate(line):
             axes.text(t, s, f"{value:.2f}", ha="center", va="center", fontsize=7, color=_ink(value))
-    axes.set_xticks(range(count), [str(t + 1) for t in range(count)])
-    axes.set_yticks(range(count), [str(t + 1) for t in range(count)])
+    named = [plain(title) for title in titles(labels, count)]
+    axes.set_xticks(range(count), named, rotation=90 if labels else 0, fontsize=8)
+    axes.set_yticks(range(count), named, fontsize=8)
     axes.set(xlabel="task", ylabel="task")
     figure.colorbar(image, label="cosine of task vectors")
     return figure

@@ -26,7 +26,8 @@ def draw_final(spec: RunSpec, trials: Sequence[TrialSummary], folder: Path) -> l
         return []
     folder.mkdir(parents=True, exist_ok=True)
     count = f"{len(finished)} seed{'s' * (len(finished) > 1)}"
-    matrix = accuracy_matrix_figure(mean_rows(finished), spec.metrics, f"{caption(spec)}: mean of {count}")
+    labels = [task.label for task in spec.tasks]
+    matrix = accuracy_matrix_figure(mean_rows(finished), spec.metrics, f"{caption(spec)}: mean of {count}", labels)
     over_tasks = _over_tasks(spec, finished, f"{caption(spec)}, {count}")
     return [save(over_tasks, folder / "accuracy.png"), save(matrix, folder / "accuracy_matrix.png")]
 

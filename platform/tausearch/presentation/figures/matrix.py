@@ -20,13 +20,16 @@ _BAR = 0.75  # inches more on the right for a colour bar
 _MOST_NUMBERS = 12  # tasks up to which each cell has its number written in, and no colour bar need be read
 
 
-def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNames, title: str) -> Figure:
+def accuracy_matrix_figure(
+    rows: Sequence[Mapping[str, float]], names: MetricNames, title: str, labels: Sequence[str] = ()
+) -> Figure:
     """Draw the accuracy on each task seen so far after each task.
 
     Args:
         rows: Metrics rows of a trial, one per finished task; not empty.
         names: The names of the accuracies in `rows`.
         title: The title of the picture.
+        labels: The names of the tasks; without them, and for many tasks, they have numbers.
 
     Returns:
         A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many
@@ -36,11 +39,12 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
     tasks = len(cells[0])
     numbers = tasks <= _MOST_NUMBERS
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
+    below = _BELOW + _names_height(labels[:tasks]) * numbers
     right = _RIGHT if numbers else _RIGHT + _BAR
     lines = textwrap.wrap(title, int(_LETTERS * (_LEFT + width + right)))
-    figure = new_figure((_LEFT + width + right, height + _BELOW + _ABOVE + _LINE * len(lines)))
+    figure = new_figure((_LEFT + width + right, height + below + _ABOVE + _LINE * len(lines)))
     figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
-    axes = _add_axes(figure, _LEFT, width, height)
+    axes = _add_axes(figure, _LEFT, below, width, height)
     image = axes.imshow(np.array(cells, dtype=float), vmin=0, vmax=100, cmap="viridis", aspect="auto")
     if numbers:
         for y, line in enumerate(cells):
@@ -49,9 +53,13 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
                     colour = "black" if value > 60 else "white"
                     axes.text(x, y, f"{value:.0f}", ha="center", va="center", color=colour, fontsize=9)
     else:
-        figure.colorbar(image, cax=_add_axes(figure, _LEFT + width + 0.15, 0.12, height))
+        figure.colorbar(image, cax=_add_axes(figure, _LEFT + width + 0.15, below, 0.12, height))
     every = math.ceil(tasks / 20)
-    axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
+    if numbers and labels:
+        named = [f"{k + 1}: {plain(label)}" for k, label in enumerate(labels[:tasks])]
+        axes.set_xticks(range(tasks), named, rotation=90, fontsize=8)
+    else:
+        axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
     after = range(0, len(rows), math.ceil(len(rows) / 20))
     axes.set_yticks(after, [str(int(rows[k]["task"])) for k in after])
     axes.set_xlabel(f"{names.prefix} accuracy (%) on task")
@@ -60,7 +68,12 @@ def accuracy_matrix_figure(rows: Sequence[Mapping[str, float]], names: MetricNam
     return figure
 
 
-def _add_axes(figure: Figure, left: float, width: float, height: float) -> Axes:
+def _names_height(labels: Sequence[str]) -> float:
+    """Return the inches that upright names take below the cells."""
+    return 0.062 * (max(map(len, labels), default=0) + 3) if labels else 0.0
+
+
+def _add_axes(figure: Figure, left: float, below: float, width: float, height: float) -> Axes:
     """Add axes at a place in inches: a layout that is worked out draws every picture twice, and a search has many."""
     across, up = figure.get_size_inches()
-    return figure.add_axes((left / across, _BELOW / up, width / across, height / up))
+    return figure.add_axes((left / across, below / up, width / across, height / up))

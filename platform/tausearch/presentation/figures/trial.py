@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tausearch.runs import RunSpec, TrialSummary
+from tausearch.runs import RunSpec, TrialSummary, shown_benchmark
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,7 +15,7 @@ def draw_trial(spec: RunSpec, trial: TrialSummary) -> Figure:
     from tausearch.presentation.figures.fonts import choose_fonts
     from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 
-    title = f"{spec.method} on {spec.benchmark}, {spec.name}, trial {trial.number}"
-    figure = accuracy_matrix_figure(trial.rows, spec.metrics, title)
+    title = f"{spec.method} on {shown_benchmark(spec.benchmark)}, {spec.name}, trial {trial.number}"
+    figure = accuracy_matrix_figure(trial.rows, spec.metrics, title, [task.label for task in spec.tasks])
     choose_fonts(figure)
     return figure

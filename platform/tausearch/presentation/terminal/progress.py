@@ -74,7 +74,7 @@ class ProgressDisplay(LiveDisplay):
         return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
-        value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or f"after task {trial.tasks_done}")
+        value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or self._reached(trial))
         shown = brief(dict(trial.hyperparameters), list(self.spec.dimensions))
         return self._line(f"{self.spec.label(trial.number)} {trial.status}: {value}", shown)
 
@@ -86,9 +86,18 @@ class ProgressDisplay(LiveDisplay):
         parts = [*about, self._standing(), self.times()]
         return f"[{self.trials.ended}/{self.spec.trials}] {' | '.join(part for part in parts if part)}"
 
+    def _reached(self, trial: TrialSummary) -> str:
+        return f"after task {self.spec.step_title(trial.tasks_done)}"
+
     def _way(self, trial: TrialSummary) -> str:
-        epochs = self._epochs(trial)
+        epochs = self._now(trial)
         return f"{trial.tasks_done}/{self.spec.steps} tasks" + (f" and {epochs}" if epochs else "")
+
+    def _now(self, trial: TrialSummary) -> str:
+        """Return the epoch of a running trial, and the name of its task."""
+        epochs, task = self._epochs(trial), trial.tasks_done + 1
+        named = self.spec.steps == len(self.spec.tasks) and task <= self.spec.steps
+        return f"{epochs} of {self.spec.tasks[task - 1].label}" if epochs and named else epochs
 
     def _running(self) -> list[TrialSummary]:
         return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
@@ -102,7 +111,7 @@ class ProgressDisplay(LiveDisplay):
             accuracy = trial.final.get(self.spec.metrics.average_accuracy)
             table.add_row(
                 self.spec.label(trial.number).removeprefix(f"{self.spec.role} "),
-                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)} {self._epochs(trial)}".rstrip(),
+                f"{'■' * trial.tasks_done}{'□' * (self.spec.steps - trial.tasks_done)} {self._now(trial)}".rstrip(),
                 "" if accuracy is None else f"{accuracy:.1f} %",
                 brief(dict(trial.hyperparameters), list(self.spec.dimensions)),
             )

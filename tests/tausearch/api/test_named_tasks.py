@@ -1,0 +1,195 @@
+"""Explicit tasks from the request to what a run leaves and shows: names need neither the user's file nor the images."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch import models
+from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
+from tausearch.api.composition import _tasks
+from tausearch.api.tasks import class_order_of, tasks_of
+from tausearch.execution import preview_of
+from tausearch.models import CompositionResult
+from tausearch.models.exports import _unnamed
+from tausearch.models.removal.names import removal_of
+from tausearch.presentation import accuracy_matrix_figure
+from tausearch.report.tables import composition_table, matrix_table
+from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
+from tausearch.runs.creation import create
+from tausearch.studies.best_file import choose
+from tausearch.tracking.mlflow_run import _task_tags
+from tausearch.tracking.mlflow_store import tracked_name
+from trainables.data import get_source
+from trainables.errors import InputError
+from trainables.metrics import VALIDATION
+from trainables.task_names import NamedTask
+
+EVEN_ODD = (NamedTask(("0", "2", "4"), "even"), NamedTask(("7", "9")))
+TEXT = "digits?task=even=0,2,4&task=7,9"
+
+
+def planned(storage: Path, **more: Any) -> Any:
+    return plan_search(SearchRequest("digits", "ita-lora", storage=storage, **more))
+
+
+def test_tasks_are_read_from_texts_and_from_files(tmp_path: Path) -> None:
+    mapping, lists = tmp_path / "mapping.yaml", tmp_path / "lists.yaml"
+    mapping.write_text("even: [0, 2, 4]\nbig: ['7', 9]\n")
+    lists.write_text("- [0, 2, 4]\n- [7, 9]\n")
+    assert tasks_of(["even=0,2,4", "7, 9"]) == EVEN_ODD
+    assert tasks_of([str(mapping)]) == (EVEN_ODD[0], replace(EVEN_ODD[1], name="big"))
+    assert tasks_of([str(lists)]) == (replace(EVEN_ODD[0], name=None), EVEN_ODD[1])
+
+
+def test_an_order_is_read_from_a_list_a_text_and_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "order.txt"
+    file.write_text("great dane\n\nzebra\n")
+    wanted = ("great dane", "zebra")
+    assert [class_order_of(each) for each in (list(wanted), "great dane, zebra", str(file))] == [wanted] * 3
+    assert [class_order_of(each) for each in (None, "label", 3)] == [None, None, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: zebra\n", "must be a mapping of names to lists of classes, or a list of such lists, got 'zebra'"),
+        ("a: [true, 1]\n", "a name must be text, got True; quote it"),
+        ("a: [zebra]\n", "'a': must be at least 2 class names"),
+        ("", "must be a mapping of names to lists"),
+        ("[]", "has no tasks"),
+        ("a: [", "is not valid YAML"),
+    ],
+)
+def test_files_that_have_no_tasks(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "tasks.yaml").write_text(content)
+    with pytest.raises(InputError, match=message):
+        tasks_of([str(tmp_path / "tasks.yaml")])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"task": ["nowhere.yaml"]}, "--task must be class names .* or a YAML file, got 'nowhere.yaml'"),
+        ({"task": []}, "--task must be at least one task"),
+        ({"class_order": "nowhere.txt"}, "--class-order must be 'label' or a seed, .* got 'nowhere.txt'"),
+        ({"class_order": ["0", "1"]}, "class_order: must name all 10 classes; missing: '2'"),
+        ({"class_order": "zero,1"}, "class_order: there is no class 'zero'"),
+        ({"task": ["0,1"], "tasks": 2}, "task says which classes form a task, so tasks cannot, too"),
+    ],
+)
+def test_a_wrong_request_is_refused(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        planned(tmp_path / "runs", **given)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_needs_no_file_of_the_user_and_keeps_its_names(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.yaml"
+    file.write_text("even: [0, 2, 4]\nodd: [7, 9]\n")
+    plan = planned(tmp_path, task=[str(file)])
+    spec, directory = create(plan.spec, plan.storage)
+    file.unlink()
+    assert spec.benchmark == "digits?task=even=0,2,4&task=odd=7,9" and str(file) not in directory.spec_file.read_text()
+    again = read_spec(directory)
+    assert again == spec and [task.label for task in again.tasks] == ["even", "odd"]
+    assert again.left_out == ("classes '1', '3', '5', '6', '8', which are in no task",)
+    for damaged in ("", "[1]", '[{"classes": 1}]'):
+        directory.tasks_file.write_text(damaged)
+        assert read_spec(directory).tasks == () and read_spec(directory).task_title(2) == "2"
+
+
+def test_run_yaml_has_what_it_had(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    spec, directory = create(plan.spec, plan.storage)
+    assert [task.label for task in spec.tasks] == ["0, 1", "2, 3", "4, 5", "6, 7", "8, 9"]
+    assert "tasks" not in spec.model_dump() and "\ntasks:" not in directory.spec_file.read_text()
+
+
+def test_seeds_of_class_orders_have_tasks_of_their_own(tmp_path: Path) -> None:
+    search = planned(tmp_path).spec
+    trial = TrialSummary(0, 0, "complete", {**search.fixed, **search.start}, value=50.0)
+    best = choose(search, trial, competitors=1)
+    final = plan_training(TrainRequest(best, seeds=[0], storage=tmp_path)).spec
+    ordered = plan_training(TrainRequest(best, seeds=[0], class_orders=[1], storage=tmp_path)).spec
+    assert len(final.tasks) == 5 and ordered.tasks == ()
+    named = choose(planned(tmp_path, task=["0,1", "2,3"]).spec, trial, competitors=1)
+    with pytest.raises(InputError, match="task says which classes form a task, so class_order cannot, too"):
+        plan_training(TrainRequest(named, seeds=[0], class_orders=[1], storage=tmp_path))
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> RunSpec:
+    return planned(tmp_path, task=["even=0,2,4", "7,9"]).spec  # type: ignore[no-any-return]
+
+
+def test_the_dry_run_names_the_tasks(tmp_path: Path) -> None:
+    shown = preview_of(planned(tmp_path, task=["even=0,2,4", "7,9"]), None)
+    assert "tasks: 1: even (0, 2, 4); 2: 7, 9" in str(shown).splitlines()
+    found = shown.as_dict()
+    assert found["task_names"] == ["even", "7, 9"] and found["task_classes"] == [["0", "2", "4"], ["7", "9"]]
+    json.dumps(found)
+
+
+def trial_of(spec: RunSpec) -> TrialSummary:
+    names = [VALIDATION.accuracy(1), VALIDATION.accuracy(2)]
+    rows = [{"task": 1.0, names[0]: 90.0}, {"task": 2.0, names[0]: 80.0, names[1]: 70.0}]
+    return TrialSummary(0, 0, "complete", {}, rows, 75.0)
+
+
+def test_tables_and_figures_name_the_tasks(spec: RunSpec) -> None:
+    table = matrix_table(spec, [trial_of(spec)])
+    assert [column.name for column in table.columns] == ["after task", "1: even", "2: 7, 9"]
+    assert [row[0] for row in table.rows] == ["1: even", "2: 7, 9", "forgotten"]
+    joint = matrix_table(spec.model_copy(update={"steps": 1}), [trial_of(spec)])
+    assert [row[0] for row in joint.rows][0] == "1"  # its one step is all tasks
+    axes = accuracy_matrix_figure(trial_of(spec).rows, VALIDATION, "t", [task.label for task in spec.tasks]).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1: even", "2: 7, 9"]
+    made = {"runs": ("r",), "benchmark": TEXT, "seeds": (0,), "accuracies": ((90.0, 80.0),), "weights": (0.5, 0.5)}
+    result = CompositionResult(label="uniform", task_names=("even", "7, 9"), **made)
+    assert [column.name for column in composition_table([result]).columns][-2:] == ["task 1: even", "task 2: 7, 9"]
+
+
+def test_mlflow_has_the_names_and_short_ones_of_long_benchmarks(spec: RunSpec) -> None:
+    assert _task_tags(spec) == {"tasks": "1: even (0, 2, 4); 2: 7, 9"}
+    long = f"cub200?task={','.join(f'class {n}' for n in range(100))}"
+    found = {tracked_name(long), tracked_name(f"{long},another")}
+    assert len(found) == 2 and {len(name) for name in found} == {250} and tracked_name(TEXT) == TEXT
+    assert len(shown_benchmark(long)) == 100
+
+
+class _Spec:
+    named_tasks = EVEN_ODD
+
+
+class _Benchmark:
+    spec = _Spec
+
+
+class _Pools:
+    benchmark = _Benchmark
+
+
+def test_a_class_stands_for_its_task_which_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    pools: Any = _Pools
+    assert _tasks("drop", ["even", "9", 2], pools) == [1, 9, 2]  # 9 is a number, of no task
+    assert capsys.readouterr().err == ""
+    words: Any = type("Words", (_Pools,), {"benchmark": type("B", (), {"spec": type("S", (), {})})})
+    words.benchmark.spec.named_tasks = (NamedTask(("zebra", "star")), NamedTask(("a", "b"), "letters"))
+    assert _tasks("drop", ["zebra", "star", "letters"], words) == [1, 2] and capsys.readouterr().err == ""
+    assert _tasks("drop", ["zebra"], words) == [1]
+    assert "--drop: zebra is a class of task 1, zebra, star, which is taken whole" in capsys.readouterr().err
+    assert models.merge_config_of(2, keep=None, drop=[1], coefficient=None, weights=None).label == "drop-1"
+
+
+def test_a_task_is_forgotten_by_its_name_and_no_export_has_the_names_of_its_classes() -> None:
+    spec = get_source(TEXT).spec
+    assert removal_of(["even"], spec) == removal_of(["task:1"], spec) == removal_of(["0,4,class:2"], spec)
+    assert (
+        _unnamed(f"{TEXT}&epochs=2") == "digits?epochs=2" and _unnamed("digits?class_order=3") == "digits?class_order=3"
+    )
+    assert _unnamed("digits?class_order=1,0&tasks=2") == "digits?tasks=2"

@@ -1,0 +1,124 @@
+"""Which classes form a task is the user's to say: explicit tasks and orders, by the names of classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support.layouts import encoded, put
+from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.data.dataset import dataset_of
+from trainables.data.embedded import BENCHMARKS
+from trainables.errors import InputError
+from trainables.task_names import NamedTask, task_called
+
+
+def labels_by_name(text: str) -> dict[str, torch.Tensor]:
+    """The training images of each class of a benchmark, by the class's name."""
+    source = get_source(text)
+    images, labels = source.load("train")
+    assert isinstance(images, torch.Tensor)
+    return {name: images[labels == place] for place, name in enumerate(source.class_names)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "digits?class_order=9,8,7,6,5,4,3,2,1,0&epochs=3",
+        "digits?epochs=3&task=low=0,1,2&task=5,9",
+        "folder:/data/My Birds?task=a%26b=great dane,c++,50%25,x%2Cy&task=ö,x_y",
+    ],
+)
+def test_the_text_form_repeats(text: str) -> None:
+    assert str(BenchmarkRef.parse(text)) == text
+
+
+def test_names_keep_their_characters() -> None:
+    task = NamedTask(("a,b", "c&d=e?", "50%25"), "n=1?")
+    assert NamedTask.parse(str(task)) == task
+    assert BenchmarkRef.parse(str(BenchmarkRef(name="digits", task=(task,)))).task == (task,)
+
+
+def test_explicit_tasks_have_the_images_of_their_classes_alone() -> None:
+    benchmark = build_benchmark(get_source("digits?task=low=0,1,2&task=9,5"), "final")
+    spec, own = benchmark.spec, labels_by_name("digits")
+    assert [task.words for task in spec.named_tasks] == ["low (0, 1, 2)", "9, 5"]
+    assert spec.left_out == ("3", "4", "6", "7", "8")
+    for task in benchmark.tasks:
+        for place in task.classes:
+            images = task.train.images
+            assert isinstance(images, torch.Tensor)
+            assert torch.equal(images[task.train.labels == place], own[spec.class_names[place]])
+    tested = BENCHMARKS["digits"].load("test")[1]
+    assert sum(map(len, benchmark.evaluation)) == sum(int((tested == digit).sum()) for digit in (0, 1, 2, 5, 9))
+
+
+def test_an_order_by_name_moves_images_with_their_names() -> None:
+    order = "digits?class_order=9,8,7,6,5,4,3,2,1,0"
+    own, moved = labels_by_name("digits"), labels_by_name(order)
+    assert get_source(order).class_names == tuple("9876543210")
+    assert own.keys() == moved.keys() and all(torch.equal(own[name], moved[name]) for name in own)
+
+
+def test_what_a_cached_result_depends_on_knows_the_classes_of_tasks(tmp_path: Path) -> None:
+    put(tmp_path, {f"c{label}/{n}.png": encoded(4, label, n) for label in range(4) for n in range(5)})
+    dataset_of(BenchmarkRef.parse(f"folder:{tmp_path}")).prepare("array", lambda name, total: lambda count: None)
+    asked = [
+        "tasks=2",
+        "class_order=c1,c0,c2,c3&tasks=2",
+        "task=c0,c1",
+        "task=c2,c3",
+        "task=c1,c0",
+        "task=c0,c1&task=c2,c3",
+    ]
+    found = [build_benchmark(get_source(f"folder:{tmp_path}?{text}"), "search").fingerprint for text in asked]
+    assert found[0] == found[-1] and len(set(found)) == len(found) - 1  # the same tasks, however they are asked for
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("task=0,1&task=8,10", "task: there is no class '10'; did you mean '1', '0'?"),
+        ("task=0,1&task=zebra,9", "task: there is no class 'zebra'; classes are '0', '1', .* '9'"),
+        ("task=0,1&task=1,9", "task: class '1' is given twice"),
+        ("class_order=1,2", "class_order: must name all 10 classes; missing: '0', '3'"),
+        ("class_order=0,1,2,3,4,5,6,7,8,9,9", "class_order: class '9' is given twice"),
+        ("task=7", "task '7': must be at least 2 class names with commas between them"),
+        ("task=a=", "task 'a=': must be at least 2 class names"),
+        ("task==0,1", "task '=0,1': its name must have 1 to 60 printable characters"),
+        ("task=3=0,1", "task '3=0,1': its name must not be a number"),
+        ("task=a=0,1&task=a=2,3", "two tasks are named 'a'"),
+        ("task=0,1&tasks=2", "task says which classes form a task, so tasks cannot, too"),
+        ("task=0,1&class_order=2", "task says which classes form a task, so class_order cannot, too"),
+    ],
+)
+def test_classes_that_form_no_tasks(options: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        get_source(f"digits?{options}")
+
+
+@pytest.mark.parametrize(
+    ("task", "label"),
+    [
+        (NamedTask(("zebra", "horse"), "animals"), "animals"),
+        (NamedTask(("zebra", "horse")), "zebra, horse"),
+        (NamedTask(tuple(f"class {n}" for n in range(20))), "class 0 + 19 more"),
+        (NamedTask(("a very long name of a class", "b")), "a very long n… + 1 more"),
+    ],
+)
+def test_a_task_is_called_by_its_name_or_its_classes(task: NamedTask, label: str) -> None:
+    assert task.label == label
+
+
+def test_a_task_is_found_by_number_name_and_class() -> None:
+    tasks = [NamedTask(("star", "zebra")), NamedTask(("b", "c"), "zebra"), NamedTask(("7", "9"), "odd")]
+    found = [task_called("drop", given, tasks) for given in (3, "3", "zebra", "star", "c", "star, zebra", "odd", "9")]
+    assert found == [3, 3, 2, 1, 2, 1, 3, 9]  # a name goes before a class, a number before both
+    with pytest.raises(InputError, match="--drop: there is no task 'zebar'; did you mean 'zebra'"):
+        task_called("drop", "zebar", tasks)
+
+
+def test_the_tasks_of_a_benchmark_without_options_are_called_by_their_classes() -> None:
+    assert [task.label for task in BENCHMARKS["digits"].spec.named_tasks] == ["0, 1", "2, 3", "4, 5", "6, 7", "8, 9"]

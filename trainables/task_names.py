@@ -1,0 +1,146 @@
+"""Tasks by what they mean: the classes of a task, its own name, and the text form of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from urllib.parse import unquote
+
+from checked_input.text_files import shown
+from trainables.errors import InputError
+
+_LONGEST_NAME = 60  # characters of a task's own name
+_LONGEST_LABEL = 24  # characters of the classes that stand for a name
+_PLAIN = " -_.+()"  # what a class name keeps in a reference, besides letters and digits
+_NEAR = 3  # similar class names that an error shows
+_SHOWN = 10  # names that a line lists
+
+
+@dataclass(frozen=True)
+class NamedTask:
+    """A task of the user's: the names of its classes, in order, and its own name; None without one."""
+
+    classes: tuple[str, ...]
+    name: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> NamedTask:
+        """Return the task of a text `NAME=class,class` or `class,class`; `%2C` is a comma inside a name.
+
+        Raises:
+            InputError: If a class or the name is missing, or no name is possible.
+        """
+        name, equals, classes = text.rpartition("=")
+        task = cls(names_of(classes), unquote(name) if equals else None)
+        if fault := task.fault:
+            raise InputError(f"task {text!r}: {fault}")
+        return task
+
+    def __str__(self) -> str:
+        classes = ",".join(map(_encoded, self.classes))
+        return classes if self.name is None else f"{_encoded(self.name)}={classes}"
+
+    @property
+    def fault(self) -> str | None:
+        """Return why this is no task; None for a task. Whether the classes exist is checked with the benchmark."""
+        if len(self.classes) < 2 or not all(self.classes):
+            return "must be at least 2 class names with commas between them, such as NAME=zebra,horse"
+        if self.name is not None:
+            if not self.name.strip() or not self.name.isprintable() or len(self.name) > _LONGEST_NAME:
+                return f"its name must have 1 to {_LONGEST_NAME} printable characters"
+            if self.name.isdecimal() or "," in self.name:
+                return "its name must not be a number, and have no comma: `compose --drop` takes both as well"
+        return None
+
+    @property
+    def label(self) -> str:
+        """The task's own name, or else its classes, shortened: `zebra, horse + 18 more`."""
+        if self.name is not None:
+            return self.name
+        whole = ", ".join(self.classes)
+        if len(whole) <= _LONGEST_LABEL:
+            return whole
+        first, count = shortened(self.classes[0]), 1
+        for name in self.classes[1:-1]:
+            if len(first) + len(name) + 2 > _LONGEST_LABEL - 10:
+                break
+            first, count = f"{first}, {name}", count + 1
+        return f"{first} + {len(self.classes) - count} more"
+
+    @property
+    def words(self) -> str:
+        """The task with all that a line has room for: `animals (zebra, horse)`."""
+        return self.label if self.name is None else f"{self.name} ({NamedTask(self.classes).label})"
+
+
+def titles(labels: Sequence[str], count: int) -> list[str]:
+    """Return the titles of tasks 1 to `count` for tables and figures: `2: animals`, or `2` where names are unknown."""
+    return [f"{task}: {labels[task - 1]}" if task <= len(labels) else str(task) for task in range(1, count + 1)]
+
+
+def shortened(name: str) -> str:
+    """Return a class name that fits a label."""
+    return name if len(name) <= _LONGEST_LABEL - 10 else f"{name[: _LONGEST_LABEL - 11]}…"
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Return the names in a text with commas between them."""
+    return tuple(unquote(part.strip()) for part in text.split(","))
+
+
+def text_of(names: Iterable[str]) -> str:
+    """Return the text that `names_of` reads."""
+    return ",".join(map(_encoded, names))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in a line, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{', '.join(map(repr, names[:_SHOWN]))}{more}"
+
+
+def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all_of_them: bool) -> None:
+    """Require different names that exist, and with `all_of_them` every one; the error shows similar names.
+
+    Raises:
+        InputError: If a name is unknown, given twice or missing; `where` stands in front.
+    """
+    if unknown := [name for name in dict.fromkeys(given) if name not in names]:
+        near = get_close_matches(unknown[0], names, _NEAR, 0.5)
+        others = f"; did you mean {listed(near)}?" if near else f"; classes are {listed(names)}"
+        raise InputError(f"{where}: there is no class {listed(unknown)}{others}")
+    if repeated := [name for name in dict.fromkeys(given) if given.count(name) > 1]:
+        raise InputError(f"{where}: class {listed(repeated)} is given twice")
+    if all_of_them and (missing := [name for name in names if name not in set(given)]):
+        raise InputError(f"{where}: must name all {len(names)} classes; missing: {listed(missing)}")
+
+
+def _encoded(name: str) -> str:
+    """Return a name without the characters that separate; letters of any script stay."""
+    return "".join(
+        char if char.isalnum() or char in _PLAIN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in name
+    )
+
+
+def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> int:
+    """Return the number of a task, from 1, for its number, its own name, or one of its classes.
+
+    Raises:
+        InputError: If no task has this name.
+    """
+    if isinstance(given, int) or re.fullmatch("[0-9]{1,9}", given):
+        return int(given)  # the range is checked with the other numbers
+    for matches in (
+        [number for number, task in enumerate(tasks, start=1) if given in (task.name, task.label)],
+        [number for number, task in enumerate(tasks, start=1) if given in task.classes],
+    ):
+        if matches:
+            return matches[0]
+    known = [name for task in tasks for name in ([task.name] if task.name else task.classes)]
+    near = get_close_matches(given, [*known, *(name for task in tasks for name in task.classes)], _NEAR, 0.5)
+    raise InputError(
+        f"--{option}: there is no task {shown(given)}; "
+        + (f"did you mean {listed(near)}?" if near else f"tasks are {listed([task.label for task in tasks])}")
+    )
