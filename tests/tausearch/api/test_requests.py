@@ -129,9 +129,16 @@ def _options(command: Any) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in parameters if parameter.default is not parameter.empty}
 
 
-def test_no_cache_is_a_cache_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {**_options(launch.search), **ASKED["search"], "no_cache": True, "cache_size": 5.0}
-    assert reached(monkeypatch, launch.search, "search", **asked)["cache_size"] == 0.0
+@pytest.mark.parametrize(
+    ("command", "door", "asked"),
+    [(launch.search, "search", ASKED["search"]), (launch.train, "train", {"what": ["best.yaml"]})],
+)
+def test_no_cache_is_a_cache_without_room(
+    command: Any, door: str, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_best_of", lambda what, storage: ASKED["train"]["best"])
+    given = {**_options(command), **asked, "no_cache": True, "cache_size": 5.0}
+    assert reached(monkeypatch, command, door, **given)["cache_size"] == 0.0
 
 
 def test_a_final_run_measures_no_pilot() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.campaigns import CampaignCells, CellRuns, read_standing, write_campaign_report
-from tausearch.runs import Record, Storage
+from tausearch.api.synchronisation import Synced
+from tausearch.campaigns import CampaignCells, CampaignStanding, CellRuns, read_standing, write_campaign_report
+from tausearch.runs import Record, RunDirectory, Storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -109,3 +110,22 @@ def test_a_report_opens_with_methods_by_benchmarks(tmp_path: Path) -> None:
     assert '<a href="#cell-3">waiting</a>' in rows[3]
     assert "<sup>a</sup> epochs 5 instead of 20" in text and text.count("accuracy after every task</b>") == 2
     assert "ita-lora (epochs 5 instead of 20)" in text
+
+
+def test_sync_tags_the_tables_in_the_given_store(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[str, str | None]] = []
+
+    def sync_run(_: Storage, directory: RunDirectory, uri: str) -> Synced:
+        return Synced(directory.name, uri, trials=1, tasks=5, written=5)
+
+    def track_tables(_: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:
+        written.append((standing.name, tracking_uri))
+        return {}
+
+    monkeypatch.setattr("tausearch.api.sync_run", sync_run)
+    monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
+    words = ["sync", "--storage", str(storage.root), "--tracking-uri", "http://b:5000"]
+    code, _, err = run(words, capsys, monkeypatch)
+    assert (code, err) == (0, "") and written == [("t", "http://b:5000")]

@@ -72,6 +72,12 @@ def test_no_more_at_a_time_than_asked_for() -> None:
     assert len(take(Dispatcher(queue, lambda: (16.0, 0.0), max_concurrent_trials=5))) == 5
 
 
+def test_max_concurrent_trials_may_exceed_the_cpus() -> None:
+    queue = Runs([search_of("a", 9), search_of("b", 9)])
+    taken = take(Dispatcher(queue, lambda: (2.0, 0.0), max_concurrent_trials=4))
+    assert taken == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]  # two trials of each run fit
+
+
 @pytest.mark.parametrize(
     ("first", "second", "trials", "expected"),
     [

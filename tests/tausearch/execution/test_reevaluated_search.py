@@ -7,12 +7,13 @@ import math
 import shutil
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
 
 from checked_input.bounds import SEED
+from tausearch.api import synchronisation
 from tausearch.cli.output import show_status, show_statuses
 from tausearch.cluster import concurrent_trials
 from tausearch.runs import (
@@ -243,3 +244,35 @@ def test_the_reevaluations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path
         read_status(directory)
     assert len(set_aside_orphans(directory)) == 2 and set_aside_orphans(directory) == []
     assert len(read_status(directory).reevaluation.runs) == 4  # type: ignore[union-attr]
+
+
+def test_sync_ends_a_search_only_after_all_its_reevaluations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[tuple[str, str]] = []
+
+    class Tracked:
+        """MLflow's view of a run, which notes only how the run ended."""
+
+        written = 0
+        run_ids: ClassVar[dict[int, str]] = {}
+
+        def __init__(self, spec: RunSpec, *_: object) -> None:
+            self.role = spec.role
+
+        def write(self, trial: TrialSummary) -> None:
+            pass
+
+        def conclude(self, status: str, _: object) -> None:
+            ended.append((self.role, status))
+
+    monkeypatch.setattr(synchronisation, "MlflowRun", Tracked)
+    for name in ("record_compositions", "register_again"):
+        monkeypatch.setattr(synchronisation, name, lambda *_: None)
+    _, storage, directory = searched(tmp_path)
+    synchronisation.sync_run(storage, directory)
+    assert ended == [("reevaluation", "FINISHED"), ("trial", "FINISHED")]
+    files = sorted(directory.reevaluation.record.glob("trial-*.parquet"))
+    assert len(files) == 6
+    for file in files[1:]:
+        file.unlink()
+    synchronisation.sync_run(storage, directory)
+    assert ended[2:] == [("reevaluation", "FINISHED"), ("trial", "KILLED")]  # the last one stays

@@ -14,10 +14,12 @@ import pytest
 from search_spaces import Choices, Range
 from tausearch.comparison import compare, comparison_sheets, paper_results, read_final_run
 from tausearch.report import ReportCell, cell_of, write_report
-from tausearch.runs import RunDirectory, Storage, read_spec
-from tests.support.runs.trials import FIXED
+from tausearch.report.tables import matrix_table
+from tausearch.runs import RunDirectory, Storage, TrialSummary, read_spec
+from tests.support.runs.trials import FIXED, final_spec, search_spec
 from tests.tausearch.report.runs import add_compositions, finished, make_final, make_search, write
 from trainables.errors import InputError
+from trainables.metrics import TEST
 
 HOSTILE = '<script>alert("1")</script><img src=x onerror=alert(2)>&amp;\'</title>'
 PLOTS = ["History", "Task by task", "What accuracy costs", "Importances", "The two that matter most"]
@@ -150,6 +152,18 @@ def test_many_cells_have_a_table_that_leads_to_them(done: ReportCell, tmp_path: 
 def test_a_single_run_has_no_such_table_and_is_open(storage: Storage, tmp_path: Path) -> None:
     page = report([cell(None, make_final(storage))], tmp_path)
     assert page.count("a") == 0 and "open" in dict(page.tags)["details"]
+
+
+def test_forgetting_is_counted_from_the_highest_accuracy_of_a_task() -> None:
+    """Task 1 improves while task 2 is learned, and then loses 25 points."""
+    reached = [[70.0], [85.0, 80.0], [60.0, 75.0, 90.0]]
+    rows = [
+        {"task": float(now), **{TEST.accuracy(task): value for task, value in enumerate(row, 1)}}
+        for now, row in enumerate(reached, 1)
+    ]
+    spec = final_spec(search_spec())
+    table = matrix_table(spec, [TrialSummary(0, 0, "complete", spec.fixed, rows, 75.0)])
+    assert table.rows[-1] == ("forgotten", "25.00", "5.00", "")
 
 
 def test_the_comparison_says_what_differs_in_protocol(storage: Storage, tmp_path: Path) -> None:
