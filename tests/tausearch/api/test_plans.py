@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.runs import Reevaluate, TrialSummary
+from tausearch.studies import requested_reevaluation
 from tausearch.studies.best_file import choose
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
@@ -140,6 +141,11 @@ def test_a_search_reevaluates_by_itself_where_trials_take_seconds(
     asked: dict[str, Any], reevaluate: Reevaluate | None, tmp_path: Path
 ) -> None:
     assert plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path, **asked)).spec.reevaluate == reevaluate
+
+
+def test_another_number_of_trials_is_reevaluated_with_as_many_runs_as_before() -> None:
+    assert requested_reevaluation(4, None, 12, Reevaluate(best=3, runs=5)) == Reevaluate(best=4, runs=5)
+    assert requested_reevaluation(4, 3, 12, Reevaluate(best=3, runs=5)) == Reevaluate(best=4, runs=3)
 
 
 def test_a_search_with_another_backbone_reevaluates_when_it_is_asked_to(tmp_path: Path) -> None:

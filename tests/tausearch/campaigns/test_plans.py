@@ -194,6 +194,17 @@ def test_a_pilot_says_what_no_run_has_said(tmp_path: Path) -> None:
     assert estimate(planned(tmp_path, text))[0].seconds is None  # it is only a help
 
 
+@pytest.mark.parametrize("purpose", ["search", "final"])
+def test_a_run_of_either_purpose_is_preferred_to_a_pilot(purpose: str, tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    search, training = plan.cells[0].search, plan.cells[0].training
+    measured = search.directory if purpose == "search" else create(training.spec, plan.storage)[1]
+    remember(measured, 0, 10.0)  # 50 seconds
+    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": {"seconds": 1.0, "memory": 2**30}}))
+    anew = planned(tmp_path, redo=["digits/ita-lora"])
+    assert estimate(anew)[0].seconds == pytest.approx((4 + 2) * 50)
+
+
 def test_a_table_of_seven_by_seventeen_is_planned_in_seconds(tmp_path: Path) -> None:
     """A shared machine may be four times slower than the five seconds that a person is asked to wait."""
     benchmarks = ", ".join(f"'digits?epochs={epochs}'" for epochs in range(1, 8))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tausearch.api.synchronisation import Synced
 from tausearch.campaigns import CampaignCells, CampaignStanding, CellRuns, read_standing, write_campaign_report
-from tausearch.runs import Record, RunDirectory, Storage
+from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
-from tests.tausearch.campaigns.test_plans import planned, started
+from tests.tausearch.campaigns.test_plans import TABLE, planned, started
 
 
 @pytest.fixture
@@ -73,6 +74,22 @@ def test_what_stands_in_one_line_and_in_full(
     assert listed == content
     code, _, err = shown(storage, capsys, monkeypatch, "status", "nope")
     assert code == 2 and err.count("\n") == 1 and "nope" in err
+
+
+def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = started(tmp_path, TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 1, reevaluate_runs: 2"))
+    search = plan.cells[0].search
+    again = ReevaluationSpec.of(search.spec)
+    for number in range(4):
+        Record(search.directory.record, tasks=5).write(make_trial(number, tasks=5, value=90.0 - number))
+    for number, value in enumerate((84.0, 86.0)):
+        fresh = replace(make_trial(0, tasks=5, value=value), number=number, seed=again.seed_of(number))
+        Record(search.directory.reevaluation.record, tasks=5).write(fresh)
+    _, out, _ = shown(plan.storage, capsys, monkeypatch, "status", "t")
+    (row,) = (line for line in out.splitlines() if "digits/ita-lora" in line)
+    assert "85.00" in row and "90.00" not in row
 
 
 def test_a_report_is_written(

@@ -39,6 +39,13 @@ def test_trials_that_were_known_say_nothing_of_the_time_left(spec: SearchSpec) -
     assert "trial 0 complete" not in display.console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def test_the_tasks_that_a_pruned_trial_skips_are_not_left_to_do(display: ProgressDisplay) -> None:
+    display.start = time.monotonic() - 60
+    tell(display, make_trial(0, tasks=1, status="pruned"))
+    tell(display, make_trial(1, tasks=1))
+    assert display.seconds_left() == pytest.approx(60 * (12 - 4) / 4, rel=0.01)  # of four trials with three tasks
+
+
 def printed(display: ProgressDisplay) -> str:
     return display.console.file.getvalue()  # type: ignore[attr-defined]
 

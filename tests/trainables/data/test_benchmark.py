@@ -208,6 +208,16 @@ class TestPaperTransforms:
         ]
         torch.testing.assert_close(evaluate(images, None), v2.Compose(steps)(images))
 
+    @pytest.mark.parametrize(("keep_ratio", "columns"), [(True, 56), (False, 112)])
+    def test_a_recipe_keeps_the_ratio_of_training_images_where_it_says_so(
+        self, keep_ratio: bool, columns: int, generator: torch.Generator
+    ) -> None:
+        unit = Normalise((0.0,) * 3, (1.0,) * 3)
+        train, _ = Recipe(unit, train_resize=256, train_keep_ratio=keep_ratio)(self.reads)
+        images = torch.arange(128, dtype=torch.uint8).expand(1, 3, 64, 128)  # each pixel holds its column
+        crop = train(images, generator) * 255
+        assert float(crop.max() - crop.min()) + 1 == pytest.approx(columns, abs=2)
+
     @pytest.mark.parametrize(("height", "width", "size"), [(256, 256, 64), (40, 50, 56), (90, 61, 32)])
     def test_crops_by_products_are_torchvisions(
         self, height: int, width: int, size: int, generator: torch.Generator

@@ -150,6 +150,17 @@ def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refuse
     assert require_usable(text, PARTS, never) == []  # every image is looked at once
 
 
+@pytest.mark.parametrize("runs", [(("&max_image_bytes=5000", 23), ("", 24)), (("", 24), ("&max_image_bytes=5000", 23))])
+def test_large_images_are_left_out_by_the_bound_of_this_run_not_of_an_earlier_run(
+    runs: tuple[tuple[str, int], ...], tmp_path: Path
+) -> None:
+    put(tmp_path, images() | {"cat/1.png": encoded(10, 1, 1) + bytes(5000)})
+    for bound, kept in runs:
+        text = f"folder:{tmp_path}?tasks=2&skip_broken=yes{bound}"
+        assert len(require_usable(text, PARTS)) == 24 - kept
+        assert sum(len(get_source(text).load(part)[1]) for part in PARTS) == kept
+
+
 @given(st.integers(1, 1_000_000))
 def test_a_task_has_three_hundred_steps_in_batches_of_an_eighth(count: int) -> None:
     batch = batch_size_of(count)
