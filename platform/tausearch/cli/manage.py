@@ -78,7 +78,7 @@ def sync(
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
-    """Write best files, results and figures again from the record, and to MLflow what it lacks."""
+    """Bring best files, figures and MLflow up to date with the record. Results are written again, too."""
     from tausearch.api import sync_run  # torch takes seconds to import; --help must not
     from tausearch.runs import is_driven
     from tausearch.tracking import checked_uri

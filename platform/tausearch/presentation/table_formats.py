@@ -18,7 +18,7 @@ from rich.text import Text
 from checked_input.text_files import spreadsheet_cell
 from tausearch.presentation.tables import CellLook, Column, Table, note_mark
 from tausearch.presentation.terminal.text import WIDE, left_out_line
-from tausearch.runs import shown_benchmark
+from tausearch.runs import without_folder_paths
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     **{"±": r"$\pm$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
@@ -164,7 +164,7 @@ def _latex(table: Table) -> str:
     fits = [(size, gap) for columns, size, gap in _SMALL if len(table.columns) >= columns][:1]
 
     def shown(text: str) -> str:
-        return latex_text(shown_benchmark(text).replace("\n", ", "))
+        return latex_text(without_folder_paths(text).replace("\n", ", "))
 
     def cell(text: str, look: CellLook, column: Column) -> str:
         narrow = _DEVIATION.sub(r"{\\tiny$\\pm$\1}", shown(text)) if fits else shown(text)

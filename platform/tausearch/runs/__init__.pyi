@@ -22,7 +22,7 @@ from .insight import (
     protocol_choices,
     rank_correlations,
 )
-from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark
+from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark, without_folder_paths
 from .racing import LEVEL, Race, Verdict, race, verdict
 from .record import Record, row_metrics
 from .reevaluations import (
@@ -161,5 +161,6 @@ __all__ = [
     "summarise_orders",
     "verdict",
     "why_nothing_chosen",
+    "without_folder_paths",
     "write_results",
 ]

@@ -44,8 +44,13 @@ class DataFacts(Strict):
 
 def shown_benchmark(text: str) -> str:
     """Return the name of a benchmark for figures and papers, without the path of its folder, cut where it is long."""
-    shown = re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
+    shown = without_folder_paths(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def without_folder_paths(text: str) -> str:
+    """Return a text in which benchmarks on disk are named by their last folder alone."""
+    return re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
 
 
 def protocol_of(

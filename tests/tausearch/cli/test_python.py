@@ -48,7 +48,7 @@ ON_THE_COMMAND_LINE_ALONE = {
     "search": {"dry_run"},  # preview_search, which answers with something else
     "train": {"dry_run"},  # preview_train
     # Of the model's `predict`, and how it is shown.
-    "predict": {"images", "figure", "csv", "json", "skip_broken", "max_image_bytes"},
+    "predict": {"images", "figure", "confusion", "csv", "json", "skip_broken", "max_image_bytes"},
     "edit": {"json"}, "compose": {"json"}, "figures": {"json"},  # they return what the others print
 }  # fmt: skip
 IN_PYTHON_ALONE = {

@@ -88,7 +88,7 @@ def test_a_run_of_a_campaign_is_not_deleted(
     ("words", "why"),
     [
         (["predict", "folder", "image.png", "--tasks", ""], "--tasks must be whole numbers"),
-        (["compose", "run", "--keep", ""], "--keep must be whole numbers"),
+        (["compose", "run", "--keep", ""], "--keep must be tasks, numbers or names"),
         (["compare", "--figure", "x.exe"], "--figure x.exe: must end in .png"),
         (["status", "--storage", "loop"], "is a link that leads nowhere"),
         (["data", "check", "folder:loop?tasks=2"], "loop: no such folder"),
