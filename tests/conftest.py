@@ -31,7 +31,7 @@ def _threads() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep notes about images out of the cache folder of whoever runs the tests."""
+    """Keep notes about images out of the cache folder of the user who runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield

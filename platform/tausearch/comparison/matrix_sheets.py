@@ -79,7 +79,7 @@ def caption(matrix: Matrix, paper: PaperResults) -> str:
 
 
 def _protocols(matrix: Matrix, paper: PaperResults) -> str:
-    """Return what all columns share, then what does not hold for all: `batch 128; A: 5 epochs; B and C: 9 epochs`."""
+    """Return the protocol of all columns, then the parts that differ: `batch 128; A: 5 epochs; B and C: 9 epochs`."""
     found = {name: protocol_parts(protocol) for name, protocol in matrix.protocols.items()}
     shared = [part for part in next(iter(found.values()), []) if all(part in parts for parts in found.values())]
     own: dict[str, list[str]] = {}
