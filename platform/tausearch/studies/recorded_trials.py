@@ -33,7 +33,7 @@ class RecordedTrials:
         return {name: trial.hyperparameters[name] for name in self.space}
 
     def nearest(self, point: Mapping[str, Scalar], used: Collection[int]) -> tuple[TrialSummary, float]:
-        """Return the trial nearest to a point, without those in `used`, and its distance. The earliest of equals wins."""
+        """Return the nearest trial outside `used`, and its distance. The earliest of equally near trials wins."""
         free = [trial for trial in self.trials if trial.number not in used]
         distances = [distance(self.space, point, self.point(trial)) for trial in free]
         least = min(range(len(free)), key=distances.__getitem__)
