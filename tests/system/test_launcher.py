@@ -38,7 +38,10 @@ mount --rbind "$SCRATCH/$NAME" ~
 /usr/sbin/sshd -f /dev/null -h "$SCRATCH/host_key" -o UsePAM=no -o StrictModes=no \
   -o AuthorizedKeysFile="$SCRATCH/key.pub" -o SetEnv="PYTHONPATH=$HOME/tausearch/platform:$HOME/tausearch"
 """
-PROCESSES = "processes() { ps -e -o pid=,args= | grep -v -e ' ps -e' -e 'grep -v' -e 'sleep 1$' ; }\n"
+# A `sleep` that is about to exit has no arguments any more and is listed as `[sleep]`.
+PROCESSES = (
+    r"processes() { ps -e -o pid=,args= | grep -v -e ' ps -e' -e 'grep -v' -e 'sleep 1$' -e '\[sleep\]' ; }" + "\n"
+)
 # The machine that `ray up` is called on, a head and a worker, in a network of their own.
 MACHINES = f"""
 set -eu

@@ -147,6 +147,10 @@ class RunSpec(Strict):
         """Return the title of a step, from 1: the task's, where a step is a task."""
         return self.task_title(step) if self.steps == len(self.tasks) else str(step)
 
+    def reached(self, tasks_done: int) -> str:
+        """Say how far a trial came that ended without a value."""
+        return f"after task {self.step_title(tasks_done)}" if tasks_done else "in the first task"
+
     def tasks_as_dict(self) -> dict[str, Any]:
         """Return the plain form of the tasks' names: `task_names`, `task_classes`; empty where they are unknown."""
         if not self.tasks:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
 
+from tausearch.campaigns.display import CampaignDisplay
 from tausearch.presentation import ProgressDisplay, console, say_unreadable
 from tausearch.presentation.terminal.text import SafeConsole
 from tausearch.runs import SearchSpec, TrialTable
 from tests.support.runs.trials import make_trial, tell
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture
@@ -44,6 +48,20 @@ def test_the_tasks_that_a_pruned_trial_skips_are_not_left_to_do(display: Progres
     tell(display, make_trial(0, tasks=1, status="pruned"))
     tell(display, make_trial(1, tasks=1))
     assert display.seconds_left() == pytest.approx(60 * (12 - 4) / 4, rel=0.01)  # of four trials with three tasks
+
+
+@pytest.mark.parametrize(("tasks", "reached"), [(0, "in the first task"), (2, "after task 2: c, d")])
+def test_a_trial_without_a_value_says_how_far_it_came(spec: SearchSpec, tasks: int, reached: str) -> None:
+    """A campaign's display says it in the same words; a trial may diverge before its first task ends."""
+    named = spec.model_copy(update={"tasks": tuple(NamedTask((a, b)) for a, b in ("ab", "cd", "ef"))})
+    display = ProgressDisplay(named, TrialTable(), io.StringIO())
+    ended = replace(make_trial(0, tasks=tasks, status="diverged"), value=None)
+    tell(display, ended)
+    assert f"trial 0 diverged: {reached} |" in printed(display)
+    campaign = CampaignDisplay(io.StringIO())
+    cell = SimpleNamespace(columns=("1/4", "", ""), runs=SimpleNamespace(title="digits/ita"))
+    campaign.trial_ended(cell, SimpleNamespace(spec=named), ended)  # type: ignore[arg-type]
+    assert f"digits/ita trial 0 diverged: {reached} |" in campaign.console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def printed(display: ProgressDisplay) -> str:

@@ -74,7 +74,9 @@ class ProgressDisplay(LiveDisplay):
         return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
-        value = f"{trial.value:.2f} %" if trial.value is not None else (trial.error or self._reached(trial))
+        value = (
+            f"{trial.value:.2f} %" if trial.value is not None else (trial.error or self.spec.reached(trial.tasks_done))
+        )
         shown = brief(dict(trial.hyperparameters), list(self.spec.dimensions))
         return self._line(f"{self.spec.label(trial.number)} {trial.status}: {value}", shown)
 
@@ -85,9 +87,6 @@ class ProgressDisplay(LiveDisplay):
     def _line(self, *about: str) -> str:
         parts = [*about, self._standing(), self.times()]
         return f"[{self.trials.ended}/{self.spec.trials}] {' | '.join(part for part in parts if part)}"
-
-    def _reached(self, trial: TrialSummary) -> str:
-        return f"after task {self.spec.step_title(trial.tasks_done)}"
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._now(trial)
