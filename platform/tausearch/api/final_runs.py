@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tausearch.api.benchmarks import allow_typed
-from tausearch.api.outcome import conclude
+from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.execution import Preview, Run, drive, preview_of
@@ -105,4 +105,4 @@ class FinalRun(Run):
 
     def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
         """Write results and figures."""
-        return conclude(self.spec, self.directory, trials, run_ids)
+        return FinalOutcome(self.spec, self.directory).conclude(trials, run_ids)

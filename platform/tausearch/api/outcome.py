@@ -3,44 +3,89 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 from tausearch import runs
 from tausearch.models import describe_run
-from tausearch.runs import AnySpec, Conclusion, FinalSpec, RunDirectory, RunIds, SearchSpec, TrialSummary
+from tausearch.runs import (
+    AnySpec,
+    Conclusion,
+    FinalSpec,
+    Reevaluation,
+    RunDirectory,
+    RunIds,
+    SearchSpec,
+    TrialSummary,
+)
 from tausearch.studies import SearchStudy, Selection, write_best
 
 _log = logging.getLogger(__name__)
 
 
-def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
-    """Write the figures and the best file or results of a run; returns metrics and files for MLflow."""
-    if spec.purpose == "search":
-        return _conclude_search(spec, directory, trials, run_ids)
-    return _conclude_training(spec, directory, trials)
+def outcome_of(spec: AnySpec, directory: RunDirectory) -> SearchOutcome | FinalOutcome:
+    """Return what a run of either kind leaves behind, for those that know it only from its directory."""
+    return SearchOutcome(spec, directory) if spec.purpose == "search" else FinalOutcome(spec, directory)
 
 
-def is_over(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> bool:
-    """Whether all trials of a run have ended, re-evaluations included. `trials` are those that have started."""
-    if not runs.all_ended(trials, spec.trials):
-        return False
-    reevaluation = runs.read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
-    return reevaluation is None or reevaluation.race.over
+@dataclass(frozen=True)
+class SearchOutcome:
+    """The end of a search: its best file, importances and figures."""
+
+    spec: SearchSpec
+    directory: RunDirectory
+
+    def reevaluation(self, trials: list[TrialSummary]) -> Reevaluation | None:
+        """Return how far the re-evaluation of the best trials is; None without one."""
+        return runs.read_reevaluation(self.spec, self.directory.reevaluation, trials)
+
+    def is_over(self, trials: list[TrialSummary]) -> bool:
+        """Whether all trials and re-evaluations have ended. `trials` are those that have started."""
+        if not runs.all_ended(trials, self.spec.trials):
+            return False
+        reevaluation = self.reevaluation(trials)
+        return reevaluation is None or reevaluation.race.over
+
+    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
+        """Write figures and best file; returns metrics and files for MLflow."""
+        spec, directory = self.spec, self.directory
+        if runs.best_trial(trials) is None:
+            return Conclusion(files=(directory.spec_file,))
+        metrics, figures = _insight(spec, directory, trials)
+        best = write_best(spec, directory, trials, run_ids())  # last, because MLflow may take long
+        files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
+        if best is None or best.selection is None:
+            return Conclusion(metrics=metrics, files=files)
+        chosen = best.selection.trial
+        metrics |= _reevaluated(spec, best.selection)
+        return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
 
 
-def _conclude_search(
-    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], run_ids: RunIds
-) -> Conclusion:
-    if runs.best_trial(trials) is None:
-        return Conclusion(files=(directory.spec_file,))
-    metrics, figures = _insight(spec, directory, trials)
-    best = write_best(spec, directory, trials, run_ids())  # last, because MLflow may take long
-    files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
-    if best is None or best.selection is None:
-        return Conclusion(metrics=metrics, files=files)
-    chosen = best.selection.trial
-    metrics |= _reevaluated(spec, best.selection)
-    return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
+@dataclass(frozen=True)
+class FinalOutcome:
+    """The end of a final run: its results, the descriptions of its models, and figures."""
+
+    spec: FinalSpec
+    directory: RunDirectory
+
+    def reevaluation(self, trials: list[TrialSummary]) -> None:
+        """Return None: a final run chooses nothing."""
+
+    def is_over(self, trials: list[TrialSummary]) -> bool:
+        """Whether all seeds have ended. `trials` are those that have started."""
+        return runs.all_ended(trials, self.spec.trials)
+
+    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
+        """Write results and figures; returns metrics and files for MLflow."""
+        spec, directory = self.spec, self.directory
+        if not self.is_over(trials):  # results of some seeds would be taken for those of all
+            return Conclusion(files=(directory.spec_file,))
+        summary = runs.write_results(spec, directory, trials)
+        describe_run(directory)
+        figures = _draw_final(spec, directory, trials)
+        metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
+        metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
+        return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
 
 
 def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
@@ -67,17 +112,6 @@ def _insight(
     except OSError as error:  # a full disk must not cost the best file
         _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return metrics, []
-
-
-def _conclude_training(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    if not runs.all_ended(trials, spec.trials):  # results of some seeds would be taken for those of all
-        return Conclusion(files=(directory.spec_file,))
-    summary = runs.write_results(spec, directory, trials)
-    describe_run(directory)
-    figures = _draw_final(spec, directory, trials)
-    metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
-    metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
-    return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
 
 
 def _draw_final(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> list[Path]:

@@ -12,7 +12,7 @@ import optuna
 from ray.tune import Trainable
 
 from tausearch.api.benchmarks import allow_typed
-from tausearch.api.outcome import conclude, is_over
+from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
 from tausearch.cluster import with_measured_share
@@ -31,7 +31,6 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
-    read_reevaluation,
     read_spec,
 )
 from tausearch.studies import (
@@ -131,8 +130,8 @@ def run_search(
     """Drive a search until it is over or stopped; returns all trials and the best configuration."""
     result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to, trainable=trainable)
     file = run.directory.best_file if run.directory.best_file.exists() else None
-    reevaluation = read_reevaluation(run.spec, run.directory.reevaluation, result.trials)
     best = None if file is None else load_best(file)
+    reevaluation = run.outcome.reevaluation(result.trials)
     return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation)
 
 
@@ -159,10 +158,11 @@ class SearchRun(Run):
         again = TrialTable(Record(directory.reevaluation.record).trials())
         callbacks = (BestListener(spec, directory, trials, again), self._mirror, *callbacks)
         super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks)
+        self.outcome = SearchOutcome(spec, directory)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations have ended."""
-        return is_over(self.spec, self.directory, trials)
+        return self.outcome.is_over(trials)
 
     def follow_up(self) -> Run | None:
         """Return the re-evaluation of the best trials, if the search asks for one."""
@@ -171,7 +171,7 @@ class SearchRun(Run):
     def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
         """Write study file, figures and best file."""
         self._mirror.conclude()
-        return conclude(self.spec, self.directory, trials, run_ids)
+        return self.outcome.conclude(trials, run_ids)
 
 
 class ReevaluationRun(Run):

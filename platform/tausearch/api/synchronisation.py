@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tausearch import runs
 from tausearch.api.composition import register_again
-from tausearch.api.outcome import conclude, is_over
+from tausearch.api.outcome import outcome_of
 from tausearch.models import record_compositions
 from tausearch.presentation import draw_trial, output_to
-from tausearch.runs import AnySpec, Conclusion, RunDirectory, Storage, TrialSummary
+from tausearch.runs import AnySpec, Conclusion, Reevaluation, RunDirectory, Storage, TrialSummary
 from tausearch.tracking import MlflowRun, checked_uri, reason
 from trainables.errors import InputError
 
@@ -55,19 +55,17 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
     run = MlflowRun(spec, storage, uri, draw_trial)
     for trial in trials:
         run.write(trial)
-    written = _write_reevaluations(spec, storage, directory, trials, uri)
-    conclusion = conclude(spec, directory, trials, lambda: run.run_ids)
-    run.conclude("FINISHED" if is_over(spec, directory, trials) else "KILLED", conclusion)
+    outcome = outcome_of(spec, directory)
+    written = _write_reevaluations(outcome.reevaluation(trials), storage, uri)
+    conclusion = outcome.conclude(trials, lambda: run.run_ids)
+    run.conclude("FINISHED" if outcome.is_over(trials) else "KILLED", conclusion)
     there = spec.model_copy(update={"tracking_uri": uri})
     record_compositions(there, directory, storage)
     register_again(there, directory, storage)
     return run.written + written
 
 
-def _write_reevaluations(
-    spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str
-) -> int:
-    reevaluation = runs.read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
+def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, uri: str) -> int:
     if reevaluation is None or not reevaluation.runs:
         return 0
     nested = MlflowRun(reevaluation.spec, storage, uri, draw_trial)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tausearch.api import export_adapters, export_best
-from tausearch.api.outcome import conclude
+from tausearch.api.outcome import outcome_of
 from tausearch.runs import (
     AnySpec,
     Record,
@@ -41,7 +41,7 @@ def write_run(storage: Storage, spec: AnySpec, trials: list[TrialSummary]) -> Ru
     for trial in trials:
         Record(directory.record).write(trial)
     if spec.purpose == "search":
-        conclude(spec, directory, trials)
+        outcome_of(spec, directory).conclude(trials)
     return directory
 
 
