@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 PARTS = ("prompts", "keys", "attentions")
 AUTHORS_LAYERS = 5
 NOTHING_LEFT = 1e-3  # share of a draw's norm; a smaller remainder is rounding
+LEAST_NORM = 1e-12  # of `F.normalize`, which the authors' code uses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +177,13 @@ def weighted_sum(queries: Tensor, prompts: Tensor, keys: Tensor, attentions: Ten
     """Return sum_m cos(q * A_m, K_m) p_m for every layer, `(l, b, L_p, d)`.
 
     Queries q are `(b, d)`, prompts p `(l, n, L_p, d)`, keys K and attentions A `(l, n, d)`. No tensor holds the product
-    of every query with every component.
+    of every query with every component. The cosine with a vector of zeros is 0, as in the authors' code: each norm is
+    at least that of `F.normalize`.
     """
     dots = queries @ (attentions * keys).mT  # [l, b, n]: (q * A).K = q.(A * K)
-    norms = (queries.square() @ attentions.square().mT).sqrt() * keys.norm(dim=2)[:, None]
+    squares = queries.square() @ attentions.square().mT
+    # Bounded before the root, whose gradient at 0 is infinite.
+    norms = squares.clamp_min(LEAST_NORM**2).sqrt() * keys.norm(dim=2).clamp_min(LEAST_NORM)[:, None]
     return torch.einsum("lbn,lnpd->lbpd", dots / norms, prompts)
 
 

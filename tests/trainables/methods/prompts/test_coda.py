@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.support.methods.tiny_trials import EXACT, TinyBackbone, learn, tiny_context, tiny_task
@@ -16,7 +17,7 @@ from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.methods.prompts import plain
 from trainables.errors import InputError
 from trainables.methods import get_method
-from trainables.methods.prompts.coda import PARTS, CODAConfig, Components, build, orthogonal_rows
+from trainables.methods.prompts.coda import PARTS, CODAConfig, Components, build, orthogonal_rows, weighted_sum
 from trainables.methods.prompts.learner import PromptLearner
 from trainables.randomness import make_generator
 
@@ -199,6 +200,26 @@ def test_three_tasks_are_those_of_the_authors_module(oracle: dict[str, Tensor]) 
             assert torch.equal(end[past], oracle[f"start_t{t}_{short}"][past])
             ours.current[name] = nn.Parameter(end[None, rows].clone())
         ours.end()
+
+
+@pytest.mark.parametrize("zeroed", ["keys", "attentions"])
+def test_a_component_of_zeros_has_weight_zero_as_in_the_authors_code(zeroed: str) -> None:
+    queries = torch.randn(2, 5, generator=make_generator(0, "queries"))
+    one_hot = torch.eye(3)[None, :, None]  # so that entry m of the sum is the weight of component m
+    parts = {name: torch.randn(1, 3, 5, generator=make_generator(0, name)) for name in ("keys", "attentions")}
+    before = weighted_sum(queries, one_hot, **parts)[0, :, 0]
+    parts[zeroed][0, 1] = 0
+    leaves = {name: part.requires_grad_() for name, part in parts.items()}
+    got = weighted_sum(queries, one_hot, **leaves)[0, :, 0]
+    assert not got[:, 1].any() and torch.equal(got[:, [0, 2]], before[:, [0, 2]])
+    products = F.normalize(queries[:, None] * leaves["attentions"][0], dim=2)
+    theirs = torch.einsum("bkd,kd->bk", products, F.normalize(leaves["keys"][0], dim=1))
+    torch.testing.assert_close(got, theirs)
+    for mine, wanted in zip(
+        *(torch.autograd.grad(sum_.sum(), [*leaves.values()]) for sum_ in (got, theirs)), strict=True
+    ):
+        assert mine.isfinite().all()
+        torch.testing.assert_close(mine, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
