@@ -16,7 +16,7 @@ from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
 from trainables.methods import Context, get_method
-from trainables.metrics import CACHE_HIT, average_accuracy, forgetting, pooled_accuracy, seconds
+from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, average_accuracy, forgetting, pooled_accuracy, seconds
 from trainables.preconsolidation import Cache, Consolidation, Preconsolidator
 from trainables.state import JSON, SILENT, Epoch, State
 
@@ -114,7 +114,7 @@ class IncrementalSequence:
             raise RuntimeError(f"the sequence is finished after {self.tasks_done} tasks")
         task = self.tasks[self.tasks_done]
         row: dict[str, float] = {"task": float(task.index)}
-        with _timed(row, "preconsolidation"):
+        with _timed(row, PRECONSOLIDATION):
             consolidation = self._consolidation(task)
             self.method.begin_task(task, consolidation)
         if self.preconsolidator is not None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import resource
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from checked_input.text_files import read_json
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell
-from tausearch.execution import bytes_of, seconds_per_trial
+from tausearch.execution import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
 from tausearch.presentation import LongWork
 from tausearch.runs import CampaignDirectory, RunStatus, Storage, all_statuses, open_storage, replace_text
 from trainables.errors import DivergedError
-from trainables.metrics import is_seconds
 
 PILOT_TASKS = 2  # the first task also computes what all trials share
 
@@ -25,11 +25,11 @@ class Measured:
     """Measurements of a pilot of a method on a benchmark.
 
     Attributes:
-        seconds: Time of a whole trial, if every later task takes as long as the second.
+        pace: Time of a whole trial, if every later task takes as long as the second.
         memory: Peak memory of the process so far, bytes.
     """
 
-    seconds: float
+    pace: Pace
     memory: int
 
 
@@ -66,9 +66,14 @@ def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
     """Return the measurements of earlier pilots of a campaign, by the titles of cells."""
     try:
         content = read_json(directory.pilot_file)
-        return {title: Measured(float(found["seconds"]), int(found["memory"])) for title, found in content.items()}
+        return {title: _measured(found) for title, found in content.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}  # no pilot yet, or an unreadable file: estimates can do without
+
+
+def _measured(found: Mapping[str, Any]) -> Measured:
+    pace = Pace(float(found["pace"]["own"]), float(found["pace"]["shared"]))
+    return Measured(pace, int(found["memory"]))
 
 
 def run_pilots(plan: CampaignPlan) -> None:
@@ -96,12 +101,12 @@ def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
     from trainables.trial import build_sequence
 
     spec = cell.search.spec
-    taken: list[float] = []
+    rows: list[dict[str, float]] = []
     with suppress(DivergedError):  # the time of its finished tasks counts
-        for row in first_rows(build_sequence(spec.trial(0, dict(spec.start), cache=None)), PILOT_TASKS):
-            taken.append(sum(value for name, value in row.items() if is_seconds(name)))
+        rows.extend(first_rows(build_sequence(spec.trial(0, dict(spec.start), cache=None)), PILOT_TASKS))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Measured(sum(taken[:1]) + (spec.steps - 1) * (taken[-1] if taken else 0.0), memory)
+    whole = rows[:1] + rows[-1:] * (spec.steps - 1)
+    return Measured(pace_of_trials([whole]) or Pace(0.0), memory)
 
 
 def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
@@ -109,14 +114,16 @@ def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: M
     memory = None if pilot is None else pilot.memory
     if cell.standing.state in ("done", "failed"):
         return Estimate(0.0, memory=memory)
-    piloted = None if pilot is None else pilot.seconds
-    in_search, in_final = seconds_per_trial(runs, "search"), seconds_per_trial(runs, "final")
+    piloted = None if pilot is None else pilot.pace
+    in_search, in_final = pace_of(runs, "search"), pace_of(runs, "final")
     searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
         return Estimate(None, memory=memory)
     trials_ended, seeds_ended = cell.standing.ended
     trials = cell.runs.trials - trials_ended + cell.standing.reevaluations_left
-    seconds = trials * searching + (cell.runs.seeds - seeds_ended) * training
+    cold = cold_trials(cell.search.spec, trials_ended) + cold_reevaluations(cell.search.spec)
+    seeds = cell.runs.seeds - seeds_ended
+    seconds = searching.seconds(trials, min(cold, trials)) + training.seconds(seeds, seeds)
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
     return Estimate(seconds, source, _disk(storage, runs, cell), memory)
 

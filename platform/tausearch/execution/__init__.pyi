@@ -1,7 +1,7 @@
 from .checkpoints import ready
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
-from .durations import bytes_of, seconds_per_trial
+from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
 from .interrupt import Interrupt
 from .previews import Preview, preview, preview_of
 from .queue import RunQueue, RunSource, SingleRun
@@ -14,16 +14,20 @@ __all__ = [
     "Driver",
     "Interrupt",
     "Listener",
+    "Pace",
     "Preview",
     "Run",
     "RunQueue",
     "SingleRun",
     "StorageWatch",
     "bytes_of",
+    "cold_reevaluations",
+    "cold_trials",
     "drive",
+    "pace_of",
+    "pace_of_trials",
     "preview",
     "preview_of",
     "read_by_trials",
     "ready",
-    "seconds_per_trial",
 ]

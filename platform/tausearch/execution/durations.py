@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tausearch.runs import RunDirectory, RunSpec, RunStatus, Storage, TrialSummary, read_spec, read_status
+from tausearch.runs import (
+    RunDirectory,
+    RunSpec,
+    RunStatus,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    read_spec,
+    read_status,
+    reevaluations_of,
+)
 from trainables.config import Purpose
-from trainables.metrics import PEAK_GPU_BYTES
+from trainables.metrics import CACHE_HIT, PEAK_GPU_BYTES, PRECONSOLIDATION, is_seconds, seconds
+
+Row = Mapping[str, float]
 
 NEWEST = 50  # the newest runs that are read: reading hundreds would delay the start of a search
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Mean time of trials that finished their last task, in two parts.
+
+    Attributes:
+        own: Seconds that every trial takes.
+        shared: Further seconds of a trial whose pre-consolidation is not in the cache.
+    """
+
+    own: float
+    shared: float = 0.0
+
+    def seconds(self, trials: int, cold: int, at_once: int = 1) -> float:
+        """Return the seconds of some trials, of which the cache lacks the pre-consolidation of `cold`."""
+        return self.own * -(-trials // at_once) + self.shared * -(-cold // at_once)
 
 
 @dataclass(frozen=True)
@@ -20,13 +49,13 @@ class Taken:
 
     Attributes:
         runs: Names of the measured runs.
-        seconds: Mean time of a trial that finished its last task.
+        pace: Mean time of a trial.
         gpu_bytes: Largest GPU memory of a trial.
         disk: Bytes of the largest finished run directory of the same kind.
     """
 
     runs: tuple[str, ...] = ()
-    seconds: float | None = None
+    pace: Pace | None = None
     gpu_bytes: float | None = None
     disk: int | None = None
 
@@ -41,17 +70,40 @@ def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
     sizes = [bytes_of(storage.run(each.spec.name).path) for each in same if each.state == "finished"]
     return Taken(
         runs=tuple(each.spec.name for each in runs),
-        seconds=seconds_per_trial(runs),
+        pace=pace_of(runs),
         gpu_bytes=max(peaks, default=None),
         disk=max(sizes, default=None),
     )
 
 
-def seconds_per_trial(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> float | None:
-    """Return the mean seconds of a trial that finished its last task, in runs of one purpose or both; else None."""
+def pace_of(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> Pace | None:
+    """Return the mean time of a trial that finished its last task, in runs of one purpose or both; else None."""
     wanted = [run for run in runs if purpose is None or run.spec.purpose == purpose]
-    seconds = [trial.seconds for trial in _finished(wanted)]
-    return statistics.fmean(seconds) if seconds else None
+    return pace_of_trials([trial.rows for trial in _finished(wanted)])
+
+
+def pace_of_trials(trials: Sequence[Sequence[Row]]) -> Pace | None:
+    """Return the mean time of trials from their metrics rows, which are equally many in each; None without trials."""
+    if not trials:
+        return None
+    rows = [row for trial in trials for row in trial]
+    computed = [row[seconds(PRECONSOLIDATION)] for row in rows if _computed_preconsolidation(row)]
+    whole = sum(value for row in rows for name, value in row.items() if is_seconds(name))
+    shared = statistics.fmean(computed) * len(trials[0]) if computed else 0.0
+    return Pace((whole - sum(computed)) / len(trials), shared)
+
+
+def cold_trials(spec: RunSpec, ended: int = 0) -> int:
+    """Return how many of the trials that are left compute their pre-consolidation: one for each seed without one."""
+    if spec.purpose == "final" or not spec.cache_size:
+        return spec.trials - ended
+    return 0 if ended else 1
+
+
+def cold_reevaluations(spec: RunSpec) -> int:
+    """Return how many re-evaluations at most compute their pre-consolidation: one in each round, which has a seed."""
+    asked = spec.reevaluate if isinstance(spec, SearchSpec) else None
+    return 0 if asked is None else asked.runs if spec.cache_size else reevaluations_of(spec)
 
 
 def bytes_of(folder: Path) -> int:
@@ -67,3 +119,7 @@ def _if_alike(directory: RunDirectory, spec: RunSpec) -> RunStatus | None:
 
 def _finished(runs: Iterable[RunStatus]) -> Iterator[TrialSummary]:
     return (trial for run in runs for trial in run.trials if trial.status == "complete")
+
+
+def _computed_preconsolidation(row: Row) -> bool:
+    return seconds(PRECONSOLIDATION) in row and not row.get(CACHE_HIT)

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 
 from search_spaces import Scalar, far_off
 from tausearch.cluster import slots_of
-from tausearch.execution.durations import Taken, taken_by_others
+from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
 from tausearch.runs import (
     DataFacts,
@@ -59,7 +59,7 @@ class Preview:
     @property
     def tasks(self) -> int:
         """Number of remaining tasks if no trial is stopped early."""
-        return (self.spec.trials - self.ended) * self.spec.steps - self.begun
+        return self._left * self.spec.steps - self.begun
 
     @property
     def reevaluations(self) -> int:
@@ -69,23 +69,37 @@ class Preview:
     @property
     def seconds(self) -> float | None:
         """Seconds that the trials will take, without the start of Ray; None if unknown."""
-        left = self.spec.trials - self.ended
-        whole = self._seconds_of(left)
-        return None if whole is None else whole * self.tasks / max(1, left * self.spec.steps)
+        whole = self._seconds_of(self._left, cold_trials(self.spec, self.ended))
+        return None if whole is None else whole * self._undone
 
     @property
     def seconds_reevaluating(self) -> float | None:
         """Seconds that re-evaluations will take at most; None if unknown."""
-        return self._seconds_of(self.reevaluations)
+        return self._seconds_of(self.reevaluations, cold_reevaluations(self.spec))
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
         """Batches per epoch of each task; empty if images were not counted."""
         return tuple(steps_of(images, self.spec.protocol.batch_size) for images in _per_task(self.spec))
 
-    def _seconds_of(self, trials: int) -> float | None:
-        each, slots = self.taken.seconds, self.slots
-        return None if each is None or slots is None else each * -(-trials // slots)
+    @property
+    def seconds_inside(self) -> float | None:
+        """Seconds that the trials will take, as if one ran after another; None if unknown."""
+        cold = cold_trials(self.spec, self.ended)
+        return None if self.taken.pace is None else self.taken.pace.seconds(self._left, cold) * self._undone
+
+    @property
+    def _left(self) -> int:
+        return self.spec.trials - self.ended
+
+    @property
+    def _undone(self) -> float:
+        """The share of the tasks of the trials that are left that has not been finished."""
+        return self.tasks / max(1, self._left * self.spec.steps)
+
+    def _seconds_of(self, trials: int, cold: int) -> float | None:
+        pace, slots = self.taken.pace, self.slots
+        return None if pace is None or slots is None else pace.seconds(trials, cold, slots)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -134,7 +148,7 @@ class Preview:
             "at_once": self.slots,
             "seconds": self.seconds,
             "seconds_reevaluating": self.seconds_reevaluating,
-            "seconds_per_trial": self.taken.seconds,
+            "seconds_per_trial": None if self.seconds_inside is None else self.seconds_inside / max(1, self._left),
             "gpu_bytes": self.taken.gpu_bytes,
             "disk": self.taken.disk,
             "known_from": list(self.taken.runs),
@@ -180,13 +194,12 @@ class Preview:
 
     def _estimate(self) -> str:
         taken, spec = self.taken, self.spec
-        if taken.seconds is None:
+        if self.seconds_inside is None:
             return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
         unit = "trial" if isinstance(spec, SearchSpec) else "seed"
-        inside = clock(taken.seconds * self.tasks / spec.steps)
-        parts = [f"{inside} inside {counted(spec.trials - self.ended, unit)}"]
+        parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, unit)}"]
         if self.seconds is not None:
-            parts.insert(0, f"{clock(self.seconds)} with {self.slots} at a time")
+            parts.insert(0, f"{clock(self.seconds)} with {self.slots} at a time, after Ray has started")
         if self.reevaluations and self.seconds_reevaluating is not None:
             parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
         if taken.gpu_bytes is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from search_spaces import Scalar
-from trainables.metrics import TEST, VALIDATION, is_metric, is_seconds, seconds
+from trainables.metrics import PRECONSOLIDATION, TEST, VALIDATION, is_metric, is_seconds, seconds
 
 Status = Literal["complete", "pruned", "diverged", "failed", "running", "pending"]  # in the order of tables
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -46,7 +46,7 @@ class TrialSummary:
     @property
     def own_seconds(self) -> float:
         """`seconds` without pre-consolidation, which the first trial computes and later trials take from the cache."""
-        return self.seconds - sum(row.get(seconds("preconsolidation"), 0.0) for row in self.rows)
+        return self.seconds - sum(row.get(seconds(PRECONSOLIDATION), 0.0) for row in self.rows)
 
     @property
     def final(self) -> dict[str, float]:

@@ -187,11 +187,24 @@ def test_a_pilot_says_what_no_run_has_said(tmp_path: Path) -> None:
     pilot, joint = estimate(planned(tmp_path, text))
     assert pilot.seconds is not None and pilot.seconds > 0 and pilot.source == ("pilot",)
     measured = json.loads(planned(tmp_path, text).directory.pilot_file.read_text())
-    assert pilot.seconds == pytest.approx((4 + 2) * measured["digits-epochs-1/finetune"]["seconds"])
-    assert joint.seconds == pytest.approx(2 * measured["digits-epochs-1/joint"]["seconds"])
+    paces = {name: found["pace"]["own"] for name, found in measured.items()}
+    assert pilot.seconds == pytest.approx((4 + 2) * paces["digits-epochs-1/finetune"], rel=0.01)
+    assert joint.seconds == pytest.approx(2 * paces["digits-epochs-1/joint"], rel=0.01)  # neither prepares anything
     assert pilot.memory is not None and 2**28 < pilot.memory < 2**36
     (tmp_path / "runs" / "campaigns" / "t" / "pilot.json").write_text("[1")
     assert estimate(planned(tmp_path, text))[0].seconds is None  # it is only a help
+
+
+PILOT = {"pace": {"own": 1.0, "shared": 100.0}, "memory": 2**30}
+
+
+def test_what_the_cache_will_have_is_computed_once_for_each_seed(tmp_path: Path) -> None:
+    """One trial of the search, a re-evaluation in each of two rounds, and both seeds of the final run."""
+    plan = started(tmp_path, REEVALUATED)
+    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": PILOT}))
+    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds == pytest.approx(4 + 4 + 2 + 100 * (1 + 2 + 2))
+    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": {"seconds": 1.0, "memory": 2**30}}))
+    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds is None  # a damaged file is only no help
 
 
 @pytest.mark.parametrize("purpose", ["search", "final"])
@@ -200,7 +213,7 @@ def test_a_run_of_either_purpose_is_preferred_to_a_pilot(purpose: str, tmp_path:
     search, training = plan.cells[0].search, plan.cells[0].training
     measured = search.directory if purpose == "search" else create(training.spec, plan.storage)[1]
     remember(measured, 0, 10.0)  # 50 seconds
-    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": {"seconds": 1.0, "memory": 2**30}}))
+    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": PILOT}))
     anew = planned(tmp_path, redo=["digits/ita-lora"])
     assert estimate(anew)[0].seconds == pytest.approx((4 + 2) * 50)
 

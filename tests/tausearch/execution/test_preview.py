@@ -11,7 +11,7 @@ import pytest
 from rich.filesize import decimal
 
 import tausearch
-from tausearch.execution import preview
+from tausearch.execution import Pace, preview
 from tausearch.runs import DataFacts, Record, Reevaluate, Resources, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher, SearchStudy
@@ -87,14 +87,19 @@ def test_the_points_are_those_that_the_search_tries(spec: SearchSpec, tmp_path: 
     assert list(previewed(spec, tmp_path).points) == [study.ask(number) for number in range(4)]
 
 
-def remembered(spec: SearchSpec, root: Path, seconds: float, **changes: Any) -> None:
-    """Leave a search whose trials of one task took so long."""
+def remembered(
+    spec: SearchSpec, root: Path, seconds: float, prepared: tuple[float, float] | None = None, **changes: Any
+) -> None:
+    """Leave a run whose trials of three tasks took so long, after pre-consolidation: the first's, and the others'."""
     storage = open_storage(root, write=True)
     spec, directory = create(spec.model_copy(update=changes), storage)
     record = Record(directory.record, {}, tasks=3, names=spec.metrics)
     for number in range(spec.trials):
         trial = make_trial(number, value=50.0)
-        rows = [{**row, "seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9} for row in trial.rows]
+        more = {"seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9}
+        if prepared is not None:
+            more |= {"seconds/preconsolidation": prepared[number > 0] / 3, "cache/hit": float(number > 0)}
+        rows = [{**row, **more} for row in trial.rows]
         record.write(replace(trial, rows=rows))
 
 
@@ -104,11 +109,28 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
     remembered(final_spec(spec), tmp_path, 999.0, name="final")  # known, but a search says more of a search
     found = previewed(spec, tmp_path, name="now", trials=12)
-    assert found.taken.runs == ("before",) and found.taken.seconds == pytest.approx(60)
+    assert found.taken.runs == ("before",) and found.taken.pace == Pace(pytest.approx(60))
     assert found.slots == 2 and found.seconds == pytest.approx(360)
-    assert "6:00 with 2 at a time, 12:00 inside 12 trials, 2.0 GB of a GPU per trial" in str(found)
+    assert "6:00 with 2 at a time, after Ray has started, 12:00 inside 12 trials, 2.0 GB of a GPU per trial" in str(
+        found
+    )
     assert previewed(spec, tmp_path, name="now", address="a:1").seconds is None  # the cluster alone knows
     assert previewed(spec, tmp_path, name="before").taken.runs == ("final",)  # a run is not its own estimate
+
+
+def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path: Path) -> None:
+    """A search takes it from the cache after its first trial; without a cache every trial computes it."""
+    remembered(spec, tmp_path, 60.0, name="before", prepared=(9.0, 1.0))
+    pace = Pace(60 + 1.0 * 3 / 4, 9.0)  # three of the four trials read three tasks in a second
+    found = previewed(spec, tmp_path, name="now", trials=12)
+    assert found.taken.pace == Pace(pytest.approx(pace.own), pytest.approx(pace.shared))
+    assert found.seconds_inside == pytest.approx(12 * pace.own + 9)
+    assert found.seconds == pytest.approx(6 * pace.own + 9)
+    assert previewed(spec, tmp_path, name="now", trials=12, cache_size=0).seconds == pytest.approx(6 * (pace.own + 9))
+    final = preview(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None)
+    assert final.seconds_inside == pytest.approx(2 * (pace.own + 9))
+    again = {"reevaluate": Reevaluate(best=3, runs=2)}
+    assert previewed(spec, tmp_path, **again, name="now").seconds_reevaluating == pytest.approx(3 * pace.own + 9)
 
 
 def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSpec, tmp_path: Path) -> None:

@@ -156,7 +156,8 @@ def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
     unknown = len(estimates) - len(known)
     rest = f", and {counted(unknown, 'cell')} of unknown time" if unknown else ""
     slots = local_cpus()
-    yield f"left to do: {clock(sum(known))} inside trials{rest}; with {slots} at a time {clock(sum(known) / slots)}"
+    total = f"{clock(sum(known) / slots)} with {slots} at a time, after Ray has started"
+    yield f"left to do: {clock(sum(known))} inside trials{rest}; {total}"
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
         yield f"disk: {sum(disk) / 1e6:.0f} MB for the {counted(len(disk), 'cell')} whose runs are known"
