@@ -1,10 +1,10 @@
-from .analysis import Drawn, draw
+from .analysis import Drawn, draw, draw_with
 from .benchmarks import OpenBenchmark, Opening, allow_code, allow_typed, open_benchmark
-from .composition import Composed, Edited, compose, edit
-from .continuation import extend, resume
+from .composition import Composed, Edited, compose, compose_with, edit, edit_with
+from .continuation import extend, extend_with, resume, resume_with
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .export import export_adapters, export_best, export_vectors
-from .final_runs import FinalResult, FinalRun, preview_train, train
+from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
 from .management import delete_run, rename_run, size_of
 from .plans import plan_search, plan_training, space_for
 from .requests import (
@@ -18,7 +18,15 @@ from .requests import (
     with_fields_of,
     within,
 )
-from .searches import SearchResult, SearchRun, preview_search, run_search, search
+from .searches import (
+    SearchResult,
+    SearchRun,
+    preview_search,
+    preview_search_with,
+    run_search,
+    search,
+    search_with,
+)
 from .synchronisation import sync_run
 
 __all__ = [
@@ -42,29 +50,38 @@ __all__ = [
     "allow_typed",
     "check_dataset",
     "compose",
+    "compose_with",
     "dataset_states",
     "delete_run",
     "draw",
+    "draw_with",
     "edit",
+    "edit_with",
     "export_adapters",
     "export_best",
     "export_vectors",
     "extend",
+    "extend_with",
     "open_benchmark",
     "plan_search",
     "plan_training",
     "prepare_dataset",
     "preview_search",
+    "preview_search_with",
     "preview_train",
+    "preview_train_with",
     "rename_run",
     "resume",
+    "resume_with",
     "run_search",
     "search",
+    "search_with",
     "SearchRun",
     "size_of",
     "space_for",
     "sync_run",
     "train",
+    "train_with",
     "FinalRun",
     "with_fields_of",
     "within",

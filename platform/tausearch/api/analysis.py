@@ -37,11 +37,8 @@ class Drawn:
     left_out: tuple[str, ...]
 
 
-@with_fields_of(FiguresRequest)
-def draw(request: FiguresRequest) -> Drawn:
+def draw_with(request: FiguresRequest) -> Drawn:
     """Draw the paper's Figures 1 to 3, Theorem 1 against the size of tau, and cosines within each run.
-
-    Takes the fields of `FiguresRequest`.
 
     Returns:
         The pictures: the time per task of all runs, and the others of runs with task vectors.
@@ -54,6 +51,9 @@ def draw(request: FiguresRequest) -> Drawn:
     output = _output(storage, request)
     with nothing_left(output):
         return Drawn(_drawn(storage, request, pools, output), tuple(left_out))
+
+
+draw = with_fields_of(FiguresRequest, draw_with)
 
 
 def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:

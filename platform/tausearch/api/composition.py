@@ -58,11 +58,8 @@ class Edited:
     tracking_error: str | None = None
 
 
-@with_fields_of(ComposeRequest)
-def compose(request: ComposeRequest) -> Composed:
+def compose_with(request: ComposeRequest) -> Composed:
     """Compose task vectors on theta_0 and evaluate on the test split of the final run.
-
-    Takes the fields of `ComposeRequest`.
 
     Returns:
         Accuracy on each task, over the logits of all classes, of every seed.
@@ -102,11 +99,11 @@ def compose(request: ComposeRequest) -> Composed:
     return Composed(result, file, exported, tracking_error, version, _trained(pools, result))
 
 
-@with_fields_of(EditRequest)
-def edit(request: EditRequest) -> list[Edited]:
-    """Run the paper's protocol on final runs: specialisation, and unlearning of each task in three readings.
+compose = with_fields_of(ComposeRequest, compose_with)
 
-    Takes the fields of `EditRequest`.
+
+def edit_with(request: EditRequest) -> list[Edited]:
+    """Run the paper's protocol on final runs: specialisation, and unlearning of each task in three readings.
 
     Returns:
         The result of each run, in the order of the request.
@@ -117,6 +114,9 @@ def edit(request: EditRequest) -> list[Edited]:
     storage = open_storage(request.storage, write=False)
     opened = [open_pools(storage, [name], request) for name in request.runs]
     return [_edit(storage, pools) for pools in opened]
+
+
+edit = with_fields_of(EditRequest, edit_with)
 
 
 def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:

@@ -19,11 +19,8 @@ from trainables.backbones import Backbone
 from trainables.errors import InputError
 
 
-@with_fields_of(ResumeRequest)
-def resume(request: ResumeRequest) -> SearchResult | FinalResult:
+def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     """Continue a run that was stopped or killed. Finished trials are kept; the others continue after their last task.
-
-    Takes the fields of `ResumeRequest`.
 
     Returns:
         The result of a search or of a final run.
@@ -43,11 +40,11 @@ def resume(request: ResumeRequest) -> SearchResult | FinalResult:
         return run_training(FinalRun(spec, root, directory), *how)
 
 
-@with_fields_of(ResumeRequest)
-def extend(request: ResumeRequest) -> SearchResult:
-    """Run more trials of a search; the algorithm knows all earlier ones. `trials` is the new total.
+resume = with_fields_of(ResumeRequest, resume_with)
 
-    Takes the fields of `ResumeRequest`.
+
+def extend_with(request: ResumeRequest) -> SearchResult:
+    """Run more trials of a search; the algorithm knows all earlier ones. `trials` is the new total.
 
     Returns:
         All trials and the best configuration.
@@ -57,9 +54,12 @@ def extend(request: ResumeRequest) -> SearchResult:
     """
     if request.trials is None:
         raise InputError("extend: needs trials, the new total")
-    result = resume(**vars(request))
+    result = resume_with(request)
     assert isinstance(result, SearchResult)  # a final run is refused
     return result
+
+
+extend = with_fields_of(ResumeRequest, extend_with)
 
 
 def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:

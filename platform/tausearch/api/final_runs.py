@@ -47,11 +47,8 @@ class FinalResult(RunResult):
         return f"test {Score.of(scores).text()} %"
 
 
-@with_fields_of(TrainRequest)
-def train(request: TrainRequest) -> FinalResult:
+def train_with(request: TrainRequest) -> FinalResult:
     """Train a chosen configuration on all training data, once per seed, and test it.
-
-    Takes the fields of `TrainRequest`.
 
     Returns:
         Every seed's trial, and mean and standard deviation of test accuracy and forgetting. Task vectors and adapters
@@ -67,11 +64,11 @@ def train(request: TrainRequest) -> FinalResult:
         return run_training(run, address=request.address, progress_to=request.progress_to)
 
 
-@with_fields_of(TrainRequest)
-def preview_train(request: TrainRequest) -> Preview:
-    """Return the seeds that `train` would run, and estimates of time and memory. Nothing is started.
+train = with_fields_of(TrainRequest, train_with)
 
-    Takes the fields of `TrainRequest`.
+
+def preview_train_with(request: TrainRequest) -> Preview:
+    """Return the seeds that `train` would run, and estimates of time and memory. Nothing is started.
 
     Returns:
         The preview; `print` shows it.
@@ -81,6 +78,9 @@ def preview_train(request: TrainRequest) -> Preview:
     """
     allow_typed(request.benchmark)
     return preview_of(plan_training(request), request.address)
+
+
+preview_train = with_fields_of(TrainRequest, preview_train_with)
 
 
 def run_training(

@@ -307,17 +307,17 @@ class FiguresRequest(EditRequest):
 
 
 def with_fields_of(
-    request: Callable[Fields, Request],
-) -> Callable[[Callable[[Request], Answer]], Callable[Fields, Answer]]:
-    """Return a decorator that gives a function of a request the request's signature, so that fields stand once."""
+    request_of: Callable[Fields, Request], call: Callable[[Request], Answer]
+) -> Callable[Fields, Answer]:
+    """Return NAME, the function of a request's fields, for `NAME_with`, the function of the request."""
 
-    def decorate(answer: Callable[[Request], Answer]) -> Callable[Fields, Answer]:
-        @functools.wraps(answer)
-        def call(*args: Fields.args, **kwargs: Fields.kwargs) -> Answer:
-            return answer(request(*args, **kwargs))
+    @functools.wraps(call)
+    def of_fields(*args: Fields.args, **kwargs: Fields.kwargs) -> Answer:
+        return call(request_of(*args, **kwargs))
 
-        signature = inspect.signature(request).replace(return_annotation=inspect.signature(answer).return_annotation)
-        call.__signature__ = signature  # type: ignore[attr-defined]  # what `help` and editors show
-        return call
-
-    return decorate
+    signature = inspect.signature(request_of).replace(return_annotation=inspect.signature(call).return_annotation)
+    of_fields.__signature__ = signature  # type: ignore[attr-defined]  # what `help` and editors show
+    of_fields.__name__ = of_fields.__qualname__ = call.__name__.removesuffix("_with")
+    summary, _, rest = inspect.cleandoc(call.__doc__ or "").partition("\n\n")
+    of_fields.__doc__ = f"{summary}\n\nTakes the fields of `{request_of.__name__}`.\n\n{rest}"
+    return of_fields

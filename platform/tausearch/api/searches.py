@@ -68,11 +68,8 @@ class SearchResult(RunResult):
         return SearchStudy(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")]).optuna
 
 
-@with_fields_of(SearchRequest)
-def search(request: SearchRequest) -> SearchResult:
+def search_with(request: SearchRequest) -> SearchResult:
     """Search the hyperparameters of a method on a benchmark, judged on the validation split.
-
-    Takes the fields of `SearchRequest`.
 
     Returns:
         All trials and the best configuration.
@@ -93,11 +90,11 @@ def search(request: SearchRequest) -> SearchResult:
         return run_search(run, request.address, request.time_budget, request.progress_to)
 
 
-@with_fields_of(SearchRequest)
-def preview_search(request: SearchRequest) -> Preview:
-    """Return the trials that `search` would run, their origin, and estimates of time and memory. Nothing is started.
+search = with_fields_of(SearchRequest, search_with)
 
-    Takes the fields of `SearchRequest`.
+
+def preview_search_with(request: SearchRequest) -> Preview:
+    """Return the trials that `search` would run, their origin, and estimates of time and memory. Nothing is started.
 
     Returns:
         The preview; `print` shows it.
@@ -108,6 +105,9 @@ def preview_search(request: SearchRequest) -> Preview:
     """
     allow_typed(request.benchmark)
     return preview_of(plan_search(request), request.address)
+
+
+preview_search = with_fields_of(SearchRequest, preview_search_with)
 
 
 def _measured(request: SearchRequest, plan: Plan[SearchSpec], out: TextIO) -> Plan[SearchSpec]:

@@ -1,5 +1,5 @@
 from .cells import CampaignCells, CellRuns, campaign_of, read_cells
-from .driver import CampaignResult, campaign, run_campaign
+from .driver import CampaignResult, campaign, campaign_with, run_campaign
 from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
@@ -24,6 +24,7 @@ __all__ = [
     "all_standings",
     "campaign",
     "campaign_of",
+    "campaign_with",
     "estimate",
     "pilots_of",
     "plan_campaign",

@@ -61,11 +61,8 @@ class CampaignResult:
     results: int
 
 
-@with_fields_of(CampaignRequest)
-def campaign(request: CampaignRequest) -> CampaignResult:
+def campaign_with(request: CampaignRequest) -> CampaignResult:
     """Run the campaign that a file describes, or continue it. Cells that are done stay as they are.
-
-    Takes the fields of `CampaignRequest`.
 
     Returns:
         The state of its cells, and the files that were written.
@@ -76,6 +73,9 @@ def campaign(request: CampaignRequest) -> CampaignResult:
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     return run_campaign(plan_campaign(request))
+
+
+campaign = with_fields_of(CampaignRequest, campaign_with)
 
 
 def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> CampaignResult:

@@ -63,9 +63,9 @@ def run(
 ) -> None:
     """Run a campaign, or continue it. Nothing that is finished runs again."""
     say_loading()
-    from tausearch.campaigns import campaign
+    from tausearch.campaigns import CampaignRequest, campaign_with
 
-    result = campaign(
+    request = CampaignRequest(
         file,
         redo=redo or (),
         max_concurrent_trials=max_concurrent_trials,
@@ -76,6 +76,7 @@ def run(
         address=address,
         progress_to=options.progress_to(json),
     )
+    result = campaign_with(request)
     if json:
         print_json(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}

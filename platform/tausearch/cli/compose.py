@@ -11,7 +11,7 @@ import typer
 
 from checked_input.text_files import shown
 from tausearch import models
-from tausearch.api import ComposeRequest
+from tausearch.api import ComposeRequest, EditRequest, FiguresRequest
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
 from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
@@ -65,28 +65,27 @@ def compose(
     json: options.Json = False,
 ) -> None:
     """Compose task vectors: all of them, some, or without one. Tests the composition; --export writes it."""
-    kept, dropped = _tasks("keep", keep), _tasks("drop", drop)
-    weighed, chosen = _numbers("weights", weights, float), _numbers("seeds", seeds, int)
-    say_loading()
-    from tausearch import api
-
-    done = api.compose(
+    request = ComposeRequest(
         runs,
-        keep=kept,
-        drop=dropped,
+        keep=_tasks("keep", keep),
+        drop=_tasks("drop", drop),
         coefficient=coefficient,
         forget=forget,
-        weights=weighed,
+        weights=_numbers("weights", weights, float),
         rule=rule,
         density=density,
         export=export,
         forms=form,
         register=register,
-        seeds=chosen,
+        seeds=_numbers("seeds", seeds, int),
         backbone_weights=backbone_weights,
         data_root=data_root,
         storage=storage,
     )
+    say_loading()
+    from tausearch import api  # torch takes seconds to import; --help must not
+
+    done = api.compose_with(request)
     if json:
         print_json(output.composed_as_dict(done))
     else:
@@ -107,11 +106,17 @@ def edit(
 
     It specialises on the first, central and last task, and unlearns each task in three ways.
     """
-    chosen = _numbers("seeds", seeds, int)
+    request = EditRequest(
+        runs,
+        seeds=_numbers("seeds", seeds, int),
+        backbone_weights=backbone_weights,
+        data_root=data_root,
+        storage=storage,
+    )
     say_loading()
     from tausearch import api
 
-    done = api.edit(runs, seeds=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage)
+    done = api.edit_with(request)
     if json:
         print_json([output.edited_as_dict(each) for each in done])
     else:
@@ -133,13 +138,18 @@ def figures(
 
     These are risk against its bound, alignment and time per task, each with its numbers as CSV.
     """
-    chosen = _numbers("seeds", seeds, int)
-    say_loading()
-    from tausearch import api  # torch takes seconds to import; --help must not
-
-    drawn = api.draw(
-        runs, output=output, seeds=chosen, backbone_weights=backbone_weights, data_root=data_root, storage=storage
+    request = FiguresRequest(
+        runs,
+        output=output,
+        seeds=_numbers("seeds", seeds, int),
+        backbone_weights=backbone_weights,
+        data_root=data_root,
+        storage=storage,
     )
+    say_loading()
+    from tausearch import api
+
+    drawn = api.draw_with(request)
     if json:
         print_json({"pictures": {k: str(path) for k, path in drawn.pictures.items()}, "left_out": drawn.left_out})
         return

@@ -116,9 +116,9 @@ def search(
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
     if dry_run:
-        _show_preview(api.preview_search(**vars(request)), json)
+        _show_preview(api.preview_search_with(request), json)
     else:
-        _show_result(api.search(**vars(request)), storage, json)
+        _show_result(api.search_with(request), storage, json)
 
 
 @app.command()
@@ -236,9 +236,9 @@ def train(
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
     if dry_run:
-        _show_preview(api.preview_train(**vars(request)), json)
+        _show_preview(api.preview_train_with(request), json)
     else:
-        _show_result(api.train(**vars(request)), storage, json)
+        _show_result(api.train_with(request), storage, json)
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:
@@ -266,7 +266,7 @@ def _continue(request: ResumeRequest, storage: str, json: bool) -> None:
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
-    _show_result(api.resume(**vars(request)), storage, json)
+    _show_result(api.resume_with(request), storage, json)
 
 
 def _show_preview(found: Preview, json: bool) -> None:

@@ -185,7 +185,7 @@ class TestChoosing:
         about = {"signal": None, "out_of_time": False, "log_file": tmp_path, "tracking_uri": "", "tracking_error": None}
         nothing = {"best": None, "best_file": None, "reevaluation": None}
         result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
-        monkeypatch.setattr("tausearch.api.search", lambda **options: result)
+        monkeypatch.setattr("tausearch.api.search_with", lambda request: result)
         command = ["search", "digits", "ita-lora", "--storage", str(tmp_path)]
         code, out, _ = run(command, capsys, monkeypatch)
         assert code == 1 and "Nothing is chosen: none of 4 finished trials keeps val/forgetting <= 0;" in out
