@@ -97,8 +97,9 @@ def spaces(
         str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completion.methods)
     ] = None,
     benchmark: Annotated[
-        str, typer.Option(help='Whose values to show; of your own images with tasks: "folder:birds?tasks=5".')
-    ] = "digits",
+        str | None,
+        typer.Option(help='Whose values to show [default: digits]; of your own images: "folder:birds?tasks=5".'),
+    ] = None,
     backbone: options.Backbone = None,
     space: options.Space = None,
     set_: options.Set = None,
@@ -110,16 +111,16 @@ def spaces(
 
     overrides = parse_assignments(set_ or [])
     resolved = [
-        space_for(SearchRequest(benchmark, each, space=space, set=overrides, backbone=backbone))
+        space_for(SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone))
         for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
     if json:
         plain = [output.space_as_dict(found) for found in resolved]
         print_json(plain if method is None else plain[0])
     elif method is not None:
-        output.show_space(resolved[0])
+        output.show_space(resolved[0], output.other_values(benchmark))
     else:
-        output.show_spaces(resolved)
+        output.show_spaces(resolved, output.other_values(benchmark))
 
 
 def _inherited(context: typer.Context, data_root: str | None, json: bool) -> tuple[str | None, bool]:

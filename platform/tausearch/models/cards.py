@@ -12,6 +12,7 @@ from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
 from tausearch.presentation import as_markdown, counted
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
+from trainables.backbones import EMBEDDED
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
@@ -24,13 +25,20 @@ _IS: dict[Form, str] = {
     "models": "theta_0 and theta_0 + tau_t of each task as whole models; each has the classifier of all tasks.",
     "vectors": "The task vectors of every seed, a folder for each task, each with its rows of the classifier.",
 }
-_OPENED: dict[Form, str] = {
-    "adapter": 'peft.PeftModel.from_pretrained(backbone, "FOLDER")  # features alone, the classifier lies beside',
-    "timm": 'timm.create_model("local-dir:FOLDER", pretrained=True)',
-    "models": 'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # by timm\'s names',
-    "vectors": 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',
+_OPENED: dict[Form, tuple[str, ...]] = {
+    "adapter": (
+        'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside',
+        'head = safetensors.torch.load_file("FOLDER/head.safetensors")',
+        'logits = features(images) @ head["head.weight"].T + head["head.bias"]',
+    ),
+    "timm": ("import timm", "", 'timm.create_model("local-dir:FOLDER", pretrained=True)'),
+    "models": (
+        "import safetensors.torch",
+        "",
+        'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # by timm\'s names',
+    ),
+    "vectors": ('tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',),
 }
-
 _REDUCED_OPENED = 'tausearch.load_model("FOLDER", tasks=[1])  # of one task alone; `compose` refuses what --forget left'
 
 
@@ -122,9 +130,12 @@ def _usage(about: About) -> Iterator[str]:
         yield from ("import tausearch", "", 'model = tausearch.load_model("FOLDER")  # this folder')
         yield 'model.predict(["image.png"])  # classes and probabilities; model.module is the plain network'
     if about.form != "vectors":
-        yield from ("", f"import {'safetensors.torch' if about.form == 'models' else _LIBRARY[about.form]}", "")
+        yield ""
+    if about.form == "adapter":
+        yield from _backbone(about)
     reduced = about.removal is not None and about.form == "vectors"
-    yield from (_REDUCED_OPENED if reduced else _OPENED[about.form], "```", "")
+    yield from ((_REDUCED_OPENED,) if reduced else _OPENED[about.form])
+    yield from ("```", "")
     if about.transform is not None:
         each = about.transform
         cut = f"resized to {each.resize} pixels ({'shorter side' if each.keep_ratio else 'both sides'})"
@@ -132,6 +143,23 @@ def _usage(about: About) -> Iterator[str]:
         kind = "grey" if each.channels == 1 else "RGB"
         yield f"What it reads: {kind}, {each.size} x {each.size} pixels ({cut}),"
         yield from (f"scaled to [0, 1], minus {_list(each.mean)}, divided by {_list(each.std)}.", "")
+
+
+def _backbone(about: About) -> Iterator[str]:
+    """Yield the code that builds the backbone which an adapter is for."""
+    name, weights = about.protocol.backbone, about.protocol.weights
+    hub = name != EMBEDDED and weights is None
+    yield from ("import peft", "import safetensors.torch")
+    yield from (("import timm",) if hub else ("from trainables.backbones import Backbone",))
+    if weights is not None:
+        yield "from pathlib import Path"
+    yield ""
+    if hub:
+        yield f'backbone = timm.create_model("{name}", pretrained=True, num_classes=0).eval()'
+    elif weights is None:
+        yield f'backbone = Backbone("{name}").load()'
+    else:
+        yield f'backbone = Backbone("{name}", Path("WEIGHTS")).load()  # the weights named above'
 
 
 def _limits(about: About) -> Iterator[str]:

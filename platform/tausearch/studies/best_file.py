@@ -99,10 +99,19 @@ class BestFile(Strict):
     versions: dict[str, str]
     left_out: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        found, values = self.selection, ", ".join(f"{k}={_short(v)}" for k, v in self.hyperparameters.items())
+        how = "" if found is None else f"; trial {found.trial} of {found.search}, {found.metric} {found.value:.2f} %"
+        return f"<BestFile {self.method} on {self.benchmark}: {values}{how}>"
+
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         header = "# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0 1 2\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
+
+
+def _short(value: Scalar) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def choose(

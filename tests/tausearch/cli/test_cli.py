@@ -121,7 +121,8 @@ def test_spaces_prints_what_a_search_uses(ask: Ask) -> None:
     assert content["fixed"]["lr"] == 0.001
     assert content["defaults"]["regularise"] == "all" and not {"alpha", "lr"} & set(content["defaults"])
     code, out, _ = ask("spaces", "ita-lora")
-    assert code == 0 and "log scale" in out and "all, head, none" in out
+    assert code == 0 and "log scale" in out and "all, head, none" in out and "--benchmark NAME" in out
+    assert "--benchmark NAME" not in ask("spaces", "ita-lora", "--benchmark", "digits")[1]  # it has been followed
 
 
 def test_spaces_lists_all_methods(ask: Ask) -> None:
@@ -131,6 +132,7 @@ def test_spaces_lists_all_methods(ask: Ask) -> None:
     assert found["inflora"]["paper"] == {"lr": 0.001, "r": 10, "epsilon": 0.95}
     _, out, _ = ask("spaces")
     assert {line.split("│")[1].strip() for line in out.splitlines() if "│" in line} - {""} == set(METHODS)
+    assert "spaces METHOD; values of another benchmark, or of your own images: --benchmark NAME" in out
 
 
 @pytest.mark.parametrize(

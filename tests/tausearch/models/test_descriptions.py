@@ -50,6 +50,24 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
 
 
 @pytest.mark.parametrize(
+    ("backbone", "weights", "built"),
+    [
+        ("glyph_vit", None, 'Backbone("glyph_vit").load()'),
+        ("glyph_vit", "w.safetensors", 'Backbone("glyph_vit", Path("WEIGHTS")).load()  # the weights named above'),
+        ("vit_x", None, 'timm.create_model("vit_x", pretrained=True, num_classes=0).eval()'),
+        ("vit_x", "w.safetensors", 'Backbone("vit_x", Path("WEIGHTS")).load()  # the weights named above'),
+    ],
+)
+def test_the_card_of_an_adapter_builds_its_backbone(
+    about: About, backbone: str, weights: str | None, built: str
+) -> None:
+    protocol = about.protocol.model_copy(update={"backbone": backbone, "weights": weights})
+    text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
+    assert f"\nbackbone = {built}\n" in text
+    assert "backbone =" not in card(about.model_copy(update={"form": "timm", "protocol": protocol}))
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({}, None),

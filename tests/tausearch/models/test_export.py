@@ -69,6 +69,18 @@ def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: S
     assert config["rank_pattern"]["blocks.0.attn.proj"] == 3 * 2 and config["r"] == 3 * 2
 
 
+@pytest.mark.parametrize("form", ["adapter", "timm"])
+def test_the_code_of_a_card_opens_the_model(exported: Path, made: Storage, form: str) -> None:
+    """It has everything that it needs, the backbone of an adapter included."""
+    folder = exported / form / "seed_1"
+    code = (folder / "README.md").read_text(encoding="utf-8").split("```")[1].removeprefix("python\n")
+    code = code.replace("FOLDER", str(folder)).replace('model.predict(["image.png"])', "")
+    names = {"images": images()}
+    exec(code.replace("timm.create_model(", "whole = timm.create_model("), names)
+    logits = names["logits"] if form == "adapter" else names["whole"].eval()(images())  # type: ignore[operator]
+    torch.testing.assert_close(logits.detach(), logits_of(made), atol=1e-5, rtol=0)
+
+
 def test_a_vector_of_weight_0_adds_no_rank(made: Storage, tmp_path: Path) -> None:
     compose(["ita"], keep=[2], export=tmp_path / "out", forms=["adapter"], storage=made.root)
     config = json.loads((tmp_path / "out/adapter/seed_1/adapter_config.json").read_text(encoding="utf-8"))

@@ -28,6 +28,8 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     best = choose(spec, trial, competitors=4)
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best
+    assert repr(best).startswith("<BestFile ita-lora on digits: lr=0.01, ") and "\n" not in repr(best)
+    assert repr(best).endswith("; trial 2 of digits-ita-lora-1, val/final_accuracy 81.50 %>")
     assert best.hyperparameters["alpha"] == 3.0 and best.hyperparameters["formulation"] == "official"
     assert best.hyperparameters["regularise"] == "all"
     assert set(best.versions) == {"tausearch", "torch", "timm", "peft"}

@@ -15,7 +15,7 @@ from .runs import (
     show_statuses,
     status_as_dict,
 )
-from .spaces import show_space, show_spaces, space_as_dict
+from .spaces import other_values, show_space, show_spaces, space_as_dict
 
 __all__ = [
     "composed_as_dict",
@@ -40,6 +40,7 @@ __all__ = [
     "show_replays",
     "show_campaign",
     "show_search",
+    "other_values",
     "show_space",
     "show_spaces",
     "show_standing",

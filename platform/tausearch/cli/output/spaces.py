@@ -16,8 +16,13 @@ def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
     return {**space.as_dict(), "defaults": defaults(space)}
 
 
-def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
-    """Print one line per method: what is searched."""
+def other_values(benchmark: str | None) -> str:
+    """Return how to see the values of another benchmark; nothing for who has named one."""
+    return "values of another benchmark, or of your own images: --benchmark NAME" if benchmark is None else ""
+
+
+def show_spaces(spaces: Sequence[ResolvedSpace], elsewhere: str) -> None:
+    """Print one line per method: what is searched. `elsewhere` says how to see other values; see `other_values`."""
     out = console()
     rows = [
         (
@@ -29,11 +34,12 @@ def show_spaces(spaces: Sequence[ResolvedSpace]) -> None:
     ]
     columns = [Column("method"), *words("searched", "the paper chose")]
     out.print(terminal_table(Table(f"search spaces on {spaces[0].benchmark}", columns, rows)))
-    out.print(f"All of one: {tool()} spaces METHOD; values of another benchmark: --benchmark NAME", soft_wrap=True)
+    rest = f"; {elsewhere}" if elsewhere else ""
+    out.print(f"all of one: {tool()} spaces METHOD{rest}", style="dim", soft_wrap=True)
 
 
-def show_space(space: ResolvedSpace) -> None:
-    """Print what a search would use."""
+def show_space(space: ResolvedSpace, elsewhere: str) -> None:
+    """Print what a search would use. `elsewhere` says how to see other values; see `other_values`."""
     out = console()
     rows: list[tuple[object, ...]] = []
     for name, dimension in space.space.items():
@@ -47,7 +53,8 @@ def show_space(space: ResolvedSpace) -> None:
     columns = words("hyperparameter", "searched", "values", "used first", "paper")
     faint = emphasise(range(known, len(rows)), "faint")
     out.print(terminal_table(Table(f"{space.method} on {space.benchmark}", columns, rows, faint)))
-    out.print("values of another benchmark, or of your own images: --benchmark NAME", style="dim", soft_wrap=True)
+    if elsewhere:
+        out.print(elsewhere, style="dim", soft_wrap=True)
 
 
 def _choices(kind: Any) -> str:
