@@ -112,6 +112,12 @@ DAMAGE: dict[str, tuple[Change, str]] = {
     "record other number": (rewritten(lambda row: row.update(trial=7)), "holds trial 7"),
     "record other task": (rewritten(lambda row: row.update(task=2)), r"holds tasks \[2, 2, 2\]"),
     "record deep": (rewritten(lambda row: row.update(hyperparameters="[" * 10**5)), "RecursionError"),
+    "record other metrics": (
+        rewritten(lambda row: row.pop("val/average_accuracy")),
+        "trial 1 is not of this run: a task has no 'val/average_accuracy'",
+    ),
+    "record other tasks": (rewritten(lambda row: row.update(task=row["task"] - 1)), r"holds tasks \[0, 1, 2\]"),
+    "record of a word": (rewritten(lambda row: row.update(seed="0")), "seed '0'"),
     "renumbered": (lambda d: record_file(d).rename(record_file(d, 3)), "trial-00003.parquet: .*holds trial 1"),
     "fifo": (fifo, ""),
 }

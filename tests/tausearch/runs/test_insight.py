@@ -10,7 +10,15 @@ import pytest
 from PIL import Image
 
 from tausearch.presentation import draw_search
-from tausearch.runs import SearchSpec, TrialSummary, importances, pareto_front, rank_correlations
+from tausearch.runs import (
+    Importance,
+    SearchSpec,
+    TrialSummary,
+    importances,
+    insight,
+    pareto_front,
+    rank_correlations,
+)
 from tausearch.studies import SearchStudy
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION
@@ -36,7 +44,12 @@ def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
     assert rank_correlations([*trials, stopped], 3, VALIDATION) == {
         1: pytest.approx(-0.9)
     }  # after task 2 all are equal
+    failed = make_trial(6, value=99.0, status="failed")  # after the last task
+    failed.rows[0][AVERAGE] = 99.0
+    assert rank_correlations([*trials, failed], 3, VALIDATION) == {1: pytest.approx(-0.9)}
     assert rank_correlations(trials[:3], 3, VALIDATION) == {}
+    assert rank_correlations(search_of([90, 80, 70, 60], [10, 20, 30, 30]), 3, VALIDATION) == {}  # three values
+    assert rank_correlations(search_of([90, 80, 70, 60], [10, 20, 30, 40]), 3, VALIDATION) == {1: pytest.approx(-1)}
 
 
 @pytest.mark.usefixtures("few_resamples")
@@ -75,6 +88,34 @@ def test_importances_order_what_is_known_and_say_how_sure_they_are() -> None:
         assert all(0 <= each.low <= each.share <= each.high <= 1 for each in found.values())
 
 
+@pytest.mark.parametrize(("trials", "share"), [(4, 0.5), (20, 0.25), (100, 0.1)])
+def test_at_least_five_trials_and_a_tenth_of_all_but_at_most_half_are_good(
+    trials: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = []
+    make = optuna.importance.PedAnovaImportanceEvaluator
+    monkeypatch.setattr(
+        optuna.importance,
+        "PedAnovaImportanceEvaluator",
+        lambda target_quantile: (shares.append(target_quantile), make(target_quantile=target_quantile))[1],
+    )
+    monkeypatch.setattr(insight, "_RESAMPLES", 1)
+    importances(random_study(trials, seed=0))
+    assert shares == [share] * 2
+
+
+@pytest.mark.parametrize(("measured", "ends"), [(0.5, (0.05, 0.95)), (0.01, (0.01, 0.95)), (0.99, (0.05, 0.99))])
+def test_the_interval_holds_the_share_and_nine_tenths_of_the_resamples(
+    measured: float, ends: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([measured, *(n / 100 for n in range(101))])
+    monkeypatch.setattr(insight, "_RESAMPLES", 101)
+    monkeypatch.setattr(insight, "_shares", lambda *_: {"x": next(shares)})
+    assert importances(random_study(4, seed=0)) == {
+        "x": Importance(measured, pytest.approx(ends[0]), pytest.approx(ends[1]))
+    }
+
+
 @pytest.mark.usefixtures("few_resamples")
 def test_a_minimised_study_has_its_best_trials_at_the_other_end() -> None:
     upwards = random_study(60, seed=1)
@@ -98,6 +139,11 @@ def test_figures_are_drawn_for_what_there_is(spec: SearchSpec, tmp_path: Path) -
             assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5
     assert [file.name for file in draw_search(spec, trials[:1], {}, {}, tmp_path)] == ["history.png", "slices.png"]
     assert draw_search(spec, [], {}, {}, tmp_path) == []
+
+
+def test_a_less_accurate_trial_that_forgets_as_much_is_not_on_the_front() -> None:
+    trials = search_of([90.0] * 3, [60.0, 70.0, 70.0])  # all of them forget 1
+    assert [trial.number for trial in pareto_front(trials)] == [1, 2]
 
 
 def test_seconds_do_not_change_the_front() -> None:

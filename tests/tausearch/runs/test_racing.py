@@ -54,15 +54,29 @@ def test_a_candidate_far_behind_is_eliminated_and_the_others_run_on() -> None:
     assert standing.values == {0: (90, 92, 91, 90), 1: (90.5, 91.5, 90.5, 90.5), 2: (50, 52.5)}
 
 
-def test_the_second_of_two_candidates_is_eliminated_exactly_where_a_paired_t_test_rejects() -> None:
+@pytest.mark.parametrize(("rounds", "tests"), [(3, 1), (4, 2), (5, 3)])
+def test_the_second_of_two_candidates_is_eliminated_exactly_where_a_paired_t_test_rejects(
+    rounds: int, tests: int
+) -> None:
     rng, agreed = np.random.default_rng(3), {True: 0, False: 0}
     for _ in range(300):
-        table = rng.normal([[90.0], [89.0]], 0.5, (2, 3))
+        table = rng.normal([[90.0], [89.0]], 0.5 / tests, (2, rounds))
         front, behind = sorted(table[:, :2], key=lambda values: -values.mean())
         p = stats.ttest_rel(front, behind, alternative="greater").pvalue
         standing, _ = run(table)
-        assert bool(standing.eliminated) == (p < LEVEL)
-        agreed[bool(standing.eliminated)] += 1
+        assert (2 in standing.eliminated.values()) == (p < LEVEL / tests)
+        agreed[2 in standing.eliminated.values()] += 1
+    assert min(agreed.values()) > 10
+
+
+def test_of_three_candidates_each_is_tested_at_half_the_level() -> None:
+    rng, agreed = np.random.default_rng(3), {True: 0, False: 0}
+    for _ in range(300):
+        table = rng.normal([[90.0], [89.0], [89.0]], 0.4, (3, 3))
+        front, error = table[:, :2].mean(axis=1), math.sqrt(residual_variance(table[:, :2].tolist()))
+        behind = {k for k in range(3) if stats.t.sf((front.max() - front[k]) / error, 2) < LEVEL / 2}
+        assert set(run(table)[0].eliminated) == behind
+        agreed[bool(behind)] += 1
     assert min(agreed.values()) > 10
 
 
@@ -136,6 +150,20 @@ def test_ties_go_to_the_earlier_candidate() -> None:
     known = {(7, 0): 90.0, (2, 0): 90.0}
     assert verdict(race([7, 2], 1, known)) == Verdict(7, 90.0, None, 2, 0.0, None)
     assert verdict(race([2, 7], 1, known)).chosen == 2
+
+
+def test_equal_numbers_of_right_images_are_a_tie() -> None:
+    """The two sums differ in their last bit: 101 + 103 and 100 + 104 images of 149."""
+    images = {(3, 0): 101, (3, 1): 103, (1, 0): 100, (1, 1): 104}
+    known = {run: 100 * right / 149 for run, right in images.items()}
+    means = [sum(known[candidate, k] for k in (0, 1)) / 2 for candidate in (3, 1)]
+    assert means[0] < means[1] and verdict(race([3, 1], 2, known)).chosen == 3
+
+
+def test_of_two_equal_seconds_the_earlier_candidate_is_named() -> None:
+    known = {(7, 0): 90.0, (5, 0): 80.0, (2, 0): 80.0}
+    assert verdict(race([7, 5, 2], 1, known)).second == 5
+    assert verdict(race([7, 2, 5], 1, known)).second == 2
 
 
 def test_the_second_may_be_an_eliminated_candidate_over_the_rounds_that_it_ran() -> None:

@@ -64,6 +64,41 @@ def test_words_among_numbers(tmp_path: Path) -> None:
     assert pd.read_parquet(tmp_path)["hyperparameters/passes"].tolist() == column
 
 
+@pytest.mark.parametrize("bound", ["_MOST_ROWS", "_LARGEST"])
+def test_a_file_beyond_either_bound_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    record = Record(tmp_path / "record")
+    record.write(make_trial(0, tasks=3))
+    assert len(record.trials()) == 1
+    monkeypatch.setattr(f"tausearch.runs.record.{bound}", 2)
+    with pytest.raises(InputError, match="has 3 rows in [0-9]+ bytes"):
+        record.trials()
+
+
+def test_trials_are_read_by_number_whatever_the_file_system_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record(tmp_path)
+    for number in (10, 2, 0):
+        record.write(make_trial(number, tasks=1))
+    monkeypatch.setattr("os.listdir", lambda _: ["trial-00010.parquet", "trial-00000.parquet", "trial-00002.parquet"])
+    assert [trial.number for trial in record.trials()] == [0, 2, 10]
+    assert record.table()["trial"].to_pylist() == [0, 2, 10]
+
+
+def test_an_error_is_kept(tmp_path: Path) -> None:
+    record, trials = Record(tmp_path), [make_trial(0, tasks=1, status="diverged", error="not finite"), make_trial(1)]
+    for trial in trials:
+        record.write(trial)
+    assert [trial.error for trial in record.trials()] == ["not finite", None]
+
+
+def test_what_a_trial_says_of_itself_goes_over_what_the_run_says(tmp_path: Path) -> None:
+    record = Record(tmp_path, {"split": "of the run", "status": "x"}, about=lambda number: {"split": f"of {number}"})
+    record.write(make_trial(4, tasks=1))
+    (row,) = record.table().to_pylist()
+    assert (row["split"], row["status"]) == ("of 4", "running")
+
+
 def test_a_file_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     record = Record(tmp_path)
     record.write(make_trial(0))

@@ -31,6 +31,7 @@ def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) 
 def test_a_metric_is_summarised_over_the_seeds_that_have_it() -> None:
     rows = [{"test/final_accuracy": 80.0}, {"test/final_accuracy": 84.0, "test/pooled_accuracy": 60.0}]
     trials = [TrialSummary(number, number, "complete", {}, [row]) for number, row in enumerate(rows)]
+    trials.append(TrialSummary(2, 2, "failed", {}, [{"test/final_accuracy": 1.0, "test/pooled_accuracy": 1.0}]))
     assert summarise(trials) == {
         "test/final_accuracy": {"mean": 82.0, "std": pytest.approx(8**0.5), "seeds": 2},
         "test/pooled_accuracy": {"mean": 60.0, "std": None, "seeds": 1},

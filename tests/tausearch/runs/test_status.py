@@ -81,7 +81,8 @@ def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSp
 def test_the_score_of_a_final_run_is_over_its_finished_seeds(storage: Storage, spec: SearchSpec) -> None:
     failed = replace(make_trial(1, value=90.0, status="failed"), seed=1)
     directory = write_run(storage, final_spec(spec, trials=2, seeds=(0, 1)), [make_trial(0, value=70.0), failed])
-    assert read_status(directory).score == Score(70.0, None, 1)
+    found = read_status(directory)
+    assert found.score == Score(70.0, None, 1) and found.front == []
 
 
 def test_no_such_run(storage: Storage) -> None:

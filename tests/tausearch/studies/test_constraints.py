@@ -27,6 +27,7 @@ from tausearch.runs import (
     read_spec,
     read_status,
     reevaluation_of,
+    reevaluations_of,
     why_nothing_chosen,
 )
 from tausearch.runs.creation import create
@@ -297,3 +298,16 @@ class TestWhyNothingIsChosen:
         for trial, (a, b) in zip(trials, ((1.0, 4.0), (0.5, 5.6), (0.51, 4.01)), strict=True):
             trial.rows[-1].update(a=a, b=b)
         assert "the nearest is trial 1 (80.00 %) with b 5.6" in why_nothing_chosen(trials, bounds)
+
+
+@pytest.mark.parametrize("best", [3, 9])
+def test_no_more_trials_are_re_evaluated_than_there_are(spec: SearchSpec, best: int) -> None:
+    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=best, runs=2)})
+    assert reevaluations_of(asked) == 2 * min(best, 4) and reevaluations_of(spec) == 0
+
+
+def test_a_round_never_has_the_seed_of_the_search(spec: SearchSpec) -> None:
+    last = spec.model_copy(update={"seed": 2**32 - 2, "reevaluate": Reevaluate(best=1, runs=3)})
+    again = ReevaluationSpec.of(last)
+    assert [again.seed_of(again.number(5, k)) for k in range(3)] == [2**32 - 1, 0, 1]
+    assert [again.split_of(again.number(5, k)) for k in range(3)] == [2**32 - 1, 0, 1]

@@ -1,0 +1,211 @@
+"""A storage root: which runs it lists in which order, which names it suggests, and which places it protects."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tausearch.runs import (
+    Plan,
+    SearchSpec,
+    Storage,
+    created,
+    guards,
+    new_run,
+    open_storage,
+    read_spec,
+    require_output,
+    require_picture,
+    require_space,
+    shortage,
+)
+from tausearch.runs.creation import create
+from trainables.errors import InputError
+
+AGES = {"b": 2000, "a": 2000, "old": 1000, "young": 3000}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """Runs and campaigns of several ages, and folders that are neither."""
+    found = Storage(tmp_path / "runs")
+    for name, age in AGES.items():
+        for folder, file in ((found.root, "run.yaml"), (found.campaigns_folder, "campaign.yaml")):
+            (folder / name).mkdir(parents=True)
+            (folder / name / file).touch()
+            os.utime(folder / name / file, (age, age))
+    for folder in (found.root, found.campaigns_folder):
+        (folder / ".hidden").mkdir()
+        (folder / "empty").mkdir()
+        for file in ("run.yaml", "campaign.yaml"):
+            (folder / ".hidden" / file).touch()
+    (found.root / "old" / "note.txt").touch()  # the folder of the oldest run has changed last
+    return found
+
+
+class TestListing:
+    def test_runs_and_campaigns_are_listed_by_the_age_of_their_specification(self, storage: Storage) -> None:
+        for found in (storage.runs(), storage.campaigns()):
+            assert [each.name for each in found] == ["old", "a", "b", "young"]  # of the same age by name
+
+    @pytest.mark.parametrize(("newest", "names"), [(None, ["old", "a", "b", "young"]), (2, ["b", "young"])])
+    def test_the_newest_are_read_oldest_first(self, storage: Storage, newest: int | None, names: list[str]) -> None:
+        assert storage.read_each(lambda run: run.name, newest) == (names, [])
+
+    def test_a_run_that_was_deleted_while_it_was_read_is_no_fault(self, storage: Storage) -> None:
+        def read(run: object) -> None:
+            shutil.rmtree(storage.run("a").path, ignore_errors=True)
+            raise InputError("gone")
+
+        faults = storage.read_each(read)[1]
+        assert len(faults) == 3  # of the runs that are still there
+
+    def test_only_a_folder_with_a_specification_is_a_run(self, storage: Storage) -> None:
+        assert storage.run_exists("a")
+        assert not any(map(storage.run_exists, ("empty", "none", ".hidden", "../runs/a", "campaigns/a")))
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [
+        ("yung", "young, ..."),
+        ("digits", "young, b, a, old"),  # the latest first
+    ],
+)
+def test_an_unknown_run_gets_similar_names_or_else_the_latest(storage: Storage, name: str, suggested: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_spec(storage.run(name))
+    assert str(error.value) == f"no run named {name!r} in {storage.root}; there are: {suggested}"
+
+
+def test_at_most_five_of_the_latest_runs_are_suggested(storage: Storage) -> None:
+    for number in range(3):
+        shutil.copytree(storage.run("old").path, storage.root / f"more-{number}")
+        os.utime(storage.root / f"more-{number}" / "run.yaml", (4000 + number, 4000 + number))
+    assert storage.near("x") == "; there are: more-2, more-1, more-0, young, b, ..."
+    assert Storage(storage.root / "empty").near("x") == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns"]
+)
+def test_a_run_does_not_take_the_name_of_a_shared_file(storage: Storage, name: str) -> None:
+    with pytest.raises(InputError, match="is reserved"):
+        storage.run(name)
+
+
+def test_a_root_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_storage("~/runs", write=False).root == tmp_path / "runs"
+
+
+@pytest.mark.parametrize("sign", "?#%")
+def test_a_root_has_no_sign_that_means_something_in_a_uri(tmp_path: Path, sign: str) -> None:
+    with pytest.raises(InputError, match=f"must not contain '[{sign}]'"):
+        open_storage(tmp_path / f"a{sign}b", write=False)
+
+
+class TestOutputs:
+    @pytest.mark.parametrize(
+        ("target", "owner"),
+        [
+            ("runs/a/figures/x.png", "the run 'a'"),
+            ("runs/a", "the run 'a'"),
+            ("runs/a/inner/x.png", "the run 'a'"),  # a run that lies in another: the outer one is named
+            ("link/x.png", "the run 'a'"),
+            ("elsewhere/run/x.png", "the run 'run'"),  # of any storage
+            ("runs/cache/x.png", "the storage "),
+            ("runs/mlflow-artifacts/x.png", "the storage "),
+            ("runs/campaigns/new/x.png", "the storage "),
+            ("runs/mlflow.db", "the storage "),
+            ("runs/mlflow.db-wal", "the storage "),
+        ],
+    )
+    def test_no_output_lies_among_the_files_of_the_tool(
+        self, storage: Storage, tmp_path: Path, target: str, owner: str
+    ) -> None:
+        for folder in (storage.root / "a" / "inner", tmp_path / "elsewhere" / "run"):
+            folder.mkdir(parents=True)
+            (folder / "run.yaml").touch()
+        (tmp_path / "link").symlink_to(storage.root / "a")
+        with pytest.raises(InputError, match=f"^--out .*lies among the files of {owner}"):
+            require_output(storage, tmp_path / target, "--out")
+
+    @pytest.mark.parametrize(
+        "target", ["runs/x.png", "runs/empty/x.png", "mlflow.db", "cache/x.png", "runs/new/mlflow.db"]
+    )
+    def test_any_other_place_is_free(self, storage: Storage, tmp_path: Path, target: str) -> None:
+        require_output(storage, tmp_path / target, "--out")
+
+    @pytest.mark.parametrize(
+        ("name", "allowed"), [("x.png", True), ("x.pdf", True), ("x.svg", True), ("x.jpg", True), ("x.gif", False)]
+    )
+    def test_a_picture_has_the_ending_of_one(self, storage: Storage, tmp_path: Path, name: str, allowed: bool) -> None:
+        if allowed:
+            require_picture(storage, tmp_path / name, "--figure")
+            return
+        with pytest.raises(InputError, match="must end in .png, .pdf, .svg, .jpg"):
+            require_picture(storage, tmp_path / name, "--figure")
+
+
+def test_a_run_needs_64_mebibytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 64 * 2**20
+
+    monkeypatch.setattr(guards.shutil, "disk_usage", lambda path: Usage)
+    assert shortage(tmp_path) is None
+    Usage.free -= 1
+    assert shortage(tmp_path) == "has 67 MB free, needs 67"
+    with pytest.raises(InputError, match="--storage .*/later: has 67 MB free, needs 67"):
+        require_space(tmp_path / "later")
+
+
+class TestNewRuns:
+    @pytest.mark.parametrize(("name", "taken"), [(None, "stem-2"), ("mine", "mine")])
+    def test_a_run_without_a_name_takes_the_first_free_one(
+        self, storage: Storage, name: str | None, taken: str
+    ) -> None:
+        (storage.root / "stem-1").mkdir()
+        (storage.root / "stem-3").mkdir()
+        assert new_run(storage.root, name, "stem")[1] == taken
+
+    @pytest.mark.parametrize(("name", "goes_on"), [("a", True), ("empty", False)])
+    def test_only_a_run_is_continued(self, storage: Storage, name: str, goes_on: bool) -> None:
+        with pytest.raises(InputError, match=f"a run named '{name}' exists"):
+            new_run(storage.root, name, "stem")
+        if goes_on:
+            assert new_run(storage.root, name, "stem", resume_if_exists=True)[1] == name
+            return
+        with pytest.raises(InputError, match=f"a run named '{name}' exists"):
+            new_run(storage.root, name, "stem", resume_if_exists=True)
+
+    @pytest.mark.parametrize(
+        ("error", "started", "stays"),
+        [(InputError("no"), False, False), (InputError("no"), True, True), (RuntimeError("no"), False, True)],
+    )
+    def test_a_refused_run_is_removed_unless_a_trial_has_started(
+        self, spec: SearchSpec, tmp_path: Path, error: Exception, started: bool, stays: bool
+    ) -> None:
+        storage = Storage(tmp_path / "new" / "runs")
+        with pytest.raises(type(error)), created(spec, storage) as (_, directory):
+            if started:
+                directory.record.mkdir()
+            raise error
+        assert directory.spec_file.exists() == stays == (tmp_path / "new").exists()
+
+    @pytest.mark.parametrize("named", [False, True])
+    def test_only_a_name_that_the_user_did_not_choose_gives_way(
+        self, spec: SearchSpec, tmp_path: Path, named: bool
+    ) -> None:
+        storage = Storage(tmp_path)
+        create(spec, storage)  # by another process, just now
+        plan = Plan(spec, storage, named)
+        if not named:
+            with plan.entered() as (made, _):
+                assert made.name == "digits-ita-lora-2"
+            return
+        with pytest.raises(InputError, match="exists"), plan.entered():
+            pass
