@@ -92,6 +92,11 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
     assert best.selection.reevaluation.value == pytest.approx(max(means.values()))
     assert best.selection.value == by_number[best.selection.trial].value
     assert best.selection.reevaluation.candidates == tuple(candidates)
+    found = read_status(directory).reevaluation
+    assert found is not None and found.verdict is not None
+    for name in ("error", "second", "ahead", "ahead_error"):
+        assert getattr(best.selection.reevaluation, name) == getattr(found.verdict, name) is not None
+    assert best.selection.reevaluation.seeds == (1, 2)
     assert best.hyperparameters["alpha"] == by_number[best.selection.trial].hyperparameters["alpha"]
 
 

@@ -53,7 +53,9 @@ def test_a_difference_has_the_old_value_first_and_names_what_is_new(spec: Search
 
 
 def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: SearchSpec, tmp_path: Path) -> None:
-    then, _ = create(spec.model_copy(update={"id": "own", "data_root": "/old"}), Storage(tmp_path))
+    then, _ = create(
+        spec.model_copy(update={"id": "own", "data_root": "/old", "tracking_uri": "http://old:1"}), Storage(tmp_path)
+    )
     now = then.model_copy(update=SETTINGS)
     new = {name: SETTINGS[name] for name in ("resources", "data_root", "cache_size", "tracking_uri")}
     with Plan(now, Storage(tmp_path), named=True, resume_if_exists=True).entered() as (found, directory):

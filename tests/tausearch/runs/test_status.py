@@ -28,7 +28,7 @@ from tausearch.runs import (
     read_status,
 )
 from tausearch.studies import BestListener, load_best, write_best
-from tausearch.studies.best_file import best_of_all, choose
+from tausearch.studies.best_file import best_of_all, best_of_run, choose
 from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
 from trainables.composition import Origin, SavedVector, read_vector, write_vector
 from trainables.errors import InputError
@@ -103,8 +103,16 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
     assert load_best(target) == best and best.selection.search == "b"
     storage.run("b").best_file.unlink()  # as after a kill at the wrong moment: the record has it all the same
     assert best_of_all(storage, "digits", "ita-lora").selection.search == "b"
-    with pytest.raises(InputError, match="no search of 'iel-lora' on 'digits'"):
+    write_run(
+        storage, spec.model_copy(update={"name": "e", "benchmark": "folder:/my birds"}), [make_trial(0, value=9.0)]
+    )
+    write_run(storage, spec.model_copy(update={"name": "f", "benchmark": "letters"}), [make_trial(0, tasks=1)])
+    write_run(storage, final_spec(spec, name="g", benchmark="rotated", source="b"), [])
+    others = "there are searches of: 'folder:/my birds' ita-lora, digits ita-lora, glyphs ita-lora"
+    with pytest.raises(InputError, match=f"no search of 'iel-lora' on 'digits' in .* has a finished trial; {others}$"):
         best_of_all(storage, "digits", "iel-lora")
+    with pytest.raises(InputError, match="run 'g': is a final run, which chooses nothing; it was tuned by b"):
+        best_of_run(storage, "g")
 
 
 def _vector_of(method: str) -> SavedVector:
@@ -197,9 +205,12 @@ def test_no_best_without_a_finished_trial(storage: Storage, spec: SearchSpec) ->
 
 
 def test_a_best_file_counts_the_finished_trials_and_gets_the_mlflow_run_id(storage: Storage, spec: SearchSpec) -> None:
-    trials = [make_trial(0, value=60.0), make_trial(1, value=70.0), make_trial(2, tasks=0, status="failed")]
+    stopped = make_trial(3, tasks=2, status="pruned")
+    trials = [make_trial(0, value=60.0), make_trial(1, value=70.0), make_trial(2, value=99.0, status="failed"), stopped]
     directory = write_run(storage, spec, trials)
     assert load_best(directory.best_file) == choose(spec, trials[1], 2)
+    directory.best_file.unlink()
+    assert best_of_run(storage, spec.name) == choose(spec, trials[1], 2)
     write_best(spec, directory, trials, {0: "run-0", 1: "run-1"})
     assert load_best(directory.best_file) == choose(spec, trials[1], 2, "run-1")
 

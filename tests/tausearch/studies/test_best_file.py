@@ -81,6 +81,17 @@ def test_what_is_wrong_is_named(change: dict[str, Any], message: str, content: d
         load_best(bad)
 
 
+def test_an_unknown_key_of_a_re_evaluation_is_named(content: dict[str, Any], tmp_path: Path) -> None:
+    verdict = {"value": 1.0, "error": None, "seeds": [1], "candidates": [2], "second": None, "ahead": None}
+    content["selection"]["reevaluation"] = {**verdict, "ahead_error": None}
+    (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
+    assert load_best(tmp_path / "best.yaml").selection.reevaluation.candidates == (2,)
+    content["selection"]["reevaluation"]["mean"] = 1.0
+    (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(InputError, match="unknown key 'selection.reevaluation.mean'; allowed: value, error"):
+        load_best(tmp_path / "best.yaml")
+
+
 @pytest.mark.parametrize("name", get_method("ita-lora").neutral_values)
 def test_one_from_before_a_hyperparameter_means_its_usual_value(
     name: str, content: dict[str, Any], tmp_path: Path

@@ -6,19 +6,22 @@ import json
 import math
 import random
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, open_storage
+from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, TrialSummary, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay, replays_of
 from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded_trials import distance
+from tausearch.studies.replays import Outcome, Replay
 from tests.support.command_line import run
 from tests.support.runs.trials import FIXED, final_spec, make_trial
+from trainables.errors import InputError
 
 TASKS = 6
 AVERAGE, FINAL = "val/average_accuracy", "val/final_accuracy"
@@ -57,6 +60,17 @@ def recorded(spec: SearchSpec, count: int = 60) -> list[TrialSummary]:
 
 def with_(spec: SearchSpec, **changes: Any) -> SearchSpec:
     return spec.model_copy(update=changes)
+
+
+def outcome(*chosen: TrialSummary | None) -> Outcome:
+    replays = tuple(Replay(seed=0, tried=(), ends=(), chosen=each, distance=0.0) for each in chosen)
+    return Outcome("tpe", "none", replays)
+
+
+def test_an_outcome_has_an_accuracy_only_if_every_seed_finished_a_trial() -> None:
+    one, other = make_trial(0, value=70.0), make_trial(1, value=80.0)
+    assert outcome(one, other).accuracy == Score(75.0, pytest.approx(50**0.5), 2)
+    assert outcome(one, None).accuracy is None and outcome(one, None, one, other).found(one) == 2
 
 
 class TestDistance:
@@ -116,6 +130,25 @@ def test_a_replay_of_everything_chooses_the_best_at_the_full_price(long_spec: Se
     found = replay(long_spec, table)
     assert found.chosen is table.best and found.tasks == 15 * TASKS and sorted(found.tried) == [*range(15)]
     assert 0 < found.distance < 1
+
+
+def test_the_distance_of_a_replay_is_the_median_of_its_points(long_spec: SearchSpec) -> None:
+    spec = with_(long_spec, algorithm="grid", trials=3)
+    first, second, _ = points_ahead(spec)[:3]
+    points = [first, second, {"alpha": 10.0, "lr": 0.1}]
+    table = RecordedTrials([trial(n, [50.0] * TASKS, **p) for n, p in enumerate(points)], spec.space)  # type: ignore[arg-type]
+    assert replay(spec, table).distance == 0
+
+
+def test_a_replay_chooses_the_best_that_keeps_the_constraints_and_forgets_least(long_spec: SearchSpec) -> None:
+    kept = Constraint(metric="val/forgetting", relation="<=", bound=5)
+    trials = [trial(n, [value] * TASKS, alpha=1.0 + n, lr=0.01) for n, value in enumerate((80.0, 90.0, 80.0))]
+    for each, forgetting in zip(trials, (3.0, 9.0, 2.0), strict=True):
+        each.rows[-1]["val/forgetting"] = forgetting
+    table = RecordedTrials(trials, long_spec.space)
+    found = replay(with_(long_spec, trials=3, constraints=(kept,)), table)
+    assert found.chosen is trials[2] and table.best is trials[1]
+    assert RecordedTrials(trials[::2], long_spec.space).best is trials[2]
 
 
 def test_a_grid_asks_for_its_points(long_spec: SearchSpec) -> None:
@@ -190,6 +223,20 @@ def test_every_pair_that_goes_together_is_replayed(storage: Storage) -> None:
     assert tasks["random", "asha"] < tasks["random", "none"] == 10 * TASKS
     only = replays_of(storage, "s", scheduler="asha", seeds=(0,))
     assert [(each.algorithm, each.scheduler) for each in only.outcomes] == [("tpe", "asha"), ("random", "asha")]
+
+
+def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Storage, long_spec: SearchSpec) -> None:
+    spec, directory = create(with_(long_spec, name="five"), storage)
+    for number, each in enumerate(recorded(long_spec, 6)):
+        Record(directory.record, tasks=TASKS).write(replace(each, status="failed" if number == 5 else each.status))
+    found = replays_of(storage, "five", algorithm="random", scheduler="none")
+    assert found.trials == 3 and [each.seed for each in found.outcomes[0].replays] == [0, 1, 2, 3, 4]
+    for number in (1, 4):
+        Record(directory.record, tasks=TASKS).write(
+            replace(recorded(long_spec, 6)[number], status="pruned", value=None)
+        )
+    with pytest.raises(InputError, match="has 3 finished trials; a replay needs at least 4"):
+        replays_of(storage, "five")
 
 
 def test_the_command_prints_a_table_and_json(

@@ -11,9 +11,10 @@ from search_spaces.schema import Choices, Range
 from tausearch.cluster import concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
-from tausearch.runs import Resources, SearchSpec
-from tausearch.studies import FixedSearcher, OptunaSearcher, SearchStudy
+from tausearch.runs import Reevaluate, ReevaluationSpec, Resources, SearchSpec, reevaluation_of
+from tausearch.studies import FixedSearcher, OptunaSearcher, ReevaluationSearcher, SearchStudy
 from tausearch.studies.grid import grid_points
+from tausearch.studies.study import _sampler
 from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
 from trainables.metrics import VALIDATION
 
@@ -94,8 +95,40 @@ def test_fixed_source_hands_out_its_trials() -> None:
     assert source.report(0, 3, 0.0) is False  # a final run stops nothing
 
 
+def test_re_evaluations_run_round_by_round_and_each_once(spec: SearchSpec) -> None:
+    again = ReevaluationSpec.of(with_(spec, reevaluate=Reevaluate(best=2, runs=2)))
+    trials = [make_trial(number, value=value) for number, value in enumerate((80.0, 95.0, 90.0))]
+    ended, killed = make_trial(again.number(2, 0), value=91.0), make_trial(again.number(1, 0), tasks=1)
+    source = ReevaluationSearcher(again, trials, [ended, killed])
+    asked = [source.next() for _ in range(4)]
+    assert [each and each[0] for each in asked] == [100, 101, 201, None]  # 200 has ended, 100 has not
+    assert asked[2] is not None and asked[2][1] == trials[2].hyperparameters
+    source.finish(100, "failed", None)  # so trial 1 is out, and the next best comes in
+    assert source.next() is None
+    source.finish(201, "complete", 90.0)
+    assert reevaluation_of(again, trials, list(source.runs.values())).verdict.chosen == 2
+
+
 class TestContinued:
     """A source rebuilt from the record."""
+
+    def test_numbers_that_are_missing_in_the_record_are_given_first(self, spec: SearchSpec) -> None:
+        history = [make_trial(number, value=70.0) for number in (0, 2)]
+        found = list(iter(OptunaSearcher(spec, history).next, None))
+        assert [number for number, _ in found] == [1, 3]
+
+    def test_a_trial_that_went_on_is_not_stopped_by_those_that_came_later(self, spec: SearchSpec) -> None:
+        history = [make_trial(number, tasks=4, status="pruned") for number in range(5)]
+        late = make_trial(5, tasks=3)
+        late.rows[2][AVERAGE] = 1.0  # it was the first at task 3
+        source = OptunaSearcher(with_tasks(spec, "median"), [*history, late])
+        assert source.next() is not None and not source.report(5, 3, 1.0)
+        assert source.report(5, 4, 1.0)
+
+    def test_only_a_complete_trial_has_a_value_for_optuna(self, spec: SearchSpec) -> None:
+        study = SearchStudy(spec)
+        told = [study.as_optuna(make_trial(0, value=99.0, status=status)) for status in ("failed", "complete")]
+        assert [(each.state.name, each.value) for each in told] == [("FAIL", None), ("COMPLETE", 99.0)]
 
     @pytest.mark.parametrize("ended", [0, 1, 4])
     @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
@@ -222,6 +255,18 @@ def test_optuna_is_told_the_space_as_it_is(spec: SearchSpec, integer: bool, log:
     told = SearchStudy(with_(spec, space={"x": dimension, "kind": Choices(choices=("a", "b"))})).space
     kind = optuna.distributions.IntDistribution if integer else optuna.distributions.FloatDistribution
     assert told == {"x": kind(2, 64, log=log), "kind": optuna.distributions.CategoricalDistribution(("a", "b"))}
+
+
+def test_samplers_model_from_the_seventh_trial_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TPESampler", "GPSampler", "RandomSampler"):
+        monkeypatch.setattr(optuna.samplers, name, lambda name=name, **options: {"name": name, **options})
+    common = {"seed": 3, "n_startup_trials": 6}
+    assert [_sampler(name, 3) for name in ("tpe", "gp", "random", "grid")] == [
+        {"name": "TPESampler", "multivariate": True, "constant_liar": True, **common},
+        {"name": "GPSampler", **common},
+        {"name": "RandomSampler", "seed": 3},
+        {"name": "RandomSampler", "seed": 3},
+    ]
 
 
 def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: SearchSpec) -> None:

@@ -15,6 +15,7 @@ from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of,
 from tausearch.studies.best_file import choose
 from tausearch.studies.grid import grid_points
 from tausearch.studies.searchers import points_ahead
+from tausearch.studies.spaces import defaults
 from tests.support.runs.trials import FIXED, final_spec, make_trial
 from trainables.errors import InputError
 
@@ -148,6 +149,36 @@ def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, s
     assert "epochs_pre is not given" not in "".join(known[0].misfits)  # it is not searched
 
 
+def test_what_two_sources_choose_is_tried_once_and_named_after_the_first(spec: SearchSpec, storage: Storage) -> None:
+    for name in ("b", "a"):
+        made(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
+    (known,) = planned(storage, "b", "a").warm_start
+    assert known.origin == "b, trial 0 on digits"
+
+
+def test_a_value_that_a_search_had_not_is_that_of_the_start(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
+    made(storage, spec.model_copy(update={"name": "a"}), [make_trial(0, value=70.0)])
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "space: {epochs_pre: {low: 1, high: 9, integer: true, grid: [8]}}\nstart: {default: {epochs_pre: 5}}\n"
+    )
+    (known,) = planned(storage, "a", space=own).warm_start
+    assert known.point["epochs_pre"] == 5 and "epochs_pre is not given, 5 here" in known.misfits
+
+
+def test_a_source_that_is_given_twice_is_refused(storage: Storage) -> None:
+    space = space_of("ita-lora", "digits", None, {})
+    with pytest.raises(InputError, match="--warm-start a.yml: is given twice"):
+        known_points([Path("a.yml"), "a.yml"], space, storage)
+
+
+def test_defaults_are_those_that_the_space_leaves_out() -> None:
+    space = space_of("ita-lora", "digits", None, {"formulation": "official"})
+    found = defaults(space)
+    assert found["regularise"] == "all" and not found.keys() & {*space.space, *space.fixed}
+    assert "formulation" in space.fixed and "lr" in space.space
+
+
 def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
     point = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01}
     hyperparameters = {**point, "lr": 1.0, "regularise": "none", "fisher_passes": "all"}
@@ -170,6 +201,7 @@ def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage,
         ("ita-lora", ["nope"], "--warm-start nope: no run named 'nope'"),
         ("ita-lora", ["a/b"], "--warm-start a/b: "),
         ("ita-lora", ["none.yaml"], "--warm-start none.yaml: best file none.yaml: cannot be read"),
+        ("ita-lora", ["none.yml"], "--warm-start none.yml: best file none.yml: cannot be read"),
         ("finetune", ["there"], "--warm-start there: is of ita-lora, and this search is of finetune"),
         ("ita-lora", ["final"], "--warm-start final: is a final run; allowed: paper, names of searches, best files"),
         ("ita-lora", ["there"], "--warm-start there: has no finished trial"),
