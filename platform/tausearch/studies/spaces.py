@@ -62,7 +62,7 @@ def _probes(space: ResolvedSpace) -> Iterator[dict[str, Scalar]]:
     for name, dimension in space.space.items():
         ends = (dimension.low, dimension.high) if isinstance(dimension, Range) else ()
         for value in (*ends, *dimension.grid):
-            yield {**start, name: dimension.typed(value) if isinstance(dimension, Range) else value}
+            yield {**start, name: dimension.typed(value)}
 
 
 def defaults(space: ResolvedSpace) -> dict[str, Any]:

@@ -25,8 +25,9 @@ def test_pandas_sees_every_column_whatever_the_first_trial_was(tmp_path: Path) -
 
 
 def test_a_file_has_the_accuracies_of_as_many_tasks_as_a_trial_has(tmp_path: Path) -> None:
-    record = Record(tmp_path, tasks=2)
+    record = Record(tmp_path, tasks=2, extra=["prompt/loss"])
     record.write(make_trial(0, tasks=0, status="failed"))
+    assert record.table()["prompt/loss"].to_pylist() == [None]  # a metric of the method's own
     by_task = [name for name in record.table().column_names if name.startswith("val/accuracy/")]
     assert by_task == ["val/accuracy/task_1", "val/accuracy/task_2"]
 

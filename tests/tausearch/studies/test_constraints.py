@@ -69,6 +69,8 @@ class TestReading:
             ("accuracy/task_3 >= 80", "val/accuracy/task_3 >= 80"),
             ("train/loss <= -1", "train/loss <= -1"),
             ("forgetting <= -100", "val/forgetting <= -100"),
+            ("final_accuracy >= 100", "val/final_accuracy >= 100"),
+            ("seconds <= 0", "seconds <= 0"),
         ],
     )
     def test_a_metric_has_its_full_name(self, text: str, read: str) -> None:
@@ -89,6 +91,7 @@ class TestReading:
             ("test/forgetting <= 5", "unknown metric 'test/forgetting'"),
             ("seconds <= -1", "no trial can keep it; seconds goes from 0 to inf"),
             ("forgetting <= -101", "no trial can keep it; val/forgetting goes from -100 to 100"),
+            ("pooled_accuracy >= 101", "no trial can keep it; val/pooled_accuracy goes from 0 to 100"),
             ("accuracy/task_1 >= 101", "no trial can keep it; val/accuracy/task_1 goes from 0 to 100"),
         ],
     )

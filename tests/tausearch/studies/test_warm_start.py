@@ -179,6 +179,15 @@ def test_defaults_are_those_that_the_space_leaves_out() -> None:
     assert "formulation" in space.fixed and "lr" in space.space
 
 
+def test_a_set_value_is_not_blamed_for_the_file_beside_it(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("fixed: {default: {epochs_pre: -1}}\n")
+    with pytest.raises(InputError, match=r"^\S*own.yaml: .*epochs_pre"):
+        space_of("ita-lora", "digits", own, {"alpha": 1.0})
+    with pytest.raises(InputError, match="^--set alpha=-1.0: .*alpha"):
+        space_of("ita-lora", "digits", own, {"alpha": -1.0})
+
+
 def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
     point = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01}
     hyperparameters = {**point, "lr": 1.0, "regularise": "none", "fisher_passes": "all"}

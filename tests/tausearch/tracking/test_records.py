@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +10,20 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import AnySpec, SearchSpec, Storage
-from tausearch.tracking import TABLE_TAG, MlflowRun, TableRow, compositions, mlflow_run, provenance, tables, write_table
+from tausearch.runs import AnySpec, DataFacts, SearchSpec, Storage
+from tausearch.tracking import (
+    TABLE_TAG,
+    MlflowRun,
+    TableRow,
+    compositions,
+    provenance,
+    tables,
+    track_composition,
+    write_table,
+)
 from tausearch.tracking.mlflow_run import ID_TAG, PARENT_TAG, RUN_TAG
 from tests.support.runs.trials import final_spec
+from tests.tausearch.tracking.memory_store import Store
 
 
 class Registry:
@@ -35,56 +44,6 @@ class Registry:
     def set_registered_model_alias(self, model: str, alias: str, version: str) -> None:
         assert (model, alias) == ("digits", "best")
         self.best = version
-
-
-class Page(list[Any]):
-    """The only page of an answer."""
-
-    token = None
-
-
-class Store:
-    """A client with the runs of one experiment, by their ids."""
-
-    def __init__(self) -> None:
-        self.runs: dict[str, Any] = {}
-
-    def add(self, name: str, tags: dict[str, str], start: int = 0) -> None:
-        self.runs[name] = SimpleNamespace(
-            info=SimpleNamespace(run_id=name, start_time=start, status="RUNNING"),
-            data=SimpleNamespace(tags=tags, params={"lr": "0.1"}, metrics={}),
-            inputs=SimpleNamespace(dataset_inputs=["digits"]),
-        )
-
-    def search_runs(self, experiments: list[str], query: str, page_token: None) -> Page:
-        asked = re.fullmatch(r"tags\.`(.+)` (=|!=) '(.*)'", query)
-        assert asked is not None and page_token is None
-        tag, sign, value = asked.groups()
-        having = [run for run in self.runs.values() if tag in run.data.tags]
-        return Page(run for run in having if (run.data.tags[tag] == value) == (sign == "="))
-
-    def set_tag(self, run: str, tag: str, value: str) -> None:
-        self.runs[run].data.tags[tag] = value
-
-    def delete_tag(self, run: str, tag: str) -> None:
-        del self.runs[run].data.tags[tag]
-
-    def delete_run(self, run: str) -> None:
-        del self.runs[run]
-
-    def update_run(self, run: str, status: str, name: str) -> None:
-        assert run in self.runs
-
-    def set_experiment_tag(self, experiment: str, tag: str, value: str) -> None:
-        assert experiment == "1"
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Store:
-    made = Store()
-    for module in (mlflow_run, tables):
-        monkeypatch.setattr(module, "open_store", lambda *_: (made, "1"))
-    return made
 
 
 @pytest.mark.parametrize(
@@ -127,6 +86,71 @@ def test_a_table_untags_earlier_runs_of_its_own_methods_only(spec: SearchSpec, s
         write_table(Storage(tmp_path), "http://a:1", "digits", table, [TableRow(method, (run,), None)])
     marks = {name: run.data.tags.get(TABLE_TAG) for name, run in store.runs.items()}
     assert marks == {"tuned": "A", "older": None, "newer": "B"}
+
+
+def test_a_table_has_search_and_final_run_the_latest_paper_and_the_final_runs_hyperparameters(
+    spec: SearchSpec, store: Store, tmp_path: Path
+) -> None:
+    search = spec.model_copy(update={"id": "search", "fixed": {"of_the_search": 1}})
+    finals = [final_spec(spec, id=name, fixed=fixed) for name, fixed in (("a", {"x": 1, "y": 1}), ("b", {"y": 1}))]
+    for run in (search, *finals):
+        store.add(run.id, {ID_TAG: run.id, "method": run.method})
+    for paper in (70.0, 80.0, 80.0):
+        rows = [TableRow("ita-lora", (search, finals[0]), paper), TableRow("ita-lora", (finals[1],), None)]
+        page = write_table(Storage(tmp_path), "http://a:1", "digits", f"t{paper:g}", rows)
+    assert {run.data.tags[TABLE_TAG] for run in store.runs.values()} == {"t80"}
+    papers = [run.data.metrics.get(tables.PAPER_METRIC) for run in store.runs.values()]
+    assert papers == [80.0, 80.0, None] and len(store.batches) == 0
+    assert store.logged == [("search", 70.0), ("a", 70.0), ("search", 80.0), ("a", 80.0)]  # only what is new
+    view = json.loads(store.experiment_tags[f"{tables.VIEW_TAG}{page.rpartition('=')[2]}"])
+    assert view["orderByKey"] == "metrics.`test/final_accuracy/mean`" and view["orderByAsc"] is False
+    assert view["searchFilter"] == f"tags.`{TABLE_TAG}` = 't80' and tags.kind = 'final'"
+    chosen = [name for name in view["selectedColumns"] if name.startswith("params")]
+    assert chosen == ["params.`method`", "params.`y`", "params.`x`"]  # the most common first
+
+
+def test_a_composition_that_changed_is_written_and_what_is_equal_is_not(
+    spec: SearchSpec, store: Store, tmp_path: Path
+) -> None:
+    final, told = final_spec(spec, id="f", tracking_uri="http://team:1"), []
+    for metrics, tags in (({"a": 1.0}, {"b": "x"}), ({"a": 1.0}, {"b": "x"}), ({"a": 2.0, "c": 3.0}, {"b": "y"})):
+        track_composition(final, Storage(tmp_path), "keep-1", metrics, tags)
+        told.append(len(store.batches))
+    (run,) = store.runs.values()
+    assert told == [1, 1, 2] and run.data.metrics == {"a": 2.0, "c": 3.0} and run.data.tags["b"] == "y"
+    assert run.info.status == "FINISHED" and run.info.run_name == f"{final.name}/keep-1"
+    track_composition(final, Storage(tmp_path), "keep-2", {}, {})
+    assert len(store.runs) == 2 and store.opened == {"http://team:1"}
+    track_composition(final_spec(spec, id="f"), Storage(tmp_path), "keep-2", {}, {})
+    assert store.opened == {"http://team:1", Storage(tmp_path).mlflow_uri}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "data_root", "kind", "source"),
+    [
+        ("digits", None, "code", {"benchmark": "digits"}),
+        ("digits?tasks=2", None, "code", {"benchmark": "digits?tasks=2"}),
+        ("cub200", "/data", "local", {"uri": "/data"}),
+        ("parquet:/birds?tasks=3", None, "local", {"uri": "/birds"}),
+        ("python:mine:load", None, "code", {"benchmark": "python:mine:load"}),
+    ],
+)
+def test_the_source_of_the_images(
+    spec: SearchSpec, benchmark: str, data_root: str | None, kind: str, source: dict[str, str]
+) -> None:
+    found = provenance.dataset_of(spec.model_copy(update={"benchmark": benchmark, "data_root": data_root})).dataset
+    assert (found.source_type, json.loads(found.source)) == (kind, source)
+
+
+def test_the_digest_of_the_images_is_their_own_or_else_that_of_their_name_and_place(spec: SearchSpec) -> None:
+    def digest(**changes: Any) -> str:
+        return str(provenance.dataset_of(spec.model_copy(update=changes)).dataset.digest)
+
+    facts = DataFacts(digest="0123456789" * 6, train=90, evaluation=10)
+    assert digest(data=facts) == ("0123456789" * 6)[:36]
+    assert len({digest(), digest(data_root="/data"), digest(benchmark="glyphs")}) == 3
+    profile = json.loads(provenance.dataset_of(spec.model_copy(update={"data": facts})).dataset.profile)
+    assert profile == {"tasks": 3, "train": 90, "validation": 10}
 
 
 @pytest.mark.parametrize(

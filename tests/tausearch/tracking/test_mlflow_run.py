@@ -1,0 +1,250 @@
+"""Which words, files and tags a run gets in MLflow, and in which order a tracker writes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tausearch.runs import Conclusion, SearchSpec, Status, Storage, TrialSummary, TrialTable, open_storage
+from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store
+from tausearch.tracking import tracker as tracker_module
+from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
+from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.tracking.memory_store import Page, Store
+from trainables.task_names import NamedTask
+
+URI = "http://a:1"
+
+
+def opened(spec: Any, root: Path, **more: Any) -> MlflowRun:
+    return MlflowRun(spec, Storage(root), URI, **more)
+
+
+def nested(store: Store, number: int = 0) -> Any:
+    (found,) = [run for run in store.runs.values() if run.data.tags.get("trial") == str(number)]
+    return found
+
+
+class TestTrials:
+    @pytest.mark.parametrize(
+        ("status", "word"),
+        [
+            ("complete", "FINISHED"),
+            ("pruned", "KILLED"),
+            ("diverged", "FAILED"),
+            ("failed", "FAILED"),
+            ("running", "RUNNING"),
+        ],
+    )
+    def test_a_status_in_the_words_of_mlflow(
+        self, spec: SearchSpec, store: Store, tmp_path: Path, status: Status, word: str
+    ) -> None:
+        opened(spec, tmp_path).write(make_trial(0, tasks=2, status=status))
+        assert nested(store).info.status == word
+        assert nested(store).data.tags.get("status") == (None if status == "running" else status)
+
+    def test_a_trial_that_ends_otherwise_after_all_says_so(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        for status in ("failed", "diverged"):  # the same word to MLflow
+            opened(spec, tmp_path).write(make_trial(0, tasks=2, status=status))
+        assert nested(store).data.tags["status"] == "diverged"
+
+    def test_an_error_is_cut_at_its_end(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
+        opened(spec, tmp_path).write(make_trial(0, tasks=1, status="failed", error="a" * 4000 + "b"))
+        assert nested(store).data.tags["error"] == "a" * 4000
+
+    @pytest.mark.parametrize(("tasks", "status", "drawn"), [(2, "pruned", 1), (2, "running", 0), (0, "failed", 0)])
+    def test_a_trial_that_ended_with_a_task_gets_a_picture(
+        self, spec: SearchSpec, store: Store, tmp_path: Path, tasks: int, status: Status, drawn: int
+    ) -> None:
+        run = opened(spec, tmp_path, draw=lambda *_: "figure")
+        for _ in range(2):
+            run.write(make_trial(0, tasks=tasks, status=status))
+        assert store.files == [(nested(store).info.run_id, MATRIX_FILE)] * drawn
+
+    def test_a_trial_that_is_written_late_has_its_true_length(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        opened(spec, tmp_path).write(make_trial(0, tasks=2))  # of 1.5 s each
+        assert nested(store).info.start_time == pytest.approx(1000 * (time.time() - 3.0), abs=1000)
+
+    def test_metrics_go_in_batches_and_the_number_of_tasks_goes_last(
+        self, spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mlflow_run, "_BATCH", 4)
+        opened(spec, tmp_path).write(make_trial(0, tasks=3))  # three metrics for each task
+        mine = [batch for batch in store.batches if batch[0] == nested(store).info.run_id]
+        assert sorted(len(metrics) for _, metrics, _, _ in mine) == [1, 4, 4] and len(store.points) == 9
+        assert [tags for *_, tags in mine] == [[], [], ["tasks"]] and "alpha" in mine[-1][2]
+
+    def test_tasks_that_mlflow_has_are_not_written_again(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
+        for tasks in (2, 3):
+            run = opened(spec, tmp_path)
+            run.write(make_trial(0, tasks=tasks))
+            run.write(make_trial(0, tasks=tasks))
+        assert [point.step for point in store.points[::3]] == [1, 2, 3] and run.written == 1
+        assert nested(store).data.tags["tasks"] == "3"
+
+
+class TestParent:
+    def test_the_parent_with_nested_runs_is_kept(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
+        for name in ("empty", "first", "second"):
+            store.add(name, {RUN_TAG: spec.run_name})
+        store.add("trial", {PARENT_TAG: "second", "trial": "0", "role": "trial"})
+        opened(spec, tmp_path)
+        assert set(store.runs) == {"second", "trial"}
+
+    def test_a_run_with_an_id_is_found_by_it_and_gets_its_new_name(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        store.add("mine", {RUN_TAG: "old", ID_TAG: "x"})
+        store.add("namesake", {RUN_TAG: spec.run_name, ID_TAG: "y"})
+        opened(spec.model_copy(update={"id": "x"}), tmp_path)
+        assert store.runs["mine"].data.tags[RUN_TAG] == spec.run_name and len(store.runs) == 2
+
+    @pytest.mark.parametrize(("kind", "parameters"), [("search", {"algorithm", "seed"}), ("final", set())])
+    def test_a_new_parent_says_its_kind_and_what_was_asked_for(
+        self, spec: SearchSpec, store: Store, tmp_path: Path, kind: str, parameters: set[str]
+    ) -> None:
+        opened(spec if kind == "search" else final_spec(spec), tmp_path)
+        (parent,) = store.runs.values()
+        assert parent.data.tags["kind"] == kind and parent.data.params.keys() & {"algorithm", "seed"} == parameters
+        assert (parent.data.params["lr_pre"], parent.data.params["protocol/epochs"]) == ("0.1", "5")
+        assert "protocol/weights" not in parent.data.params and len(parent.inputs.dataset_inputs) == 1
+
+    def test_the_names_of_tasks_are_cut_where_a_tag_ends(self, spec: SearchSpec) -> None:
+        tasks = (NamedTask(classes=("zebra", "horse"), name="animals"), *[NamedTask(classes=("star",))] * 2000)
+        text = mlflow_run._task_tags(spec.model_copy(update={"tasks": tasks}))["tasks"]
+        assert len(text) == 5000 and text.startswith("1: animals (zebra, horse); 2: ")
+        assert mlflow_run._task_tags(spec) == {}
+
+
+class TestEnd:
+    @pytest.mark.parametrize(("second", "tagged"), [(1, {1}), (0, {0}), (None, set())])
+    def test_only_the_last_choice_is_tagged(
+        self, spec: SearchSpec, store: Store, tmp_path: Path, second: int | None, tagged: set[int]
+    ) -> None:
+        trials = [make_trial(number, value=70.0 + number) for number in (0, 1)]
+        for number in (0, second):
+            run = opened(spec, tmp_path)
+            for trial in trials:
+                run.write(trial)
+            run.conclude("FINISHED", Conclusion(None if number is None else trials[number]))
+        assert {number for number in (0, 1) if "chosen" in nested(store, number).data.tags} == tagged
+        if second is not None:
+            parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
+            assert parent.data.metrics["best/val/final_accuracy"] == 70.0 + second
+            assert parent.data.tags["best/alpha"] == str(1.0 + second)
+
+    def test_metrics_that_changed_are_written_and_trials_without_a_driver_are_killed(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        for metrics in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}):
+            run = opened(spec, tmp_path)
+            run.write(make_trial(0, tasks=1))
+            run.conclude("KILLED", Conclusion(metrics=metrics))
+        parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
+        assert [point.key for point in store.points if point.key in "ab"] == ["a", "b", "b"]
+        assert (nested(store).info.status, parent.info.status) == ("KILLED", "KILLED")
+
+
+def test_all_pages_of_an_answer_are_read() -> None:
+    def search_runs(experiments: list[str], query: str, page_token: str | None) -> Page:
+        number = int(page_token or 0)
+        page = Page([number])
+        page.token = str(number + 1) if number < 2 else None  # type: ignore[assignment]
+        return page
+
+    assert mlflow_store.search_runs(SimpleNamespace(search_runs=search_runs), "1", "") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("length", [249, 250, 251, 4000])
+def test_a_long_name_is_cut_and_stays_different(length: int) -> None:
+    names = [mlflow_store.tracked_name("x" * (length - 1) + sign) for sign in "ab"]
+    assert len(set(names)) == 2 and all(len(name) == min(length, 250) for name in names)
+    assert (names[0] == "x" * (length - 1) + "a") == (length <= 250)
+
+
+@pytest.mark.parametrize(
+    ("uri", "known", "place"),
+    [("http://a:1", False, None), ("sqlite:///x.db", False, "artifacts"), (URI, True, "none")],
+)
+def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
+    uri: str, known: bool, place: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+
+    class Client:
+        def __init__(self, tracking_uri: str) -> None:
+            assert tracking_uri == uri
+
+        def get_experiment_by_name(self, name: str) -> Any:
+            return SimpleNamespace(experiment_id=7) if known else None
+
+        def create_experiment(self, name: str, artifact_location: str | None) -> int:
+            made.append(artifact_location)
+            return 8
+
+    monkeypatch.setattr("mlflow.MlflowClient", Client)
+    storage = open_storage(tmp_path, write=True)
+    assert mlflow_store.open_store(storage, uri, "digits")[1] == ("7" if known else "8")
+    assert made == ([] if known else [storage.mlflow_artifacts.as_uri() if place else None])
+    assert not storage.mlflow_file.exists()  # only the default store is made
+
+
+class TestTracker:
+    @pytest.fixture
+    def tracker(self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracker:
+        monkeypatch.setattr(tracker_module, "import_module", lambda name: None)
+        return Tracker(spec, TrialTable([make_trial(number, tasks=1) for number in range(4)]), Storage(tmp_path))
+
+    def test_trials_are_written_by_number_and_refused_ones_last(self, tracker: Tracker) -> None:
+        written: list[int] = []
+
+        def write(trial: TrialSummary) -> None:
+            written.append(trial.number)
+            run.changes += 1
+
+        run: Any = SimpleNamespace(changes=0, write=write)
+        tracker._changed |= {3, 0, 2, 1}
+        tracker._failures.update({0: 2, 1: 1})
+        tracker._write(run)
+        assert written == [2, 3, 1, 0] and not tracker._changed
+
+    def test_an_error_is_logged_once_for_all_attempts(self, tracker: Tracker, caplog: pytest.LogCaptureFixture) -> None:
+        for message in ("first", "first", "second"):
+            tracker._note(RuntimeError(message))
+        assert len(caplog.records) == 2 and tracker.error == "second"
+
+    def test_the_end_of_a_run_waits_no_longer_than_it_may(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked, answer = threading.Event(), threading.Event()
+
+        def hang(*_: object) -> Any:
+            asked.set()
+            answer.wait(60)
+            raise ConnectionError("too late")
+
+        monkeypatch.setattr(tracker_module, "MlflowRun", hang)
+        began = time.monotonic()
+        assert tracker.settle(longest=0.05) == {} and tracker.error == "no answer"
+        assert asked.is_set() and time.monotonic() - began < 30
+        answer.set()
+        tracker._thread.join(60)
+
+
+def test_a_seed_of_a_class_order_says_both(spec: SearchSpec, store: Store, tmp_path: Path) -> None:
+    protocol = spec.protocol.model_copy(update={"class_orders": (7, 8)})
+    final = final_spec(spec, protocol=protocol, seeds=(0, 1), trials=4)
+    run = opened(final, tmp_path)
+    run.write(replace(make_trial(3, tasks=0), seed=1))
+    found = nested(store, 3).data.params
+    assert (found["seed"], found["class_order"]) == ("1", "8") and "split_seed" not in found
