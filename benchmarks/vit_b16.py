@@ -80,7 +80,7 @@ def _draw_images(folder: Path) -> None:
 def measure(method: str, images: Path, weights: Path, storage: Path) -> dict[str, Any]:
     """Search once with one configuration; return what its trial took."""
     search = ["-m", "tausearch", "search", f"folder:{images}", method, "--name", method, "--trials", "1"]
-    size = ["--tasks", str(TASKS), "--epochs", "1", "--backbone", NAME, "--weights", str(weights)]
+    size = ["--tasks", str(TASKS), "--epochs", "1", "--backbone", NAME, "--backbone-weights", str(weights)]
     command = [sys.executable, *search, *size, "--storage", str(storage), "--cpus-per-trial", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         watch = Watch(process)

@@ -23,7 +23,7 @@ class TrialConfig:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
     backbone: str
-    weights: str | None = None  # local weights file of the backbone
+    backbone_weights: str | None = None  # local weights file
     precision: Precision = "fp32"  # of fine-tuning and evaluation
     gpus_per_trial: float = 0  # 1/k of a GPU, or 0 to compute on the CPU
     data_root: str | None = None  # folder of the published datasets

@@ -126,7 +126,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             hyperparameters=given,
             seed=4,
             backbone="glyph_vit",
-            weights=str(weights),
+            backbone_weights=str(weights),
             precision="bf16",
             gpus_per_trial=0.5,
             data_root="/data",

@@ -88,8 +88,8 @@ def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
                 model = timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:  # the hub's client raises many kinds; each means "no weights"
             raise NotFetchedError(
-                f"backbone {name!r}: its weights cannot be fetched ({_why(error)}); give a local file with --weights,"
-                f" or take the embedded --backbone {EMBEDDED}, which reads small grey images"
+                f"backbone {name!r}: its weights cannot be fetched ({_why(error)}); give a local file with"
+                f" --backbone-weights, or take the embedded --backbone {EMBEDDED}, which reads small grey images"
             ) from error
     return model
 

@@ -61,19 +61,19 @@ class OpenBenchmark:
         """Number of batches of an epoch over the training images of a task, on average."""
         return steps_of(images_per_task(self.source), self.source.batch_size)
 
-    def backbone(self, weights: Path | None) -> Backbone:
+    def backbone(self, backbone_weights: Path | None) -> Backbone:
         """Return the benchmark's backbone.
 
         If its weights cannot be fetched, the user's own small images get the embedded one, and a line on stderr.
 
         Args:
-            weights: Local weights file of the benchmark's backbone, or None.
+            backbone_weights: Local weights file of the benchmark's backbone, or None.
 
         Raises:
             NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
         """
-        wanted = Backbone(self.source.backbone, weights)
-        if weights is not None or not self.own:
+        wanted = Backbone(self.source.backbone, backbone_weights)
+        if backbone_weights is not None or not self.own:
             return wanted
         try:
             _ = wanted.digest

@@ -105,8 +105,8 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
 
 
 def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
-    weights = None if request.weights is None else Path(request.weights).absolute()
-    return Backbone(request.backbone, weights) if request.backbone else opened.backbone(weights)
+    file = None if request.backbone_weights is None else Path(request.backbone_weights).absolute()
+    return Backbone(request.backbone, file) if request.backbone else opened.backbone(file)
 
 
 def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
@@ -131,7 +131,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
-    backbone = Backbone(then.backbone, None if then.weights is None else Path(then.weights))
+    backbone = Backbone(then.backbone, None if then.backbone_weights is None else Path(then.backbone_weights))
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)

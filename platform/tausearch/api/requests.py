@@ -152,7 +152,7 @@ class SearchRequest(NewRunRequest):
             0 for none. By default 3 on an embedded benchmark with its backbone and 12 trials or more, otherwise none.
         reevaluate_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
-        weights: Local weights file of the backbone.
+        backbone_weights: Local weights file of the backbone.
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
         tasks: Number of tasks; by default the benchmark's.
         classes_per_task: Number of classes of a task, in place of `tasks`.
@@ -183,7 +183,7 @@ class SearchRequest(NewRunRequest):
     reevaluate: int | None = within(bounds.REEVALUATE, None)
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None
-    weights: str | Path | None = None
+    backbone_weights: str | Path | None = None
     precision: str = "fp32"
     tasks: int | None = within(bounds.TASKS, None)
     classes_per_task: int | None = within(bounds.CLASSES_PER_TASK, None)

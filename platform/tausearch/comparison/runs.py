@@ -14,7 +14,7 @@ from trainables.methods import METHODS
 from trainables.metrics import TEST
 
 # Fields of a protocol on which a final run's accuracies do not depend; they depend on the digest of the weights.
-FREE_FIELDS = ("split_seed", "weights")
+FREE_FIELDS = ("split_seed", "backbone_weights")
 
 
 @dataclass(frozen=True)

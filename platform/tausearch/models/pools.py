@@ -134,7 +134,7 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
     Raises:
         InputError: If the backbone does not exist, is too large to be built on a file's word, or has other weights.
     """
-    path = backbone_weights or protocol.weights
+    path = backbone_weights or protocol.backbone_weights
     backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute())
     if backbone_weights is None and backbone.shape.parameters > MAX_PARAMETERS:
         raise InputError(

@@ -27,7 +27,7 @@ class ExperimentProtocol(Strict):
     batch_size: Annotated[int, AfterValidator(bounds.BATCH.checked)]
     split_seed: Annotated[int, AfterValidator(bounds.SEED.checked)]  # of the validation split
     backbone: str
-    weights: str | None = None  # path of a local file; None for the weights that timm offers
+    backbone_weights: str | None = None  # path of a local file; None for the weights that timm offers
     weights_digest: str  # sha256 of the pre-trained weights, theta_0
     precision: Precision = "fp32"
     class_orders: tuple[int, ...] | None = None  # seeds, in a final run; None for the benchmark's own order
@@ -67,7 +67,7 @@ def protocol_of(
         batch_size=spec.batch_size,
         split_seed=split_seed,
         backbone=backbone.name,
-        weights=None if backbone.weights is None else str(backbone.weights),
+        backbone_weights=None if backbone.weights is None else str(backbone.weights),
         weights_digest=backbone.digest,
         precision=precision,
         class_orders=class_orders,

@@ -208,7 +208,7 @@ class RunSpec(Strict):
             hyperparameters={**self.fixed, **hyperparameters},
             seed=seed,
             backbone=self.protocol.backbone,
-            weights=self.protocol.weights,
+            backbone_weights=self.protocol.backbone_weights,
             precision=self.protocol.precision,
             gpus_per_trial=self.resources.gpus_per_trial,
             data_root=self.data_root,

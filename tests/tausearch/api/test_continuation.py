@@ -59,7 +59,7 @@ class TestProtocol:
             precision="bf16",
             epochs=2,
             backbone=EMBEDDED,
-            weights=weights,
+            backbone_weights=weights,
         )
 
     @pytest.fixture
@@ -86,7 +86,7 @@ class TestProtocol:
             "batch_size": 32,
             "split_seed": 4,
             "backbone": EMBEDDED,
-            "weights": str(asked.weights),
+            "backbone_weights": str(asked.backbone_weights),
             "weights_digest": Backbone().digest,
             "precision": "bf16",
             "class_orders": None,
@@ -141,7 +141,11 @@ class TestProtocol:
         for key in ("tasks", "epochs", "batch_size"):
             protocol = plan_training(TrainRequest(self.best_of(self.changed(spec, key)), **there)).spec.protocol
             assert getattr(protocol, key) != CHANGES[key]  # the benchmark's own
-            assert (protocol.split_seed, protocol.precision, protocol.weights) == (4, "bf16", spec.protocol.weights)
+            assert (protocol.split_seed, protocol.precision, protocol.backbone_weights) == (
+                4,
+                "bf16",
+                spec.protocol.backbone_weights,
+            )
         with pytest.raises(InputError, match="protocol.weights_digest"):
             plan_training(TrainRequest(self.best_of(self.changed(spec, "weights_digest")), **there))
 

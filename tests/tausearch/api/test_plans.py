@@ -152,6 +152,6 @@ def test_a_search_with_another_backbone_reevaluates_when_it_is_asked_to(tmp_path
     weights = tmp_path / "weights.safetensors"
     save_file(timm.create_model("vit_tiny_patch16_224", num_classes=0).state_dict(), weights)
     request = SearchRequest(
-        "digits", "ita-lora", backbone="vit_tiny_patch16_224", weights=weights, storage=tmp_path / "runs"
+        "digits", "ita-lora", backbone="vit_tiny_patch16_224", backbone_weights=weights, storage=tmp_path / "runs"
     )
     assert plan_search(request).spec.reevaluate is None

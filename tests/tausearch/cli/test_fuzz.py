@@ -43,7 +43,7 @@ VALUES: dict[str, list[str]] = {
     "--tracking-uri": [*TEXTS, "http", "ftp://u:p@h", "://", "file:///x"],
     "--address": [*TEXTS, "a", "a:b", "a:99999999", "127.0.0.1:9", "ray://"],
     "--space": ["nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large"],
-    "--weights": ["nope", "folder", "file"],
+    "--backbone-weights": ["nope", "folder", "file"],
     "--variant": [*TEXTS, "a&tasks=2", "nope"],
 }
 BENCHMARKS = [
@@ -80,7 +80,7 @@ COMPOSED = [
     *(["compose", "folder", "--export", value] for value in ("", "file", "made/here")),
     *([command, *names] for command in ("edit", "figures") for names in (["nope"], ["folder"], [LONG], ["", ""])),
     ["figures", "nope", "--output", "made/here"],
-    *([*SEARCH, option, LONG] for option in ("--space", "--weights", "--storage", "--name", "--backbone")),
+    *([*SEARCH, option, LONG] for option in ("--space", "--backbone-weights", "--storage", "--name", "--backbone")),
     *(["search", f"{kind}:{LONG}?tasks=2", "finetune"] for kind in ("folder", "parquet")),
     *([*command, LONG] for command in (["train"], ["resume"], ["campaign", "run"], ["campaign", "status"])),
     *(["predict", name, "picture.png"] for name in (*TEXTS, LONG, "nope", "folder", "file", "fifo", "loop", "foreign")),

@@ -439,7 +439,7 @@ def test_how_it_comes_to_ray_is_said(
 
 def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) -> None:
     assert read_by_trials(spec) == []
-    protocol = spec.protocol.model_copy(update={"weights": "/w"})
+    protocol = spec.protocol.model_copy(update={"backbone_weights": "/w"})
     benchmark = f"folder:{tmp_path}?tasks=3"
     changed = spec.model_copy(update={"protocol": protocol, "data_root": "/d", "benchmark": benchmark})
     assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]

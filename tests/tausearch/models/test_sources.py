@@ -51,7 +51,7 @@ def test_the_users_weights_go_before_those_of_the_protocol(
         return SimpleNamespace(name=name, weights=weights, shape=shape, digest=source.protocol.weights_digest)
 
     monkeypatch.setattr(pools, "Backbone", backbone)
-    protocol = source.protocol.model_copy(update={"weights": "/large"})
+    protocol = source.protocol.model_copy(update={"backbone_weights": "/large"})
     assert pools.backbone_of("r", protocol, "/mine").weights == Path("/mine")
     assert pools.backbone_of("r", protocol, "/large").weights == Path("/large")  # named by the user
     with pytest.raises(InputError, match="more than 400,000,000 are not built for a file"):

@@ -15,7 +15,7 @@ from trainables.errors import InputError
 @pytest.fixture
 def asked(spec: SearchSpec) -> SearchSpec:
     """A run in which nothing is left at its default."""
-    protocol = spec.protocol.model_copy(update={"split_seed": 4, "weights": "/w/theta_0", "precision": "bf16"})
+    protocol = spec.protocol.model_copy(update={"split_seed": 4, "backbone_weights": "/w/theta_0", "precision": "bf16"})
     changes = {
         "protocol": protocol,
         "resources": Resources(cpus_per_trial=3, gpus_per_trial=0.25),
@@ -39,7 +39,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
         "hyperparameters": {"lr_pre": 0.1, "alpha": 2.0, "lr": 0.03},
         "seed": 9,
         "backbone": "glyph_vit",
-        "weights": "/w/theta_0",
+        "backbone_weights": "/w/theta_0",
         "precision": "bf16",
         "gpus_per_trial": 0.25,
         "data_root": "/data",

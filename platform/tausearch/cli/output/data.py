@@ -77,4 +77,6 @@ def show_backbones(offers: Sequence[Offer], word: str) -> None:
     if not word:
         others = sum(not each.here for each in offers)
         out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
-        out.print("they are fetched when first used; a local file: --backbone NAME --weights FILE", soft_wrap=True)
+        out.print(
+            "they are fetched when first used; a local file: --backbone NAME --backbone-weights FILE", soft_wrap=True
+        )
