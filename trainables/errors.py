@@ -11,6 +11,32 @@ class InputError(ValueError):
         return "\n".join(map(str, self.args))
 
 
+class Faults:
+    """Mistakes of the user in independent parts of a request, to be said together.
+
+    Each part is checked in a `with` of its own, which keeps its `InputError`; then `raise_all`.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[InputError] = []
+
+    def __enter__(self) -> None:
+        """Check a part."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """Keep a mistake; other errors go on."""
+        if isinstance(error, InputError):
+            self._found.append(error)
+        return isinstance(error, InputError)
+
+    def raise_all(self) -> None:
+        """Raise the mistakes that were kept, if there are any: one as it is, several as one error."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise InputError(*(fault for each in self._found for fault in each.args))
+
+
 class NotFetchedError(InputError):
     """Weights could not be fetched."""
 

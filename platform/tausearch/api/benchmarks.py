@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from tausearch.presentation import LongWork, say_unreadable
@@ -18,7 +19,7 @@ from trainables.data.disk.passes import longest_side
 from trainables.data.from_module import require_fits
 from trainables.data.sources import images_per_task, steps_of
 from trainables.data.splits import PARTS
-from trainables.errors import NotFetchedError
+from trainables.errors import Faults, NotFetchedError
 from trainables.task_names import listed
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
@@ -64,17 +65,29 @@ class OpenBenchmark:
     def backbone(self, backbone_weights: Path | None) -> Backbone:
         """Return the benchmark's backbone.
 
-        If its weights cannot be fetched, the user's own small images get the embedded one, and a line on stderr.
+        If its weights cannot be fetched, the user's own small images get the embedded one, and a line on stderr. Own
+        images are read before anything is fetched.
 
         Args:
             backbone_weights: Local weights file of the benchmark's backbone, or None.
 
         Raises:
+            InputError: If an image cannot be read.
             NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
         """
         wanted = Backbone(self.source.backbone, backbone_weights)
         if backbone_weights is not None or not self.own:
             return wanted
+        faults = Faults()
+        with faults:
+            _ = self._unreadable
+        with faults:
+            wanted = self._fetched(wanted)
+        faults.raise_all()
+        return wanted
+
+    def _fetched(self, wanted: Backbone) -> Backbone:
+        """Return a backbone whose weights lie here: the wanted one, or for small images the embedded one."""
         try:
             _ = wanted.digest
         except NotFetchedError:
@@ -89,6 +102,13 @@ class OpenBenchmark:
             return Backbone()
         return wanted
 
+    @cached_property
+    def _unreadable(self) -> list[str]:
+        """A line for each image on disk that cannot be read and is left out; raises an `InputError` for others."""
+        dataset = dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
+        with LongWork() as work:
+            return [] if dataset is None else dataset.require_usable(PARTS, work.start)
+
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
         """Return the images that a run will use. Check once that all can be read and every class is large enough.
 
@@ -99,9 +119,7 @@ class OpenBenchmark:
         """
         asked = (purpose, split_seed, reads)
         if asked not in self._required:
-            with LongWork() as work:
-                dataset = dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
-                left_out = [] if dataset is None else dataset.require_usable(PARTS, work.start)
+            left_out = list(self._unreadable)
             if self.source.left_out:
                 left_out.append(f"classes {listed(self.source.left_out)}, which are in no task")
             say_unreadable(*(f"left out: {line}" for line in left_out))

@@ -31,7 +31,7 @@ from tausearch.tracking import checked_uri
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError
 from trainables.methods import MethodEntry, Scenario, get_method
 
 DEFAULT_TRIALS = 12
@@ -40,22 +40,36 @@ DEFAULT_TRIALS = 12
 def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
     """Return the plan of a search whose request is right. Nothing is started.
 
+    What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
+    images before the download of weights.
+
     With `gpus_per_trial="auto"` the share of a GPU is 1 until a pilot trial has been measured.
 
     Raises:
         InputError: If something in the request is wrong.
         SpaceError: If the search space is wrong.
     """
-    entry = get_method(request.method)  # first: a misspelt method must not cost the download of a dataset
-    if request.gpus_per_trial == "auto" and request.address is None:
-        require_gpu("--gpus-per-trial auto")
-    opened = opening(_text_of(request), request.data_root)
-    storage, given = _given(request, "search", opened, entry)
-    algorithm = studies.one_of("algorithm", request.algorithm, ALGORITHMS)
-    precision = studies.one_of("precision", request.precision, PRECISIONS)
-    scheduler = studies.scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
-    on_gpu = request.gpus_per_trial != 0
-    constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
+    faults = Faults()
+    with faults:
+        entry = get_method(request.method)
+    with faults:
+        if request.gpus_per_trial == "auto" and request.address is None:
+            require_gpu("--gpus-per-trial auto")
+    with faults:
+        algorithm = studies.one_of("algorithm", request.algorithm, ALGORITHMS)
+    with faults:
+        precision = studies.one_of("precision", request.precision, PRECISIONS)
+    with faults:
+        opened = opening(_text_of(request), request.data_root)
+    faults.raise_all()
+    with faults:
+        storage, given = _given(request, "search", opened, entry)
+    with faults:
+        scheduler = studies.scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
+    with faults:
+        on_gpu = request.gpus_per_trial != 0
+        constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
+    faults.raise_all()
     backbone = _backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
     space = _space(request, entry, opened, scenario)
@@ -68,8 +82,12 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     )
     trials = _trial_count(request.trials, algorithm, studies.grid_size(space.space, known), bool(space.space))
     usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
-    protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
-    usable = opened.require("search", request.seed, backbone.input)
+    reads = backbone.input  # refuses an unknown backbone
+    with faults:
+        usable = opened.require("search", request.seed, reads)
+    with faults:
+        protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
+    faults.raise_all()
     spec = SearchSpec(
         **given,
         protocol=protocol,
@@ -133,12 +151,16 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     then = best.protocol
     backbone = Backbone(then.backbone, None if then.backbone_weights is None else Path(then.backbone_weights))
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
-    protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
+    faults, reads = Faults(), backbone.input
+    with faults:
+        usable = opened.require("final", then.split_seed, reads)
+    with faults:
+        protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
+    faults.raise_all()
     _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, given = _given(request, "final", opened, entry)
-    usable = opened.require("final", protocol.split_seed, backbone.input)
     spec = FinalSpec(
         **given,
         protocol=protocol,

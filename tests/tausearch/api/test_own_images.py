@@ -66,6 +66,45 @@ def test_a_search_finds_a_broken_test_image_before_it_starts(folder: Folder, tmp
     assert get_source(text).load("test")  # refused, not changed
 
 
+@pytest.mark.parametrize("backbone", [None, "vit_tiny_patch16_224"])
+def test_a_broken_image_is_named_before_a_download_is_tried_and_both_at_once(
+    folder: Folder, tmp_path: Path, no_hub: None, backbone: str | None
+) -> None:
+    request = wanted(folder(side=70, broken=("c/5",)), tmp_path, backbone=backbone)
+    with pytest.raises(InputError) as caught:
+        plan_search(request)
+    image, weights = str(caught.value).splitlines()
+    assert "test/c/5.png: cannot be read" in image and "its weights cannot be fetched" in weights
+
+
+def test_a_final_run_says_both_at_once(folder: Folder, tmp_path: Path, no_hub: None) -> None:
+    text = folder(side=70)
+    spec = plan_search(wanted(text, tmp_path)).spec
+    protocol = spec.protocol.model_copy(update={"backbone": "vit_tiny_patch16_224"})
+    best = choose(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1).model_copy(
+        update={"protocol": protocol}
+    )
+    folder(side=70, broken=("c/5",))
+    with pytest.raises(InputError, match=r"test/c/5.png: cannot be read.*\n.*its weights cannot be fetched"):
+        plan_training(TrainRequest(best, storage=tmp_path / "runs"))
+
+
+def test_all_that_is_wrong_with_the_words_of_a_request_is_said_at_once(folder: Folder, tmp_path: Path) -> None:
+    """Images are not read for it, and what depends on a word that is wrong is not checked."""
+    text = folder(broken=("c/5",)).partition("?")[0]
+    request = SearchRequest(text, "fintune", algorithm="tp", precision="half", scheduler="x", storage=tmp_path / "runs")
+    with pytest.raises(InputError) as caught:
+        plan_search(request)
+    method, algorithm, precision, tasks = str(caught.value).splitlines()
+    assert "unknown method 'fintune'" in method and "unknown algorithm 'tp'" in algorithm
+    assert "unknown precision 'half'" in precision and "tasks" in tasks and text in tasks
+    request = SearchRequest(text, "finetune", tasks=2, scheduler="x", constraint=["speed <= 1"], tracking_uri="x://y")
+    with pytest.raises(InputError) as caught:
+        plan_search(request)
+    uri, scheduler, constraint = str(caught.value).splitlines()
+    assert "x://y" in uri and "unknown scheduler 'x'" in scheduler and "speed" in constraint
+
+
 def test_broken_images_are_left_out_and_listed_from_search_to_final_run(
     folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
