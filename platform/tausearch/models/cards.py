@@ -147,7 +147,7 @@ def _usage(about: About) -> Iterator[str]:
 
 def _backbone(about: About) -> Iterator[str]:
     """Yield the code that builds the backbone which an adapter is for."""
-    name, weights = about.protocol.backbone, about.protocol.weights
+    name, weights = about.protocol.backbone, about.protocol.backbone_weights
     hub = name != EMBEDDED and weights is None
     yield from ("import peft", "import safetensors.torch")
     yield from (("import timm",) if hub else ("from trainables.backbones import Backbone",))
