@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from checked_input.schema import is_no_mapping, read_model
 from checked_input.text_files import TextFileError, one_line, shown
-from checked_input.yaml_text import read_yaml
 from search_spaces.schema import DEFAULT, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import SpaceError, is_number
 
@@ -120,21 +120,17 @@ def read_space_file(path: Path) -> SpaceFile:
         SpaceError: If the file cannot be read, is not YAML, or breaks the schema; names the first fault.
     """
     try:
-        content = read_yaml(path)
+        return read_model(path, SpaceFile.model_validate, _explain)
     except FileNotFoundError as error:
         raise SpaceError(f"{path}: cannot be read ({error.strerror})") from error
     except TextFileError as error:
         raise SpaceError(f"{path}: {error}") from error
-    if not isinstance(content, dict):
-        raise SpaceError(f"{path}: must be a mapping with the keys {', '.join(SpaceFile.model_fields)}")
-    try:
-        return SpaceFile.model_validate(content)
-    except ValidationError as error:
-        raise SpaceError(f"{path}: {_explain(error)}") from error
 
 
 def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
+    if is_no_mapping(error):
+        return f"must be a mapping with the keys {', '.join(SpaceFile.model_fields)}"
     path = [one_line(part) for part in first["loc"] if part not in ("range", "choices")]
     key = ".".join(path)
     if first["type"] == "missing":

@@ -1,10 +1,43 @@
-"""The base of the schemas of all files, and the first fault of a file in one line."""
+"""The base of the schemas of all files, and how a YAML file is read into its schema."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from checked_input.text_files import one_line, shown
+from checked_input.text_files import TextFileError, one_line, shown
+from checked_input.yaml_text import read_yaml
+
+Model = TypeVar("Model")
+
+
+def read_model(
+    path: Path, validate: Callable[[object], Model], explain: Callable[[ValidationError], str] | None = None
+) -> Model:
+    """Return the checked content of a YAML file.
+
+    Args:
+        path: The file.
+        validate: Makes the model of plain values, such as `model_validate` of its class.
+        explain: Returns what is wrong with the values, in one line; by default the first fault.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        TextFileError: If it cannot be read, is not YAML, or its values are wrong. The message has no path.
+    """
+    try:
+        return validate(read_yaml(path))
+    except ValidationError as error:
+        raise TextFileError((explain or first_fault)(error)) from error
+
+
+def is_no_mapping(error: ValidationError) -> bool:
+    """Whether the whole content of a file is not a mapping."""
+    first = error.errors()[0]
+    return first["loc"] == () and first["type"] == "model_type"
 
 
 def first_fault(error: ValidationError) -> str:

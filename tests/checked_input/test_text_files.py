@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from checked_input.schema import Strict, first_fault
 from checked_input.text_files import (
     LARGEST,
     TextFileError,
@@ -54,22 +51,3 @@ def test_values_are_shown_in_one_line_without_control_characters() -> None:
     ]
     assert printable("a\nb\x1b[31m\x9b31m\x7f", "!") == "a\nb![31m!31m!"
     assert shown("a\nb") == "'a\\nb'" and shown(10**5000) == "a int too large to show"
-
-
-class Point(Strict):
-    x: int
-    y: int
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ({"x": "a", "y": "b"}, "key 'x': Input should be a valid integer, .*, got 'a'"),
-        ({"y": 1}, "key 'x' is missing"),
-        ({"x": 1, "y": 2, "z": 3}, "unknown key 'z'"),
-    ],
-)
-def test_the_first_fault_of_a_file(content: dict[str, object], fault: str) -> None:
-    with pytest.raises(ValidationError) as error:
-        Point.model_validate(content)
-    assert re.fullmatch(fault, first_fault(error.value))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from checked_input.schema import Strict
+from checked_input.schema import Strict, read_model
 from checked_input.text_files import TextFileError, one_line
-from checked_input.yaml_text import read_yaml, yaml_of
+from checked_input.yaml_text import yaml_of
 from tausearch.runs import CampaignDirectory, Storage, replace_text
 from trainables.errors import InputError
 
@@ -59,13 +59,11 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
     """
     path = directory.spec_file
     try:
-        return CampaignCells.model_validate(read_yaml(path))
+        return read_model(path, CampaignCells.model_validate, lambda error: f"cannot be read ({one_line(error)})")
     except FileNotFoundError as error:
         raise InputError(f"no campaign named {directory.name!r} in {directory.path.parent.parent}") from error
     except TextFileError as error:
         raise InputError(f"{path}: {error}") from error
-    except ValidationError as error:
-        raise InputError(f"{path}: cannot be read ({one_line(error)})") from error
 
 
 def campaign_of(storage: Storage, run: str) -> str | None:

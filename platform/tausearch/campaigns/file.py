@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from checked_input.schema import Strict
+from checked_input.schema import Strict, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, one_line, shown
-from checked_input.yaml_text import read_yaml
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest
@@ -85,7 +84,7 @@ def read_campaign(path: str | Path) -> CampaignFile:
         InputError: If it cannot be read, or an entry is wrong, with the file, the entry and the allowed values.
     """
     try:
-        return _campaign(_checked(_File, read_yaml(Path(path)), ""))
+        return _campaign(read_model(Path(path), _File.model_validate, partial(_explain, _File, "")))
     except FileNotFoundError as error:
         raise InputError(f"campaign file {path}: cannot be read ({error.strerror})") from error
     except (TextFileError, InputError) as error:
@@ -175,8 +174,11 @@ def _options(where: str, request: Callable[..., object], given: Mapping[str, Any
     underscored = {str(name).replace("-", "_"): value for name, value in given.items()}
     for name in underscored.keys() & _OF_THE_COMMAND:
         raise InputError(f"{where}.{name}: is given on the command line of `campaign run`, for all cells")
-    checked = _checked(_model_of(request), underscored, f"{where}.")
-    return dict(checked.model_dump(exclude_unset=True))
+    model = _model_of(request)
+    try:
+        return dict(model.model_validate(underscored).model_dump(exclude_unset=True))
+    except ValidationError as error:
+        raise InputError(_explain(model, f"{where}.", error)) from error
 
 
 @cache
@@ -199,17 +201,10 @@ def _share(value: object) -> object:
         return value
 
 
-def _checked(model: type[Any], content: object, where: str) -> Any:
-    if not isinstance(content, dict):
-        raise InputError(f"{where or 'it'} must be a mapping with the keys {', '.join(model.model_fields)}")
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        raise InputError(_explain(error, model, where)) from error
-
-
-def _explain(error: ValidationError, model: type[Any], where: str) -> str:
+def _explain(model: type[BaseModel], where: str, error: ValidationError) -> str:
     first = error.errors()[0]
+    if is_no_mapping(error):
+        return f"it must be a mapping with the keys {', '.join(model.model_fields)}"
     path = [one_line(part) for part in first["loc"] if not str(part).startswith(("function", "Sequence", "Mapping"))]
     key = where + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
     if first["type"] == "missing":

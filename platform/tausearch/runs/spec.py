@@ -8,12 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, model_validator
 
 from checked_input import bounds
-from checked_input.schema import Strict, first_fault
+from checked_input.schema import Strict, read_model
 from checked_input.text_files import TextFileError, read_json
-from checked_input.yaml_text import read_yaml, yaml_of
+from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
 from search_spaces.schema import Dimension
 from tausearch.runs.constraints import Constraint
@@ -313,21 +313,22 @@ def read_spec(directory: RunDirectory) -> AnySpec:
         InputError: If the file is missing, is not valid, or belongs to another run.
     """
     try:
-        content = read_yaml(directory.spec_file)
-        purpose = content.get("purpose") if isinstance(content, dict) else None
-        spec = (FinalSpec if purpose == "final" else SearchSpec).model_validate(content)
+        spec = read_model(directory.spec_file, _spec_of)
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent)
         raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
     except TextFileError as error:
         raise InputError(f"{directory.spec_file}: {error}") from error
-    except ValidationError as error:
-        raise InputError(f"{directory.spec_file}: {first_fault(error)}") from error
     if spec.name != directory.name:  # the other files may belong to either run
         raise InputError(
             f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
         )
     return spec.model_copy(update={"tasks": _read_tasks(directory)})
+
+
+def _spec_of(content: object) -> AnySpec:
+    purpose = content.get("purpose") if isinstance(content, dict) else None
+    return (FinalSpec if purpose == "final" else SearchSpec).model_validate(content)
 
 
 def _read_tasks(directory: RunDirectory) -> tuple[NamedTask, ...]:

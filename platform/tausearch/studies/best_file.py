@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
-from checked_input.schema import Strict, first_fault
+from checked_input.schema import Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, shown
-from checked_input.yaml_text import read_yaml, yaml_of
+from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.runs import (
@@ -173,21 +173,10 @@ def load_best(path: str | Path) -> BestFile:
         InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
     """
     try:
-        content = read_yaml(Path(path))
+        return _completed(read_model(Path(path), _of_this_version, _explain))
     except FileNotFoundError as error:
         raise InputError(f"best file {path}: cannot be read ({error.strerror})") from error
-    except TextFileError as error:
-        raise InputError(f"best file {path}: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"best file {path}: must be a mapping with the keys {', '.join(BestFile.model_fields)}")
-    got = content.get("schema_version", "none")
-    if got is True or got != SCHEMA_VERSION:
-        raise InputError(f"best file {path}: key 'schema_version' must be {SCHEMA_VERSION}, got {shown(got)}")
-    try:
-        return _completed(BestFile.model_validate(content))
-    except ValidationError as error:
-        raise InputError(f"best file {path}: {_explain(error)}") from error
-    except InputError as error:
+    except (TextFileError, InputError) as error:
         raise InputError(f"best file {path}: {error}") from error
 
 
@@ -248,6 +237,14 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
     return choose(found.spec, found.best, found.counts["complete"], reevaluation=found.reevaluation)
 
 
+def _of_this_version(content: object) -> BestFile:
+    if isinstance(content, dict):
+        got = content.get("schema_version", "none")
+        if got is True or got != SCHEMA_VERSION:
+            raise InputError(f"key 'schema_version' must be {SCHEMA_VERSION}, got {shown(got)}")
+    return BestFile.model_validate(content)
+
+
 def _completed(best: BestFile) -> BestFile:
     """Return a best file with the hyperparameters that are newer than the file at their neutral values.
 
@@ -266,6 +263,8 @@ def _completed(best: BestFile) -> BestFile:
 
 def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
+    if is_no_mapping(error):
+        return f"must be a mapping with the keys {', '.join(BestFile.model_fields)}"
     if first["type"] != "extra_forbidden":
         return first_fault(error)
     sections: dict[tuple[str | int, ...], type[BaseModel]] = {
