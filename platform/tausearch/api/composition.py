@@ -19,7 +19,6 @@ from trainables.composition import RULES
 from trainables.data import Removal, build_benchmark
 from trainables.errors import InputError
 from trainables.metrics import TEST
-from trainables.task_names import task_called
 
 DEFAULT_DENSITY = 0.2  # what TIES keeps in its paper
 
@@ -159,10 +158,11 @@ def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> 
 
 
 def _merge(request: ComposeRequest, pools: Pools) -> MergeConfig:
+    tasks = pools.benchmark.spec.named_tasks
     return models.merge_config_of(
         pools.tasks,
-        keep=_tasks("keep", request.keep, pools),
-        drop=_tasks("drop", request.drop, pools),
+        keep=None if request.keep is None else models.tasks_called("keep", request.keep, tasks),
+        drop=None if request.drop is None else models.tasks_called("drop", request.drop, tasks),
         coefficient=request.coefficient,
         weights=request.weights,
     )
@@ -188,21 +188,6 @@ def _density(rule: str, density: float | None) -> float | None:
     if density is not None and not 0 < density <= 1:
         raise InputError(f"--density must be above 0 and at most 1, got {density:g}")
     return DEFAULT_DENSITY if density is None else density
-
-
-def _tasks(option: str, given: Sequence[int | str] | None, pools: Pools) -> list[int] | None:
-    """Return the numbers of tasks given by number or name, and say so where a class stands for more than itself."""
-    if given is None:
-        return None
-    tasks = pools.benchmark.spec.named_tasks
-    numbers = [task_called(option, each, tasks) for each in given]
-    if all(isinstance(each, int) for each in given):
-        return numbers
-    for each, number in zip(given, numbers, strict=True):
-        task = tasks[number - 1] if 0 < number <= len(tasks) else None
-        if task is not None and each in task.classes and each != task.name and not set(task.classes) <= set(given):
-            say_unreadable(f"--{option}: {each} is a class of task {number}, {task.words}, which is taken whole")
-    return list(dict.fromkeys(numbers))  # two classes may name one task
 
 
 def _edit(storage: Storage, pools: Pools) -> Edited:

@@ -166,7 +166,9 @@ def predict(
     ],
     images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Compose these tasks alone, such as 1,5 [default: all].")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Compose these tasks alone, such as 1,animals [default: all].")
+    ] = None,
     skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave out images that cannot be read.")] = False,
     max_image_bytes: Annotated[
         int | None, typer.Option(help="Refuse larger image files [default: 268,435,456].", min=1)
@@ -182,7 +184,7 @@ def predict(
     json: options.Json = False,
 ) -> None:
     """Classify images with the model that a final run has left. Prints the probabilities, too."""
-    chosen = _numbers("tasks", tasks, int)
+    chosen = _tasks("tasks", tasks)
     if json and csv:
         raise InputError("--json and --csv: choose one of them")
     say_loading()

@@ -14,6 +14,7 @@ from .merge_configs import (
     MergeConfig,
     forgetting,
     merge_config_of,
+    tasks_called,
     uniform,
 )
 from .mlflow_records import record_compositions, register, try_to_record
@@ -79,6 +80,7 @@ __all__ = [
     "risk_rows",
     "theorem_rows",
     "try_to_record",
+    "tasks_called",
     "uniform",
     "write_card",
 ]

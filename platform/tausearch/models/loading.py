@@ -14,7 +14,7 @@ from checked_input.bounds import text_fault
 from tausearch.models.classifiers import of_adapter, of_composition
 from tausearch.models.descriptions import About, describes, read_about
 from tausearch.models.evaluation import merging_rule
-from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks
+from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks, tasks_called
 from tausearch.models.model import Model
 from tausearch.models.pools import backbone_of, device_of
 from tausearch.models.sources import SEED_FOLDER, VectorSource, about_source, find_source
@@ -33,7 +33,7 @@ class ModelOptions:
     """What to load of a run or folder; see `load_model`."""
 
     seed: int | None = None
-    tasks: Sequence[int] | None = None
+    tasks: Sequence[int | str] | None = None
     backbone_weights: str | Path | None = None
     device: str | None = None
 
@@ -42,7 +42,7 @@ def load_model(
     what: str | Path,
     *,
     seed: int | None = None,
-    tasks: Sequence[int] | None = None,
+    tasks: Sequence[int | str] | None = None,
     backbone_weights: str | Path | None = None,
     device: str | None = None,
     storage: str | Path = DEFAULT_STORAGE,
@@ -52,7 +52,8 @@ def load_model(
     Args:
         what: Name of a final run, or a folder of a run, of exported vectors, of an exported adapter or timm model.
         seed: The seed of the run; by default its first.
-        tasks: Tasks to compose alone, from 1, with their classes alone. By default all.
+        tasks: Tasks to compose alone, with their classes alone: numbers, from 1, or names, or names of classes, whose
+            tasks are taken whole. By default all.
         backbone_weights: Local weights file of the backbone, by default that of the run. Must be the same theta_0.
         device: The device that computes; by default the run's kind of device if this machine has one.
         storage: The storage root, the folder that holds the run directories.
@@ -108,7 +109,8 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     if seed not in source.seeds:
         have = ", ".join(map(str, source.seeds))
         raise InputError(f"{source.name}: has no task vectors of seed {seed}; allowed: {have}")
-    tasks = tuple(sorted(options.tasks or source.tasks or range(1, count + 1)))
+    asked = tasks_called("tasks", options.tasks, about.named_tasks) if options.tasks else source.tasks
+    tasks = tuple(sorted(asked or range(1, count + 1)))
     require_tasks("tasks", tasks, count)
     if len(tasks) == count and about.weights:
         merge = MergeConfig("exported", about.weights, about.rule, about.density)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
+from tausearch.presentation import say_unreadable
 from trainables.errors import InputError
+from trainables.task_names import NamedTask, task_called
 
 if TYPE_CHECKING:  # imports torch
     from trainables.data import Removal
@@ -115,6 +117,22 @@ def require_tasks(option: str, tasks: Sequence[int], count: int) -> None:
         raise InputError(f"--{option}: there is no task {unknown[0]}; allowed: 1 to {count}")
     if not tasks or len(set(tasks)) < len(tasks):
         raise InputError(f"--{option} must be different tasks, got {_list(tasks)!r}")
+
+
+def tasks_called(option: str, given: Sequence[int | str], tasks: Sequence[NamedTask]) -> list[int]:
+    """Return the numbers of tasks given by number or name, and say so where a class stands for more than itself.
+
+    Raises:
+        InputError: If no task has a name. Numbers are not checked; see `require_tasks`.
+    """
+    numbers = [task_called(option, each, tasks) for each in given]
+    if all(isinstance(each, int) for each in given):
+        return numbers
+    for each, number in zip(given, numbers, strict=True):
+        task = tasks[number - 1] if 0 < number <= len(tasks) else None
+        if task is not None and each in task.classes and each != task.name and not set(task.classes) <= set(given):
+            say_unreadable(f"--{option}: {each} is a class of task {number}, {task.words}, which is taken whole")
+    return list(dict.fromkeys(numbers))  # two classes may name one task
 
 
 def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) -> MergeConfig:

@@ -61,7 +61,7 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
 def test_the_card_of_an_adapter_builds_its_backbone(
     about: About, backbone: str, weights: str | None, built: str
 ) -> None:
-    protocol = about.protocol.model_copy(update={"backbone": backbone, "weights": weights})
+    protocol = about.protocol.model_copy(update={"backbone": backbone, "backbone_weights": weights})
     text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
     assert f"\nbackbone = {built}\n" in text
     assert "backbone =" not in card(about.model_copy(update={"form": "timm", "protocol": protocol}))

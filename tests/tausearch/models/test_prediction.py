@@ -115,11 +115,19 @@ def test_what_is_no_image_is_refused(image: object, storage: Storage) -> None:
         tausearch.load_model("letters", storage=storage.root).predict([image])
 
 
-def test_some_tasks_are_composed_alone_and_know_their_classes(storage: Storage, letters: Path) -> None:
+def test_some_tasks_are_composed_alone_and_know_their_classes(
+    storage: Storage, letters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = tausearch.load_model("letters", tasks=[3, 1], storage=storage.root)
     assert model.tasks == (1, 3) and model.classes == tuple("ABEF")
     assert tausearch.load_model("letters:1,3", storage=storage.root).classes == model.classes
     assert tausearch.load_model("letters:1,3", tasks=[3], storage=storage.root).classes == tuple("EF")
+    capsys.readouterr()
+    by_name = tausearch.load_model("letters", tasks=["F", "A", "B"], storage=storage.root)
+    assert by_name.classes == model.classes
+    assert capsys.readouterr().err == "tausearch: --tasks: F is a class of task 3, E, F, which is taken whole\n"
+    with pytest.raises(InputError, match="--tasks: there is no task 'G'"):
+        tausearch.load_model("letters", tasks=["G"], storage=storage.root)
     found = model.predict([letters / "test" / name for name in "ABEF"])
     kept = compose(["letters"], keep=[1, 3], seeds=[0], storage=storage.root).result.accuracies[0]
     for names, accuracy in (("AB", kept[0]), ("EF", kept[2])):  # over fewer classes there is less to confuse
