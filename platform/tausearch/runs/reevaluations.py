@@ -190,6 +190,6 @@ def _foreign(spec: ReevaluationSpec, run: TrialSummary, trials: Mapping[int, Tri
         return f"the search has no trial {spec.candidate(run.number)}; {mend}"
     if run.seed != spec.seed_of(run.number):
         return f"its seed is {run.seed}, must be {spec.seed_of(run.number)}"
-    if {**spec.fixed, **run.hyperparameters} != {**spec.fixed, **reevaluated.hyperparameters}:
+    if run.hyperparameters != reevaluated.hyperparameters:
         return f"its hyperparameters are not those of trial {reevaluated.number}"
     return f"it has {run.tasks_done} tasks of {spec.steps}" if run.tasks_done > spec.steps else None

@@ -103,16 +103,16 @@ class ReevaluationSearcher:
     def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Iterable[TrialSummary]) -> None:
         self.spec = spec
         self.trials = {trial.number: trial for trial in trials}
-        self.runs = {run.number: run for run in runs if run.status != "running"}
-        self.out: set[int] = set()
+        self.runs = {run.number: run for run in runs}  # the race wants the unfinished ones again
+        self.given: set[int] = set()
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next re-evaluation; see `Searcher`."""
         standing = reevaluation_of(self.spec, self.trials.values(), list(self.runs.values()))
         for candidate, round_ in standing.race.wanted:
             number = self.spec.number(candidate, round_)
-            if number not in self.out:
-                self.out.add(number)
+            if number not in self.given:
+                self.given.add(number)
                 return number, dict(self.trials[candidate].hyperparameters)
         return None
 
@@ -122,7 +122,6 @@ class ReevaluationSearcher:
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Note the end of a re-evaluation; see `Searcher`."""
-        self.out.discard(number)
         seed, hyperparameters = self.spec.seed_of(number), self.trials[self.spec.candidate(number)].hyperparameters
         self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)
 

@@ -45,6 +45,13 @@ def test_equal_ends_share_the_better_rank() -> None:
     assert [(each.tasks, each.rank) for each in protocol_choices(trials(rows), 2, VALIDATION)] == [(1, 2), (2, 1)]
 
 
+def test_of_equal_ends_the_one_that_forgets_less_is_chosen_and_before_the_end_the_earlier() -> None:
+    found = trials([[90.0, 50.0], [90.0, 60.0], [90.0, 60.0], [60.0, 40.0]])
+    for each, forgetting in zip(found, (1.0, 5.0, 2.0, 0.0), strict=True):
+        each.rows[-1]["val/forgetting"] = forgetting
+    assert [each.trial for each in protocol_choices(found, 2, VALIDATION)] == [0, 2]
+
+
 def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:
     rows = [[float(n), float(n)] for n in range(4)]
     assert [each.tasks for each in protocol_choices(trials(rows), 2, VALIDATION)] == [1, 2]

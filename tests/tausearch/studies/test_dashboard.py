@@ -59,6 +59,10 @@ def test_what_is_missing_is_one_line(
 ) -> None:
     code, _, err = ui(tmp_path, capsys, monkeypatch)
     assert code == 2 and err == f"tausearch: --storage {tmp_path}: has no study files yet\n"
+    make_search(Storage(tmp_path), "broken", [50.0])
+    (tmp_path / "broken" / "study.journal").write_text('{"op_code": 77, "worker_id": 1}\n')
+    code, _, err = ui(tmp_path, capsys, monkeypatch)
+    assert code == 2 and "has no study files yet; study file " in err and "broken/study.journal: cannot be read" in err
     monkeypatch.setitem(sys.modules, "optuna_dashboard", None)
     make_search(Storage(tmp_path), "one", [70.0])
     code, _, err = ui(tmp_path, capsys, monkeypatch)

@@ -31,6 +31,13 @@ def test_what_is_tried_ahead_counts(seed: int = 0) -> None:
     assert {point["alpha"] for point in spread(every, ahead, 8, seed)[:8]} == {3.0, 9.0}
 
 
+def test_the_most_frequent_value_of_a_point_decides_first() -> None:
+    uneven, even = {"alpha": 1.0, "lr": 0.4}, {"alpha": 3.0, "lr": 0.2}
+    ahead = [{"alpha": 1.0, "lr": 0.1}] * 3 + [{"alpha": 3.0, "lr": 0.2}] * 2  # 3 and 0 times, or twice 2 times
+    for points in ([uneven, even], [even, uneven]):
+        assert spread(points, ahead, 1, 0)[0] == even
+
+
 def test_all_points_are_there_and_more_trials_begin_with_the_same_ones() -> None:
     every = grid_points(SPACE)
     some, more = spread(every, [], 5, 3), spread(every, [], 11, 3)

@@ -31,13 +31,14 @@ def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: SearchSpec
     file = tmp_path / "study.journal"
     first = mirror(spec, file, [])
     complete, diverged = make_trial(1, value=70.0), make_trial(0, tasks=1, status="diverged", error="not finite")
+    complete.rows[0]["seconds/preconsolidation"] = 40.0
     for trial in (make_trial(0, tasks=0), make_trial(1, tasks=2), complete, diverged, make_trial(2, tasks=1)):
         first.trial_changed(trial)
     found = read(spec, file)
     assert {n: trial.state for n, trial in found.items()} == {0: TrialState.PRUNED, 1: TrialState.COMPLETE}
     assert found[1].value == 70.0 and found[1].params == {"alpha": 2.0, "lr": 0.01}
     assert found[1].intermediate_values == {1: 90.0, 2: 80.0, 3: 70.0}
-    assert found[1].duration is not None and found[1].duration.total_seconds() == pytest.approx(4.5)
+    assert found[1].duration is not None and found[1].duration.total_seconds() == pytest.approx(44.5)
     Path(f"{file}.lock").symlink_to(file)  # what a driver that is killed while it writes leaves behind
     again = mirror(spec, file, [diverged, complete, make_trial(2, tasks=1)])
     again.trial_changed(make_trial(2, value=60.0))
