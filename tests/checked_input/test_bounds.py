@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from checked_input import bounds as bounds_module
 from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
 from search_spaces import SpaceError, parse_assignments
 from search_spaces.schema import Choices, Range
@@ -44,6 +45,30 @@ def test_what_lies_within(bounds: Bounds, inside: list[Any], outside: list[Any])
         assert len(bounds.fault(value) or "") < 150
     with pytest.raises(ValueError, match="must be"):
         bounds.checked(outside[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("TRIALS", 1, 100_000),
+        ("CONCURRENT", 1, 100_000),
+        ("SEED", 0, 2**32 - 1),
+        ("THREADS", 1, 4096),
+        ("GIGABYTES", 0, 1e6),  # 0 turns the cache off
+        ("REEVALUATED", 1, 1000),
+        ("REEVALUATE", 0, 1000),  # 0 turns it off
+        ("ROUNDS", 1, 100),  # the numbers of re-evaluations count in hundreds
+        ("TASKS", 1, 100_000),
+        ("CLASSES_PER_TASK", 2, 100_000),
+        ("EPOCHS", 1, 100_000),
+        ("BATCH", 1, 1_000_000),
+        ("SHARE", 0, 1),
+        ("WEIGHT", -1e6, 1e6),
+    ],
+)
+def test_both_ends_are_allowed_and_nothing_beyond(name: str, low: float, high: float) -> None:
+    found: Bounds = getattr(bounds_module, name)
+    assert [found.fault(value) is None for value in (low - 1, low, high, high + 1)] == [False, True, True, False]
 
 
 def test_the_unit_is_said() -> None:
@@ -115,6 +140,7 @@ def test_assignments() -> None:
     found = parse_assignments(["lr=1e-3", "regularise=none", "epochs = 3", "a=0x1F", "b=nan"])
     assert found == {"lr": 0.001, "regularise": "none", "epochs": 3, "a": "0x1F", "b": "nan"}
     assert type(found["epochs"]) is int
+    assert parse_assignments(["a=b=c"]) == {"a": "b=c"}  # the first sign ends the name
 
 
 @pytest.mark.parametrize("choices", [[], ["a", "a"], [1, 1.0], ["1", 1], [float("nan")], ["1e400"]])

@@ -47,6 +47,30 @@ def test_values_are_those_that_are_written(text: str, value: object) -> None:
     assert parse_yaml(text) == value
 
 
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("", "~", "null", "Null", "NULL"), None),
+        (("true", "True", "TRUE"), True),
+        (("false", "False", "FALSE"), False),
+        ((".inf", "+.Inf", ".INF"), math.inf),
+        (("-.inf", "-.Inf", "-.INF"), -math.inf),
+    ],
+)
+def test_every_spelling_of_a_word_has_its_value_unless_it_is_quoted(words: tuple[str, ...], value: object) -> None:
+    assert [parse_yaml(f"a: {word}") for word in words] == [{"a": value}] * len(words)
+    for form in ("'{}'", '"{}"'):
+        assert [parse_yaml(f"a: {form.format(word)}") for word in words] == [{"a": word} for word in words]
+
+
+def test_no_number_is_not_a_number() -> None:
+    assert all(math.isnan(value) for value in parse_yaml("[.nan, .NaN, .NAN]"))  # type: ignore[attr-defined]
+
+
+def test_keys_keep_their_order() -> None:
+    assert yaml_of({"b": 1, "a": {"d": 1, "c": 2}}) == "b: 1\na:\n  d: 1\n  c: 2\n"
+
+
 @given(_PLAIN)
 @example({"a": {"b": [{"c": -0.0}]}})
 @example({"<": "<<", "=": "=", "date": "2001-01-01", "1:30": "0x1F", "no": "yes", "1_0": "1e-3", "010": "010"})

@@ -224,17 +224,23 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
     The record is written first, so a kill may leave the file of an earlier choice.
     """
     assert found.best is not None and isinstance(found.spec, SearchSpec)
+    made = choose(found.spec, found.best, found.counts["complete"], reevaluation=found.reevaluation)
     file = storage.run(found.spec.name).best_file
     if file.exists():
         try:
             best = load_best(file)
-            if best.selection is not None and best.selection.trial == found.best.number:
+            if _choice(best) == _choice(made):
                 return best
             fault = InputError(f"best file {file}: is older than the choice of trial {found.best.number}")
         except InputError as error:
             fault = error
         left_out(InputError(f"{fault}; its content was taken from the record"))
-    return choose(found.spec, found.best, found.counts["complete"], reevaluation=found.reevaluation)
+    return made
+
+
+def _choice(best: BestFile) -> tuple[int, Reevaluated | None] | None:
+    """Return the chosen trial, and what its re-evaluation said."""
+    return None if best.selection is None else (best.selection.trial, best.selection.reevaluation)
 
 
 def _of_this_version(content: object) -> BestFile:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -122,6 +123,13 @@ def test_a_result_shows_itself_in_a_line_and_in_a_notebook_as_a_table(result: Se
     shown = result._repr_html_()
     assert "&lt;SearchResult" in shown and "<td>75.0</td>" in shown and "<th>alpha</th>" in shown
     assert "seconds/training" not in shown  # of the last task alone, beside `seconds` of all
+
+
+def test_a_result_counts_the_trials_that_ended_and_their_best(result: SearchResult) -> None:
+    waiting = [make_trial(3, tasks=1, status="pending"), make_trial(4, tasks=1)]
+    early = replace(result, trials=[*result.trials[::-1], *waiting])
+    assert "3 of 5 trials ended, best 75.00 %" in repr(early)
+    assert "1 of 3 trials ended; " in repr(replace(result, trials=[result.trials[2], *waiting]))
 
 
 def test_a_result_as_a_study_of_optuna(result: SearchResult) -> None:

@@ -51,6 +51,21 @@ def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: SearchSpec, tmp_pa
     assert [read_spec(run) for run in storage.runs()] == specs
 
 
+def test_a_text_that_cannot_be_replaced_leaves_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    replace_text(file, "before")
+
+    def refuse(source: object, target: object) -> None:
+        raise OSError(28, "No space left", str(source))
+
+    monkeypatch.setattr("os.replace", refuse)
+    with pytest.raises(OSError, match="No space left: '.*/file'$"):  # not the name of a temporary file
+        replace_text(file, "after")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"] and file.read_text() == "before"
+
+
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
     """As root, /dev/full would be exchanged for a file."""
     pipe, said = tmp_path / "pipe", []

@@ -118,6 +118,11 @@ DAMAGE: dict[str, tuple[Change, str]] = {
     ),
     "record other tasks": (rewritten(lambda row: row.update(task=row["task"] - 1)), r"holds tasks \[0, 1, 2\]"),
     "record of a word": (rewritten(lambda row: row.update(seed="0")), "seed '0'"),
+    "record without its end": (
+        rewritten(lambda row: row.pop("val/final_accuracy")),
+        "ValueError: is complete without a final accuracy",
+    ),
+    "record of a list": (rewritten(lambda row: row.update(hyperparameters="[1]")), "trial-00001.parquet: is damaged"),
     "renumbered": (lambda d: record_file(d).rename(record_file(d, 3)), "trial-00003.parquet: .*holds trial 1"),
     "fifo": (fifo, ""),
 }

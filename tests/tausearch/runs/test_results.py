@@ -10,6 +10,7 @@ import pytest
 from tausearch.runs import Record, TrialSummary, open_storage, read_scores
 from tausearch.runs.results import summarise
 from tests.support.runs.final_runs import make_final_run
+from trainables.errors import InputError
 
 
 def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) -> None:
@@ -26,6 +27,19 @@ def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) 
     assert scores["test/pooled_accuracy"].std == pytest.approx(4.5**0.5)
     trials = Record(storage.run("new").record).trials()
     assert [trial.final.get("test/pooled_accuracy") for trial in trials] == [70.0, None, 73.0]
+
+
+def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    make_final_run(storage, "new", [80.0])
+    directory = storage.run("new")
+    text = directory.results_file.read_text()
+    for wrong, fault in ((text.replace('"new"', '"old"'), "belongs to run 'old'"), ("{}", "cannot be read")):
+        directory.results_file.write_text(wrong)
+        with pytest.raises(InputError, match=f"{fault}.*; `tausearch sync new` writes it again"):
+            read_scores(directory)
+    directory.results_file.unlink()
+    assert read_scores(directory) == {}
 
 
 def test_a_metric_is_summarised_over_the_seeds_that_have_it() -> None:

@@ -76,6 +76,10 @@ def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSp
         assert (found.counts["running"], found.counts["pending"]) == (1, 2)
         with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
             pass
+        for number in range(4):
+            Record(directory.record).write(make_trial(number, value=70.0))
+        assert read_status(directory).state == "running"  # the driver has not concluded the run
+    assert read_status(directory).state == "finished"
 
 
 def test_the_score_of_a_final_run_is_over_its_finished_seeds(storage: Storage, spec: SearchSpec) -> None:
@@ -159,9 +163,11 @@ def test_a_reevaluated_search_counts_with_the_mean_of_its_fresh_runs(
     for number, value in enumerate(fresh):
         run = replace(make_trial(0, value=value), number=number, seed=again.seed_of(number))
         Record(directory.reevaluation.record).write(run)
-    directory.best_file.unlink()
-    found = best_of_all(storage, "digits", "ita-lora").selection
-    assert found.search == best
+    before = load_best(directory.best_file).selection  # as if a kill came before the verdict was written
+    said: list[InputError] = []
+    found = best_of_all(storage, "digits", "ita-lora", said.append).selection
+    assert found.search == best and before.reevaluation is None
+    assert len(said) == (best == "reevaluated")
     if best == "reevaluated":
         assert (found.value, found.reevaluation.value, found.reevaluation.candidates) == (80.0, 75.0, (0,))
 

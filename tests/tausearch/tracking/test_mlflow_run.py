@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from tausearch.runs import Conclusion, SearchSpec, Status, Storage, TrialSummary, TrialTable, open_storage
+from tausearch.runs import (
+    Conclusion,
+    Reevaluate,
+    ReevaluationSpec,
+    SearchSpec,
+    Status,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    open_storage,
+)
 from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
@@ -55,6 +67,23 @@ class TestTrials:
         for status in ("failed", "diverged"):  # the same word to MLflow
             opened(spec, tmp_path).write(make_trial(0, tasks=2, status=status))
         assert nested(store).data.tags["status"] == "diverged"
+
+    def test_a_batch_that_arrives_twice_has_the_same_times(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        """MLflow then stores its points once."""
+        opened(spec, tmp_path).write(make_trial(0, tasks=2))
+        nested(store).data.tags["tasks"] = "1"  # a kill came before the tag of task 2
+        opened(spec, tmp_path).write(make_trial(0, tasks=2))
+        times = [(point.key, point.timestamp) for point in store.points if point.step == 2]
+        assert len(times) == 6 and len(set(times)) == 3
+
+    def test_a_trial_whose_end_was_half_written_ends(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
+        trial = make_trial(0, value=70.0)
+        opened(spec, tmp_path).write(trial)
+        store.runs[nested(store).info.run_id].info.status = "RUNNING"  # a kill came after the tags
+        opened(spec, tmp_path).write(trial)
+        assert nested(store).info.status == "FINISHED"
 
     def test_an_error_is_cut_at_its_end(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         opened(spec, tmp_path).write(make_trial(0, tasks=1, status="failed", error="a" * 4000 + "b"))
@@ -100,6 +129,20 @@ class TestParent:
         store.add("trial", {PARENT_TAG: "second", "trial": "0", "role": "trial"})
         opened(spec, tmp_path)
         assert set(store.runs) == {"second", "trial"}
+
+    def test_a_search_and_its_re_evaluations_leave_each_others_trials_alone(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)}))
+        for each in (spec, again):
+            opened(each, tmp_path).write(make_trial(0, tasks=1))
+        parents = {run.data.tags.get(PARENT_TAG) for run in store.runs.values()}
+        assert len(store.runs) == 3 and len(parents) == 2  # one parent run, which has none
+        assert opened(spec, tmp_path).run_ids != opened(again, tmp_path).run_ids and len(store.runs) == 3
+        names = [run.info.run_name for run in store.runs.values()]
+        assert names == [spec.name, f"{spec.name}/trial-0", f"{spec.name}/trial-0-seed-1"]
+        splits = [run.data.params.get("split_seed") for run in store.runs.values()]
+        assert splits == [None, None, "1"]
 
     def test_a_run_with_an_id_is_found_by_it_and_gets_its_new_name(
         self, spec: SearchSpec, store: Store, tmp_path: Path
@@ -170,6 +213,20 @@ def test_a_long_name_is_cut_and_stays_different(length: int) -> None:
     names = [mlflow_store.tracked_name("x" * (length - 1) + sign) for sign in "ab"]
     assert len(set(names)) == 2 and all(len(name) == min(length, 250) for name in names)
     assert (names[0] == "x" * (length - 1) + "a") == (length <= 250)
+
+
+@pytest.mark.parametrize("patience", [None, "60"])
+def test_a_server_is_asked_once_and_for_5_seconds_unless_the_user_says_otherwise(
+    patience: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MAX_RETRIES", "TIMEOUT"):
+        monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", patience or "")
+        if patience is None:
+            monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}")
+    monkeypatch.setattr("mlflow.MlflowClient", lambda tracking_uri: mock.MagicMock())
+    mlflow_store.open_store(open_storage(tmp_path, write=True), URI, "digits")
+    found = [os.environ[f"MLFLOW_HTTP_REQUEST_{name}"] for name in ("MAX_RETRIES", "TIMEOUT")]
+    assert found == ([patience] * 2 if patience else ["0", "5"])
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,30 @@ def test_a_uri_without_one_stays_as_it_is(uri: str, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    "key", ["password", "passwd", "pwd", "sslpassword", "token", "access_token", "Password", "pass%77ord"]
+)
+def test_a_password_among_the_options_of_a_database(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked_uri(f"postgresql://host/db?a=1&{key}={SECRET}&b=2") == "postgresql://host/db?a=1&b=2"
+    assert "take it from MLFLOW_TRACKING_URI\n" in capsys.readouterr().err
+    assert reason(RuntimeError(f"refused {SECRET}")) == "refused ***"
+
+
+def test_a_server_takes_user_and_password_from_two_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert checked_uri("https://me@x:s3@cr@host") == "https://host"  # the last @ ends the password
+    assert "from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD\n" in capsys.readouterr().err
+    assert secrets.with_secrets("https://host") == "https://host"
+    found = [os.environ[f"MLFLOW_TRACKING_{name}"] for name in ("USERNAME", "PASSWORD")]
+    assert found == ["me@x", "s3@cr"]
+
+
+def test_a_password_that_was_given_goes_over_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:other@host/db")
+    given = f"postgresql://me:{SECRET}@host/db"
+    assert secrets.with_secrets(checked_uri(given) or "") == given
+    assert secrets.with_secrets("postgresql://me:own@host/db") == "postgresql://me:own@host/db"
+
+
 def test_a_continued_run_finds_it_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql://me:{SECRET}@host/db")
     assert secrets.with_secrets("postgresql://me@host/db") == f"postgresql://me:{SECRET}@host/db"
