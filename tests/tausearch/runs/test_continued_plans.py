@@ -60,7 +60,7 @@ def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: Searc
     new = {name: SETTINGS[name] for name in ("resources", "data_root", "cache_size", "tracking_uri")}
     with Plan(now, Storage(tmp_path), named=True, resume_if_exists=True).entered() as (found, directory):
         assert found == then.model_copy(update=new) == read_spec(directory)
-    plain = then.model_copy(update={"data_root": None})
+    plain = then.model_copy(update={"data_root": None, "tracking_uri": None})
     again = Plan(plain, Storage(tmp_path), named=True, resume_if_exists=True).continued()
     assert (again.tracking_uri, again.data_root) == ("http://new:1", None)  # only the tracking store is remembered
 

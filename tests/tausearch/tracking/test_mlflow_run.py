@@ -160,7 +160,7 @@ class TestParent:
         (parent,) = store.runs.values()
         assert parent.data.tags["kind"] == kind and parent.data.params.keys() & {"algorithm", "seed"} == parameters
         assert (parent.data.params["lr_pre"], parent.data.params["protocol/epochs"]) == ("0.1", "5")
-        assert "protocol/weights" not in parent.data.params and len(parent.inputs.dataset_inputs) == 1
+        assert "protocol/backbone_weights" not in parent.data.params and len(parent.inputs.dataset_inputs) == 1
 
     def test_the_names_of_tasks_are_cut_where_a_tag_ends(self, spec: SearchSpec) -> None:
         tasks = (NamedTask(classes=("zebra", "horse"), name="animals"), *[NamedTask(classes=("star",))] * 2000)
