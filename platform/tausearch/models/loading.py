@@ -95,7 +95,8 @@ def _with_model(folder: Path, seed: int | None) -> Path:
     for form in _FORMS:
         if (folder / form).is_dir():
             return _with_model(folder / form, seed)
-    seeds = sorted(path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and describes(path))
+    seeds = [path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and describes(path)]
+    seeds.sort(key=lambda path: int(path.name.removeprefix("seed_")))
     wanted = [path for path in seeds if seed is None or path.name == f"seed_{seed}"]
     if not wanted:
         raise InputError(f"{folder}: holds no model" + (f" of seed {seed}" if seeds else "; it has no model.json"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,48 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
     ]
 
 
+def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> None:
+    changes = {"accuracies": {}, "task_names": ("birds", None, "c|d"), "rule": "ties", "density": 0.25}
+    lines = card(about.model_copy(update=changes)).splitlines()
+    assert "Weights of the task vectors: 1, 0, -0.5, rule ties at density 0.25." in lines
+    assert "Task 3: c\\|d (d) was taken out (unlearned); its classes can still be answered." in lines
+    assert [line for line in lines if line.startswith("| ")][1:] == [
+        "| 1: birds | a, b | not measured |",
+        "| 2 | c | not measured |",
+        "| 3: c\\|d | d | not measured |",
+        "| mean | 4 classes | not measured |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "library", "imported"),
+    [
+        ("adapter", "peft", ["tausearch", "peft"]),
+        ("timm", "timm", ["tausearch", "timm"]),
+        ("models", "timm", ["safetensors.torch"]),
+        ("vectors", "tausearch", ["tausearch"]),
+    ],
+)
+def test_a_card_opens_each_form_with_its_library(about: About, form: str, library: str, imported: list[str]) -> None:
+    lines = card(about.model_copy(update={"form": form})).splitlines()
+    assert f"library_name: {library}" in lines
+    assert [line.removeprefix("import ") for line in lines if line.startswith("import ")] == imported
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"keep_ratio": True}, "grey, 32 x 32 pixels (resized to 37 pixels (shorter side), "),
+        ({"keep_ratio": False}, "grey, 32 x 32 pixels (resized to 37 pixels (both sides), "),
+        ({"resize": None, "channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}, "RGB, 32 x 32 pixels (as is),"),
+    ],
+)
+def test_a_card_says_what_the_model_reads(about: About, changes: dict[str, Any], said: str) -> None:
+    assert about.transform is not None
+    text = card(about.model_copy(update={"transform": replace(about.transform, **changes)}))
+    assert f"What it reads: {said}" in text
+
+
 @pytest.mark.parametrize(
     ("backbone", "weights", "built"),
     [
@@ -87,6 +130,9 @@ def test_the_card_of_an_adapter_builds_its_backbone(
         ({"weights": [float("nan"), 0.0, 0.0]}, "weights must be one for each"),
         ({"accuracies": {"0": [90.0, 60.0]}}, "accuracies must be one from 0 to 100"),
         ({"accuracies": {"0": [90.0, 60.0, 100.5]}}, "accuracies must be one from 0 to 100"),
+        ({"accuracies": {"0": [90.0, 60.0, -0.5]}}, "accuracies must be one from 0 to 100"),
+        ({"task_names": ["x"]}, "names 1 tasks of 3"),
+        ({"task_names": ["x", None, "a\nb"]}, "task_names: "),
         ({"more": 1}, "unknown key 'more'"),
         ({"protocol": None}, "'protocol"),
         ({"transform": {"size": 10**9}}, "transform: size must be from 1 to 4096, resize at least size"),
@@ -122,3 +168,9 @@ def test_an_export_of_several_forms_and_seeds(about: About, tmp_path: Path) -> N
     (tmp_path / "vectors" / "model.json").unlink()
     (tmp_path / "vectors").rmdir()
     assert _with_model(tmp_path, None) == tmp_path / "timm" / "seed_1"
+    (tmp_path / "adapter" / "seed_1").rename(tmp_path / "adapter" / "seed_10")
+    (tmp_path / "adapter" / "seed_2").mkdir()
+    about.save(tmp_path / "adapter" / "seed_2")
+    assert _with_model(tmp_path / "adapter", None) == tmp_path / "adapter" / "seed_2"  # numbers, not texts
+    with pytest.raises(InputError, match="adapter: holds no model of seed 1$"):
+        _with_model(tmp_path / "adapter", 1)

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tausearch.models import pools
-from tausearch.models.sources import VectorSource, about_source
-from tausearch.runs import Record, Resources, RunDirectory, SearchSpec
+from tausearch.models import analysis, pools, sources
+from tausearch.models.descriptions import About
+from tausearch.models.sources import VectorSource, about_source, chosen_seeds, find_source, source_of_run
+from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage
+from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.errors import InputError
 
@@ -67,3 +69,74 @@ def test_a_third_source_must_be_like_the_first(source: VectorSource, what: str, 
     pools.require_alike([source, source])
     with pytest.raises(InputError, match=f"other and r cannot be composed: their {what} is"):
         pools.require_alike([source, source, other])
+
+
+def test_only_seeds_that_finished_and_left_vectors_count_in_the_order_of_the_run(
+    spec: SearchSpec, tmp_path: Path
+) -> None:
+    final, directory = create(final_spec(spec, seeds=(5, 3, 4, 2), trials=4), Storage(tmp_path))
+    for number, (seed, status) in enumerate({5: "complete", 3: "complete", 4: "complete", 2: "failed"}.items()):
+        trial = replace(make_trial(number, value=70.0), seed=seed, status=status)  # type: ignore[arg-type]
+        Record(directory.record).write(trial)
+    for seed in (2, 3, 5):
+        (directory.artifacts / f"seed_{seed}").mkdir(parents=True)
+    found = source_of_run(directory)
+    assert found.seeds == (5, 3)
+    for seed, why in (
+        (4, "seed 4 has left no task vectors"),
+        (2, r"seed 2 has no result \(failed\)"),
+        (9, "no seed 9"),
+    ):
+        with pytest.raises(InputError, match=f"{final.name}: .*{why}; compose those that have with --seeds 5,3"):
+            chosen_seeds([found], [seed])
+    assert chosen_seeds([replace(found, spec=None)], None) == (5, 3)  # of a folder all that it has
+    with pytest.raises(InputError, match="seed 4 has left no task vectors"):
+        chosen_seeds([found], None)  # of a run all that were asked for
+
+
+def exported(folder: Path, spec: SearchSpec, *seeds: int) -> Path:
+    """A folder of exported vectors, without the vectors."""
+    for seed in seeds:
+        (folder / f"seed_{seed}").mkdir(parents=True)
+    protocol = {"benchmark": "digits", "protocol": spec.protocol, "runs": ("r",), "methods": ("ita-lora",)}
+    About(**protocol, class_names=("a", "b"), tasks=(1, 1)).save(folder)  # type: ignore[arg-type]
+    return folder
+
+
+def test_the_seeds_of_a_folder_are_in_the_order_of_numbers(spec: SearchSpec, tmp_path: Path) -> None:
+    folder = exported(tmp_path / "vectors", spec, 10, 2, 1)
+    found = find_source(Storage(tmp_path / "runs"), str(folder))
+    assert found.seeds == (1, 2, 10) and found.tasks is None
+    chosen = find_source(Storage(tmp_path / "runs"), f"{folder}:2,1")
+    assert (chosen.tasks, chosen.text, chosen.folder) == ((2, 1), f"{folder}:2,1", folder)
+    named = exported(tmp_path / "vectors:2,1", spec, 7)  # a folder of exactly that name is meant
+    assert find_source(Storage(tmp_path / "runs"), str(named)).seeds == (7,)
+
+
+def test_a_run_goes_before_a_folder_of_its_name_unless_the_folder_has_a_path(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    exported(tmp_path / "r", spec, 7)
+    _, directory = create(final_spec(spec, name="r"), Storage(tmp_path / "runs"))
+    monkeypatch.setattr(sources, "source_of_run", lambda found: found)
+    assert find_source(Storage(tmp_path / "runs"), "r") == directory  # type: ignore[comparison-overlap]
+    assert find_source(Storage(tmp_path / "runs"), "./r").seeds == (7,)
+
+
+def test_alignment_is_of_the_seeds_that_both_runs_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vectors of the first run and of the second are equal in task 1 and orthogonal in task 2."""
+    monkeypatch.setattr(analysis, "inner_products", lambda _, vectors: torch.stack(vectors) @ torch.stack(vectors).T)
+    one, two, other = torch.eye(3)
+
+    def run(name: str, *seeds: int, last: torch.Tensor) -> SimpleNamespace:
+        network = SimpleNamespace(theta_0={})
+        by_seed = {seed: [one, last] for seed in seeds}
+        return SimpleNamespace(sources=[SimpleNamespace(text=name)], by_seed=by_seed, tasks=2, network=network)
+
+    first, second, third = run("a", 0, 2, 1, last=two), run("b", 1, 2, 5, last=other), run("c", 7, last=two)
+    rows = analysis.alignment_rows(first, second)  # type: ignore[arg-type]
+    assert [(row["seed"], row["task"]) for row in rows] == [(seed, task) for seed in (2, 1) for task in range(3)]
+    assert [row["cosine"] for row in rows[:3]] == pytest.approx([0.5, 1.0, 0.0])
+    with pytest.raises(InputError, match="a and c: have no seed in common"):
+        analysis.alignment_rows(first, third)  # type: ignore[arg-type]

@@ -161,7 +161,7 @@ def _shares(found: Sequence[_Answers]) -> Counter[int]:
 
 def _remains(pools: Pools, removal: Removal) -> Iterator[str]:
     first = next(iter(pools.by_seed.values()))
-    sources = {folder: source for source in pools.sources for folder in (source.folder,)}
+    sources = {source.folder: source for source in pools.sources}
     methods, regularised = [], []
     for folder, vector in zip(first.folders, first, strict=True):
         methods.append(vector.origin.method)

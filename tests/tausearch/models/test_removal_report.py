@@ -1,0 +1,144 @@
+"""What is told of a removal: which lines, which classes, in which order, and where a table is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from tausearch.models import few_images, removal_tables
+from tausearch.models.removal import measure
+from tausearch.models.removal.names import removal_of
+from tausearch.models.removal.remnants import remaining_lines
+from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport, Separation
+from trainables.data import BenchmarkSpec, Removal
+
+THREE = (range(2), range(2, 4), range(4, 6))
+
+
+def separated(auc: float) -> Separation:
+    return Separation(auc=auc, low=auc - 0.1, high=auc + 0.1)
+
+
+def forgotten(number: int, test: int = 30, answers: Sequence[Answer] = (), **changes: Any) -> ForgottenClass:
+    losses = {"class_loss": separated(0.9), "own_loss_before": separated(0.8), "own_loss_after": separated(0.7)}
+    about = {"number": number, "task": 2, "name": f"c{number}", "train": 90, "itself": 60.0, "others": 0.0}
+    return ForgottenClass(**{**about, **losses, "test": test, "answers": tuple(answers), **changes})
+
+
+def report(*classes: ForgottenClass) -> RemovalReport:
+    before = ((80.0, 60.0), (90.0, 50.0))
+    return RemovalReport(tasks=(1, 3), classes=classes, before=before, left_out=(), remains=())
+
+
+def test_the_rest_is_compared_by_the_runs_numbers_of_tasks_with_a_mean_below() -> None:
+    rest, *_ = removal_tables(report(forgotten(3)), [(85.0, 40.0), (95.0, 50.0)])
+    assert rest.texts == [
+        ["1", "85.00 ± 7.07", "90.00 ± 7.07", "+5.00"],
+        ["3", "55.00 ± 7.07", "45.00 ± 7.07", "-10.00"],
+        ["mean", "70.00 ± 0.00", "67.50 ± 7.07", "-2.50"],
+    ]
+    assert rest.emphasis == {2: "total"}
+
+
+def test_the_classes_that_images_land_on_are_cut_after_ten_and_summed() -> None:
+    answers = [Answer(label=f"a{n}", before=n, after=20.0 - n) for n in range(12)]
+    _, landing, _ = removal_tables(report(forgotten(3, answers=answers), forgotten(4, others=5.0)), [(1.0, 1.0)] * 2)
+    assert landing.rows[:2] == [("c3", "itself", 60.0, None), ("c3", "a0", 0.0, 20.0)]
+    assert landing.rows[10:12] == [("c3", "a9", 9.0, 11.0), ("c3", "2 more", 21.0, 19.0)]
+    assert landing.rows[12:] == [("c4", "itself", 60.0, None), ("c4", "others that are gone", 5.0, None)]
+
+
+def test_membership_has_the_class_before_alone_and_the_own_answer_before_and_after() -> None:
+    unnamed = report(forgotten(3)).unnamed()
+    *_, membership = removal_tables(unnamed, [(1.0, 1.0)] * 2)
+    assert membership.rows == [
+        ("class 3", "90 / 30", "the class", "0.90 (0.80 to 1.00)", None),
+        ("class 3", None, "own answer", "0.80 (0.70 to 0.90)", "0.70 (0.60 to 0.80)"),
+    ]
+
+
+def test_few_test_images_are_those_below_twenty_and_the_fewest_are_named() -> None:
+    assert few_images(report(forgotten(3, test=20), forgotten(4, test=21))) is None
+    line = few_images(report(forgotten(3, test=19), forgotten(4, test=7), forgotten(5)))
+    assert line is not None and line.startswith("With 7 test images of a class")
+
+
+@pytest.mark.parametrize(
+    ("forget", "methods", "regularised", "told"),
+    [
+        ({0}, "ita ita ita", "all all all", ["task 1: the rows", "tasks 2, 3: h0", "tasks 2, 3: how firmly its task"]),
+        ({2, 3}, "ita ita ita", "all all all", ["task 3: h0", "task 3: how firmly its task"]),
+        ({2, 3}, "iel ita iel", "all all none", ["task 3: h0", "task 3: IEL"]),
+        ({0, 1}, "ita ita iel", "all all head", ["tasks 2, 3: h0", "tasks 2, 3: how firmly its rows", "task 3: IEL"]),
+        ({0, 1}, "ita ita tmc", "all none all", ["task 2: h0"]),
+        ({0, 1}, "tmc tmc tmc", "all all all", ["TMC learns each task alone"]),
+        ({4, 5}, "tmc tmc tmc", "all all all", ["No other part of this composition"]),
+        ({0, 1, 2, 3}, "ita ita ita", "none head all", ["task 3: h0", "task 3: how firmly its task"]),
+    ],
+)
+def test_what_may_still_depend_on_images(forget: set[int], methods: str, regularised: str, told: list[str]) -> None:
+    lines = list(remaining_lines(Removal(THREE, frozenset(forget)), methods.split(), regularised.split(), "r"))
+    *first, hyperparameters, theta_0, outside = lines
+    assert [line[: len(start)] for line, start in zip(first, told, strict=True)] == told
+    assert hyperparameters.startswith("The hyperparameters") and theta_0.startswith("theta_0")
+    assert outside.startswith("Outside this composition: r, ")
+
+
+def test_each_task_is_told_of_by_the_run_that_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exported vectors do not say what was regularised; then all of it counts."""
+    told: list[Sequence[str]] = []
+    monkeypatch.setattr(measure, "remaining_lines", lambda _, *rest: told.extend(rest) or iter(()))
+    folders = [Path(f"/{name}/seed_0/task_{task}") for task, name in enumerate("abc", start=1)]
+
+    class Pool(list[Any]):
+        """Vectors of three runs."""
+
+        def __init__(self) -> None:
+            super().__init__(SimpleNamespace(origin=SimpleNamespace(method=m)) for m in ("ita", "iel", "tmc"))
+            self.folders = folders
+
+    fixed = ({"regularise": "none"}, {}, None)
+    specs = [None if each is None else SimpleNamespace(fixed=each) for each in fixed]
+    sources = [SimpleNamespace(folder=Path(f"/{n}"), spec=s, text=n) for n, s in zip("abc", specs, strict=True)]
+    measure._remains(SimpleNamespace(by_seed={0: Pool()}, sources=sources), Removal(THREE, frozenset({0})))  # type: ignore[arg-type]
+    assert told == [["ita", "iel", "tmc"], ["none", "all", "all"], "a + b + c"]
+
+
+def test_answers_are_those_after_the_removal_first_then_those_before_it() -> None:
+    def answers(*top: int) -> measure._Answers:
+        label, loss = torch.full((len(top),), 2), torch.arange(len(top)) / 10
+        return measure._Answers(label, torch.tensor(top), loss, loss)
+
+    seed = measure._Seed([answers(2), answers(2, 0, 1, 1)])
+    seed.train_before[2] = seed.train_after[2] = answers(2, 2)
+    seed.test_after[2] = answers(0, 1, 4, 4)
+    pools = SimpleNamespace(benchmark=SimpleNamespace(spec=SimpleNamespace(class_names=tuple("abcdef"))))
+    found = measure._forgotten(pools, Removal(THREE, frozenset({2})), 2, [seed])  # type: ignore[arg-type]
+    assert (found.number, found.task, found.name, found.train, found.test) == (3, 2, "c", 2, 4)
+    assert [(each.label, each.before, each.after) for each in found.answers] == [
+        ("e", 0.0, 50.0),
+        ("b", 50.0, 25.0),
+        ("a", 25.0, 25.0),
+    ]
+    assert found.itself == 25.0 and found.own_loss_before.auc == found.own_loss_after.auc
+
+
+@pytest.mark.parametrize(
+    ("wanted", "classes"),
+    [
+        (["birds"], {2, 3}),
+        (["task:birds, d"], {2, 3, 4}),
+        (["task:a"], {0}),  # a class of this name goes before what the words could mean
+        (["task:b"], {4, 5}),
+        (["class:b"], {1}),
+    ],
+)
+def test_a_class_or_a_task_by_its_name(wanted: list[str], classes: set[int]) -> None:
+    named = {"num_tasks": 3, "task_names": (None, "birds", "b")}
+    spec = BenchmarkSpec("x", ("task:a", "b", "a", "c", "d", "e"), epochs=1, batch_size=1, backbone="v", **named)  # type: ignore[arg-type]
+    assert removal_of(wanted, spec).forgotten == classes
