@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.comparison.ablation_tables import as_ablation_text, show_ablations
+from tausearch.comparison import paper_results
+from tausearch.comparison.ablation_tables import ablations, as_ablation_text, show_ablations
 from tausearch.comparison.runs import read_final_runs
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
@@ -63,3 +64,18 @@ def test_without_ablations_there_is_one_line(tmp_path: Path, capsys: pytest.Capt
     make_final_run(storage, "plain", [89.0, 91.0], method="finetune")
     show_ablations(storage, [], "table")
     assert "no ablations; make one with: " in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_benchmarks_come_by_name_then_methods_in_the_papers_order(tmp_path: Path) -> None:
+    """Two variants of ours are a row of their own, whatever the paper has."""
+    storage = open_storage(tmp_path, write=True)
+    for benchmark, method in (("digits", "ita-fft"), ("cifar100", "ita-lora"), ("cifar100", "ita-ia3")):
+        for variant in ("none", "head"):
+            name, changes = f"{benchmark}-{method}-{variant}", {"regularise": variant}
+            make_final_run(storage, name, [50.0], benchmark=benchmark, method=method, overrides=changes)
+    make_final_run(storage, "alone", [50.0], benchmark="digits", method="iel-fft", overrides={"regularise": "none"})
+    runs = read_final_runs(storage)[0]
+    found = [(row.benchmark, row.method) for row in ablations(runs, paper_results())]
+    ordered = sorted(["ita-lora", "ita-ia3"], key=paper_results().place)
+    assert found == [*(("cifar100", method) for method in ordered), ("digits", "ita-fft")]
+    assert {row.benchmark for row in ablations(runs, paper_results(), ["digits"])} == {"digits"}

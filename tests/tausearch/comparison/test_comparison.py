@@ -16,11 +16,14 @@ from rich.console import Console
 
 from tausearch.comparison import ComparisonRow, compare, paper_results, read_final_runs
 from tausearch.comparison.cells import comparison_sheets
-from tausearch.comparison.command import Form, show_comparison
-from tausearch.comparison.figure import draw
+from tausearch.comparison.command import Form, Selection, show_comparison
+from tausearch.comparison.figure import _drawn, _panel, draw
 from tausearch.comparison.printing import show_sheets
+from tausearch.comparison.records import rows_as_dicts
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
+from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
 
 DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
@@ -145,6 +148,97 @@ def test_the_papers_benchmarks_and_the_method_as_it_is_come_first(storage: Stora
     runs = read_final_runs(storage)[0]
     assert [each.benchmark for each in compare(runs, paper_results())] == ["imagenet_r", "cifar100", "digits"]
     assert [row.ours.spec.name for row in rows(storage)[0] if row.ours] == ["plain", "none"]
+
+
+def test_a_search_is_not_a_final_run_without_results(storage: Storage) -> None:
+    make_run(storage, search_spec(), [make_trial(0, value=70.0)])
+    make_final_run(storage, "failed", [None])
+    assert read_final_runs(storage)[1] == ["failed"]
+
+
+def test_a_value_that_is_set_by_hand_to_what_it_is_anyway_is_no_other_experiment(storage: Storage) -> None:
+    make_final_run(storage, "plain", [89.0])
+    make_final_run(storage, "set", [90.0], overrides={"regularise": "all"})
+    assert [(row.ours.spec.name, row.others, row.settings) for row in rows(storage)[0] if row.ours] == [("set", 1, {})]
+
+
+def test_a_run_without_a_search_can_be_compared(storage: Storage) -> None:
+    spec = make_final_run(storage, "by-hand", [90.0])
+    spec.model_copy(update={"source": None, "tuned_on": None}).save(storage.run("by-hand"))
+    assert [row.departures for row in rows(storage)[0]] == [()]
+
+
+def test_methods_that_the_paper_lacks_come_last_by_name(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tmc", "ita-lora", "finetune"):
+        make_final_run(storage, name, [50.0], method=name, benchmark="digits", protocol=DIGITS)
+    paper = paper_results()
+    few = paper.model_copy(update={"final_accuracy": {"joint": (), "finetune": ()}})
+    (comparison,) = compare(read_final_runs(storage)[0], few, ["digits"])
+    assert [row.method for row in comparison.apart] == ["finetune", "ita-lora", "tmc"]
+
+
+def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(storage: Storage) -> None:
+    make_final_run(storage, "older", [88.0])
+    make_final_run(storage, "newer", [90.0, None, 91.0])
+    make_final_run(storage, "bf16", [87.0], protocol={"precision": "bf16"})
+    (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
+    (sheet,) = comparison_sheets(comparison, paper_results())
+    ours = {row[0]: row[-1] for row in sheet.texts if row[1]}
+    names = [row[-1] for row in sheet.texts if row[1]]
+    assert names == ["newer (2 of 3 seeds, 1 more)", "bf16 (bf16)"] and set(ours) == {"ita-lora"}
+    faint = {place for place, row in enumerate(sheet.texts) if not row[1]}
+    assert sheet.emphasis == dict.fromkeys(faint, "faint") and len(faint) == len(paper_results().methods) - 1
+
+
+def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> None:
+    """Equal labels get the runs' names; on a benchmark that the paper lacks runs tuned elsewhere are left out."""
+    make_final_run(storage, "plain", [88.0, 89.0], benchmark="digits", protocol=DIGITS)
+    make_final_run(storage, "longer", [90.0], benchmark="digits", protocol={**DIGITS, "epochs": 9})
+    make_final_run(storage, "tmc", [70.0], method="tmc", benchmark="digits", protocol=DIGITS)
+    make_final_run(storage, "elsewhere", [50.0], benchmark="digits", protocol=DIGITS, tuned_on="glyphs")
+    spec = make_final_run(storage, "by-hand", [60.0], method="finetune", benchmark="digits", protocol=DIGITS)
+    spec.model_copy(update={"source": None, "tuned_on": None}).save(storage.run("by-hand"))
+    make_final_run(storage, "joint", [91.0], method="joint")
+    papers, own = compare(read_final_runs(storage)[0], paper_results())
+    panel = _panel(own, _drawn(own), paper_results())
+    assert (panel.title, panel.group) == ("digits (not in the paper)", 1)
+    assert {line.label: line.ours for line in panel.lines} == {
+        "ita-lora: plain": (88.5, pytest.approx(0.5**0.5)),
+        "ita-lora: longer": (90.0, 0.0),
+        "tmc": (70.0, 0.0),
+        "finetune": (60.0, 0.0),
+    }
+    panel = _panel(papers, _drawn(papers), paper_results())
+    joint = next(line for line in panel.lines if line.label == "joint")
+    assert (panel.title, panel.group, len(panel.lines)) == ("CIFAR-100", 0, 17)
+    assert joint.ours == (91.0, 0.0) and joint.paper is not None and joint.paper[1] > 0
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_selection_shows_its_runs_alone_and_each_benchmark_once(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, accuracies in (("a", [90.0]), ("b", [91.0]), ("c", [None]), ("d", [None])):
+        make_final_run(storage, name, accuracies)
+    show_comparison(storage, ["cifar100", "cifar100"], "json", None, Selection(runs={"a", "c"}))
+    content = json.loads(capsys.readouterr().out)
+    assert [row["ours"]["run"] for row in content["rows"] if row["ours"]] == ["a"] and len(content["rows"]) == 17
+    assert content["without_results"] == ["c"]
+
+
+def test_json_and_csv_have_comparable_runs_first_and_nothing_is_drawn_without_runs(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_comparison(storage, [], "json", None)
+    assert json.loads(capsys.readouterr().out) == {
+        "source": paper_results().source,
+        **{"figure": None, "rows": [], "without_results": []},
+    }
+    assert not storage.comparison_figure.exists()
+    make_final_run(storage, "a-long", [95.0], protocol={"epochs": 99})
+    make_final_run(storage, "b-plain", [90.0])
+    found = rows_as_dicts(compare(read_final_runs(storage)[0], paper_results()))
+    assert [row["ours"]["run"] for row in found if row["ours"]] == ["b-plain", "a-long"]
 
 
 @pytest.fixture
@@ -272,7 +366,8 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
 ) -> None:
     with pytest.raises(InputError, match="unknown benchmark 'cifar'; allowed: imagenet_r, cifar100, .*digits"):
         show_comparison(several, ["cifar"], "table", None)
-    assert "glyphs: no final run, and the paper does not have it" in printed(several, "table", capsys, "glyphs")
+    said = printed(several, "table", capsys, "glyphs", "digits")
+    assert "glyphs: no final run, and the paper does not have it" in said and "digits: no final run" not in said
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "markdown", "latex"])

@@ -10,6 +10,7 @@ import pytest
 
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.comparison import Matrix, MatrixOrder, matrix_sheet, paper_results, read_final_runs, result_matrix
+from tausearch.comparison.matrix_sheets import page_matrix
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
@@ -71,6 +72,71 @@ def test_a_method_under_two_protocols_takes_two_rows(storage: Storage) -> None:
     make_final_run(storage, "other", [60.0, 60.0], benchmark="digits", protocol=DIGITS)
     rows = [{name: cell.run.spec.name for name, cell in row.cells.items() if cell.run} for row in matrix(storage).rows]
     assert rows == [{"cifar100": "b", "digits": "other"}, {"cifar100": "a"}]  # of two protocols the paper's counts
+
+
+@pytest.mark.parametrize(
+    ("runs", "usual"),
+    [
+        ([("long", 99, None), ("longer", 98, None)], 98),  # of equally many the newest
+        ([("paper", 20, None), ("long", 99, None)], 20),  # but one that can be compared with the paper goes before
+        ([("paper", 20, None), ("long", 99, None), ("another", 99, None)], 99),  # most go before both
+        ([("own", 98, None), ("a", 99, "cub200"), ("b", 99, "mit67")], 98),  # tuned elsewhere they do not count
+        ([("a", 98, "cub200"), ("b", 99, "cub200"), ("c", 98, "mit67")], 98),  # unless all were
+    ],
+)
+def test_the_protocol_of_a_column(storage: Storage, runs: list[tuple[str, int, str | None]], usual: int) -> None:
+    methods = ("ita-lora", "ita-ia3", "finetune")
+    for (name, epochs, tuned_on), method in zip(runs, methods, strict=False):
+        protocol = {"epochs": epochs}
+        make_final_run(storage, name, [50.0], method=method, tuned_on=tuned_on, protocol=protocol)
+    assert matrix(storage).protocols["cifar100"].epochs == usual
+
+
+def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
+    for name, digest in (("a", "0"), ("b", "0"), ("c", "1")):
+        method = {"a": "ita-lora", "b": "ita-ia3", "c": "tmc"}[name]
+        make_final_run(storage, name, [50.0], method=method, protocol={"weights_digest": digest * 64})
+    make_final_run(
+        storage, "d", [50.0, 51.0], method="ita-fft", protocol={"weights_digest": "1" * 64, "class_orders": (1,)}
+    )
+    cells = {row.method: row.cells["cifar100"] for row in matrix(storage).rows}
+    assert cells["tmc"].apart == ("other weights of the backbone",) and cells["ita-lora"].apart == ()
+    assert cells["ita-fft"].apart == ("class orders 1 instead of as the benchmark has it",)
+    assert [cells[name].notes for name in ("ita-fft", "tmc")] == [("2 seeds",), ()]
+
+
+def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storage: Storage) -> None:
+    for method, seeds in (("ita-lora", 3), ("tmc", 1), ("ita-fft", 3), ("joint", 1), ("finetune", 2)):
+        make_final_run(storage, method, [50.0] * seeds, method=method)
+    found = matrix(storage)
+    assert found.seeds == 3 and "over seeds 0, 1 and 2." in matrix_sheet(found, paper_results()).caption
+    one = result_matrix([run for run in read_final_runs(storage)[0] if run.accuracy.seeds == 1], paper_results())
+    assert "over 1 seed." in matrix_sheet(one, paper_results()).caption
+
+
+def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
+    for benchmark, epochs in (("cifar100", 20), ("cub200", 50), ("mit67", 20)):
+        make_final_run(storage, benchmark, [50.0], benchmark=benchmark, protocol={"epochs": epochs})
+    caption = matrix_sheet(matrix(storage), paper_results()).caption
+    shared = "Protocol: 10 tasks, batch 128, vit_base_patch16_224.augreg_in21k; "
+    assert f"{shared}CIFAR-100 and MIT-67: 20 epochs; CUB-200: 50 epochs." in caption
+
+
+def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(storage: Storage) -> None:
+    make_final_run(storage, "short", [50.0], method="tmc", protocol={"epochs": 5})
+    make_final_run(storage, "plain", [50.0], method="tmc")
+    make_final_run(storage, "none", [50.0], overrides={"regularise": "none"})
+    planned = [("ita-lora", "cifar100"), ("tmc", "cub200"), ("ita-fft", "mit67")]
+    runs = read_final_runs(storage)[0]
+    found = result_matrix(runs, paper_results(), MatrixOrder((), ("cifar100", "cub200")), planned=planned)
+    pending = {("ita-lora", "cifar100"): "waiting", ("tmc", "cub200"): "searching", ("tmc", "cifar100"): "never"}
+    sheet = page_matrix(found, paper_results(), {("tmc", "cub200"): "#cell-2"}, pending)
+    assert [row[0] for row in sheet.texts] == ["tmc", "tmc", "ita-lora", "ita-lora (regularise=none)"]
+    assert [row[2] for row in sheet.texts] == ["searching", "", "", ""]
+    assert [row[1].split("\n")[0] for row in sheet.texts] == ["50.00", "50.00", "waiting", "50.00"]
+    beside = [row[1].split("\n")[-1][:6] for row in sheet.texts]
+    assert beside == ["paper ", "(paper", "waiting"[:6], "paper "] and sheet.look(0, 2).link == "#cell-2"
+    assert sheet.caption.endswith("in parentheses where its protocol differs.")
 
 
 def test_the_papers_rows_compete_where_the_protocol_is_the_same(storage: Storage) -> None:

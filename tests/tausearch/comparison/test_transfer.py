@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.comparison import TransferMatrix, read_final_runs, transfer
+from tausearch.comparison.cells import transfer_sheet
 from tausearch.comparison.command import show_transfer
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
@@ -56,6 +57,9 @@ def test_without_tuning_on_the_target_there_is_no_loss(storage: Storage) -> None
     (matrix,) = matrices(storage)
     assert matrix.cells["digits", "mit67"].loss is None and matrix.cells["digits", "mit67"].own is None
     assert "mit67" not in matrix.tuned_on and "mit67" in matrix.judged_on
+    sheet = transfer_sheet(matrix)
+    assert sheet.header == ["tuned on", "digits", "glyphs", "mit67"]
+    assert sheet.texts[0][-1] == "70.00 (1)\nno run tuned here" and sheet.texts[1][-1] == ""
 
 
 def test_runs_of_another_protocol_are_not_set_against_each_other(storage: Storage) -> None:
@@ -106,6 +110,15 @@ def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storag
         path.write_text("\n".join(lines))  # as an older version wrote it
     (matrix,) = matrices(storage)
     assert set(matrix.cells) == {("digits", "glyphs"), ("glyphs", "glyphs")}
+
+
+def test_another_precision_is_a_matrix_of_its_own_and_methods_come_by_name(storage: Storage) -> None:
+    make_final_run(storage, "bf16", [40.0], benchmark="glyphs", tuned_on="digits", protocol={"precision": "bf16"})
+    other = {"backbone": "z", "weights_digest": "1" * 64}
+    make_final_run(storage, "z", [30.0], method="finetune", benchmark="glyphs", tuned_on="digits", protocol=other)
+    found = [(matrix.method, {cell.run.spec.name for cell in matrix.cells.values()}) for matrix in matrices(storage)]
+    assert [method for method, _ in found] == ["finetune", "ita-lora", "ita-lora"]
+    assert [names for _, names in found if "bf16" in names] == [{"bf16"}]
 
 
 def test_a_column_is_chosen_by_name(storage: Storage) -> None:
