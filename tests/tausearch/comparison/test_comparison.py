@@ -230,7 +230,8 @@ def test_json_and_csv_have_comparable_runs_first_and_nothing_is_drawn_without_ru
     storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show_comparison(storage, [], "json", None)
-    assert json.loads(capsys.readouterr().out) == {
+    out, err = capsys.readouterr()
+    assert err == "" and json.loads(out) == {
         "source": paper_results().source,
         **{"figure": None, "rows": [], "without_results": []},
     }

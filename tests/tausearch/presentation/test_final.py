@@ -52,6 +52,13 @@ def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
     assert axes.get_title() == "ita-lora on folder:my birds?tasks=3, birds-1 (test split)"
     (alone,) = _over_tasks(final, [first], "").axes
     assert alone.get_legend() is None and not alone.collections
+    first.rows, second.rows = rows_of(100, 1), rows_of(90, 0)
+    (ends,) = _over_tasks(final, [first, second], "").axes
+    band = ends.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.max() == 100 and band.min() == 0  # no accuracy lies beyond
+    assert [text.get_text() for text in ends.get_legend().get_texts()] == [  # type: ignore[union-attr]
+        *("± standard deviation over seeds", "each seed", "mean over seeds")
+    ]
     first.rows, second.rows = [{"task": 1.0, "a": 2.0}], [{"task": 1.0, "a": 4.0, "b": 1.0}]
     assert mean_rows([first, second]) == [{"task": 1.0, "a": 3.0}]
 

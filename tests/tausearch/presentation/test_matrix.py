@@ -40,3 +40,26 @@ def test_a_joint_method_has_one_row() -> None:
     (row,) = rows(4)[3:]
     axes = accuracy_matrix_figure([row], VALIDATION, "t").axes[0]
     assert axes.images[0].get_array().shape == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "numbered", "named", "every"),
+    [(12, True, True, 1), (13, False, False, 1), (20, False, False, 1), (21, False, False, 2)],
+)
+def test_few_tasks_have_numbers_and_names_and_many_a_tick_now_and_then(
+    tasks: int, numbered: bool, named: bool, every: int
+) -> None:
+    labels = [f"name {k}" for k in range(1, tasks + 1)]
+    axes = accuracy_matrix_figure(rows(tasks), VALIDATION, "t", labels).axes[0]
+    shown = range(1, tasks + 1, every)
+    assert bool(axes.texts) is numbered
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        f"{k}: name {k}" if named else str(k) for k in shown
+    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [str(k) for k in shown]
+
+
+def test_numbers_are_white_on_the_dark_half() -> None:
+    row = {"task": 2.0, "val/accuracy/task_1": 60.0, "val/accuracy/task_2": 61.0}
+    axes = accuracy_matrix_figure([row], VALIDATION, "t").axes[0]
+    assert [text.get_color() for text in axes.texts] == ["white", "black"]

@@ -25,6 +25,9 @@ def test_lines_are_means_over_finished_seeds() -> None:
     assert (list(second.y), second.name) == ([95.0], "joint (epochs 1 instead of 5)")
     assert first.hover[1] == "ita-lora, after task 2: 75.00 % (2 seeds)" and "ita-lora 75.00 %" in plot.numbers
     assert accuracy_plot("digits", {"ewc": methods["ewc"]}) is None
+    assert plot.y.ends is not None and plot.y.ends[0] == 74  # a point below the lowest, though it lies far off
+    noted = accuracy_plot("digits", methods, "A note.")
+    assert noted is not None and noted.caption == f"{plot.caption} A note."
 
 
 def test_seventeen_methods_can_be_told_apart_in_both_renderings() -> None:

@@ -13,8 +13,8 @@ from rich.table import Table
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.presentation import ProgressDisplay, console, say_unreadable
 from tausearch.presentation.terminal.text import SafeConsole
-from tausearch.runs import SearchSpec, TrialTable
-from tests.support.runs.trials import make_trial, tell
+from tausearch.runs import Constraint, SearchSpec, TrialTable
+from tests.support.runs.trials import final_spec, make_trial, tell
 from trainables.task_names import NamedTask
 
 
@@ -62,6 +62,42 @@ def test_a_trial_without_a_value_says_how_far_it_came(spec: SearchSpec, tasks: i
     cell = SimpleNamespace(columns=("1/4", "", ""), runs=SimpleNamespace(title="digits/ita"))
     campaign.trial_ended(cell, SimpleNamespace(spec=named), ended)  # type: ignore[arg-type]
     assert f"digits/ita trial 0 diverged: {reached} |" in campaign.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_best_and_the_mean_so_far_are_said(spec: SearchSpec) -> None:
+    display = ProgressDisplay(spec, TrialTable(), io.StringIO())
+    for number, value in enumerate((70.0, 80.0, 75.0)):
+        tell(display, make_trial(number, value=value))
+    assert "best so far 80.00 % (trial 1)" in display.standing_line()
+    lines = printed(display).splitlines()
+    assert lines[0].startswith("[1/4] trial 0 complete: 70.00 % | alpha=1 lr=0.01 | best so far 70.00 % (trial 0) | ")
+    bound = Constraint(metric="val/final_accuracy", relation="<=", bound=75)
+    display.turn_to(spec.model_copy(update={"constraints": (bound,)}), display.trials, lambda trial: "")
+    assert "best so far 75.00 % (trial 2)" in display.standing_line()
+    final = ProgressDisplay(final_spec(spec, seeds=(5, 6, 7), trials=3), TrialTable(), io.StringIO())
+    for number, value in enumerate((70.0, 81.0)):
+        tell(final, replace(make_trial(number, value=value), seed=5 + number))
+    tell(final, replace(make_trial(2, tasks=0, status="failed"), seed=7, error="out of memory"))
+    assert "mean so far 75.50 %" in final.standing_line()
+    assert "seed 7 failed: out of memory | mean so far" in printed(final).replace("|  |", "|")
+
+
+def test_stopping_goes_before_what_is_being_done(display: ProgressDisplay) -> None:
+    display.enter("writing results")
+    display.show_stopping(lambda: "stopping on Ctrl-C")
+    assert "stopping on Ctrl-C" in display.standing_line() and "writing" not in display.standing_line()
+
+
+def test_another_run_is_shown_with_a_speed_of_its_own(spec: SearchSpec, display: ProgressDisplay) -> None:
+    display.start = time.monotonic() - 60
+    tell(display, make_trial(0, value=70.0))
+    assert display.seconds_left() == pytest.approx(60 * 9 / 3, rel=0.01)
+    again = TrialTable([make_trial(0, tasks=1)])
+    display.turn_to(spec.model_copy(update={"trials": 2}), again, lambda trial: "")
+    assert display.seconds_left() is None
+    display._turned -= 10
+    tell(display, make_trial(0, tasks=2))
+    assert display.seconds_left() == pytest.approx(10 * 4, rel=0.05) and "[0/2] trial 0: 2/3" in display.standing_line()
 
 
 def printed(display: ProgressDisplay) -> str:

@@ -1,0 +1,183 @@
+"""What pictures of compositions, panels, predictions and searches choose to draw, and in which order."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tausearch.presentation import Axis, Facet, Line, Panel, Plot, Series, draw_panels, draw_predictions, save
+from tausearch.presentation.figures import composition, fonts, predictions, search
+from tausearch.presentation.figures.confusion import confusion_figure
+from tausearch.presentation.figures.search import draw_plot, draw_search
+from tausearch.runs import SearchSpec
+from tests.support.runs.trials import make_trial
+
+
+def texts(labels: Any) -> list[str]:
+    return [label.get_text() for label in labels]
+
+
+class TestComposition:
+    def test_risks_are_means_over_seeds_with_their_deviation(self) -> None:
+        known = [{"run": "b", "composed": 1.0, "individuals": 2.0, "pretrained": None}]
+        known += [{"run": "b", "composed": 3.0, "individuals": 4.0, "pretrained": 9.0}]
+        rows = [*known, {"run": "a", "composed": 5.0, "individuals": None, "pretrained": None}]
+        (axes,) = composition.risk_figure(rows).axes
+        drawn = {str(each.get_label()): each for each in axes.containers}
+        points = {name: list(zip(*each[0].get_data(), strict=True)) for name, each in drawn.items()}  # type: ignore[index]
+        assert points["composed model"] == [(2.0, -0.22), (5.0, 0.78)]
+        assert points["mean of individual models"] == [(3.0, 0.0)] and points["theta_0 with h0"] == [(9.0, 0.22)]
+        (bar,) = drawn["composed model"][2]  # type: ignore[index]
+        assert [segment[:, 0].tolist() for segment in bar.get_segments()] == [
+            pytest.approx([2 - 2**0.5, 2 + 2**0.5]),
+            [5.0, 5.0],
+        ]
+        assert texts(axes.get_yticklabels()) == ["b", "a"] and axes.yaxis_inverted() and axes.get_xlim()[0] == 0
+
+    def test_times_of_set_up_and_training_are_stacked_means(self) -> None:
+        rows = [
+            {"run": run, "stage": stage, "seconds": seconds}
+            for run, stage, seconds in (
+                *(("b", "preconsolidation", 1.0), ("b", "preconsolidation", 3.0), ("b", "training", 5.0)),
+                *(("a", "training", 7.0), ("a", "training", 8.0), ("a", "evaluation", 99.0)),
+            )
+        ]
+        (axes,) = composition.time_figure(rows).axes
+        bars = [[(bar.get_x(), bar.get_width()) for bar in container] for container in axes.containers]  # type: ignore[attr-defined]
+        assert bars == [[(0.0, 2.0), (0.0, 0.0)], [(2.0, 5.0), (0.0, 7.5)]]
+        assert [str(each.get_label()) for each in axes.containers] == ["set-up", "training"]
+        assert texts(axes.get_yticklabels()) == ["b", "a"] and axes.yaxis_inverted()
+
+    def test_the_composed_vectors_are_a_dashed_line_beside_the_points_of_tasks(self) -> None:
+        cosines = {(0, 2): 0.5, (0, 1): 0.25, (0, 0): 0.75, (1, 2): 0.7, (1, 1): 0.35, (1, 0): 0.85}
+        rows = [{"run": "a", "other": "b", "seed": s, "task": t, "cosine": c} for (s, t), c in cosines.items()]
+        (axes,) = composition.alignment_figure(rows).axes
+        points, composed = axes.lines[0], axes.lines[-1]
+        assert list(zip(*points.get_data(), strict=True)) == [(1, pytest.approx(0.3)), (2, pytest.approx(0.6))]
+        assert composed.get_linestyle() == "--" and list(composed.get_ydata()) == pytest.approx([0.8, 0.8])
+        assert texts(axes.get_legend().get_texts()) == ["a and b"]  # type: ignore[union-attr]
+
+    def test_cosines_are_averaged_over_seeds_and_named_by_tasks(self) -> None:
+        pairs = [(s, t) for s in (1, 2) for t in (1, 2)]
+        rows = [
+            {"seed": seed, "task": s, "other": t, "cosine": 1.0 if s == t else 0.2 + 0.2 * seed - 0.1 * (s > t)}
+            for seed in (0, 1)
+            for s, t in pairs
+        ]
+        axes = composition.cosine_figure(rows, ["birds", "owls"]).axes[0]
+        drawn = {text.get_position(): (text.get_text(), text.get_color()) for text in axes.texts}
+        assert (
+            drawn[1, 0] == ("0.30", "black") and drawn[0, 1] == ("0.20", "black") and drawn[0, 0] == ("1.00", "white")
+        )
+        assert [text.split(": ")[-1] for text in texts(axes.get_xticklabels())] == ["birds", "owls"]
+
+
+class TestPanels:
+    def drawn(self, *lines: Line) -> Axes:
+        return draw_panels([Panel("x", lines, group=0)]).axes[0]
+
+    def test_values_that_lie_close_leave_room_and_no_accuracy_lies_beyond(self) -> None:
+        assert self.drawn(Line("a", (50.0, 0.1), None)).get_xlim() == (47, 53)
+        assert self.drawn(Line("a", (99.5, 0.2), (99.0, 0.1))).get_xlim()[1] == 101
+        assert self.drawn(Line("a", (1.0, 0.5), (40.0, 0.0))).get_xlim()[0] == -1
+        low, high = self.drawn(Line("a", (20.0, 0.0), (80.0, 0.0))).get_xlim()
+        assert 15 < low < 20 and 80 < high < 85
+
+    def test_ours_lies_below_the_papers_and_the_first_line_on_top(self) -> None:
+        axes = self.drawn(Line("a", (70.0, 1.0), (80.0, 1.0)), Line("b", (60.0, 1.0), None))
+        heights = {line.get_xdata()[0]: line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 1}  # type: ignore[index]
+        assert heights[70.0] > heights[80.0] and heights[60.0] == 1.0  # the axis points down
+        assert axes.get_ylim()[0] > axes.get_ylim()[1] and texts(axes.get_yticklabels()) == ["a", "b"]
+
+    def test_groups_stand_together_three_abreast(self) -> None:
+        line = (Line("a", (70.0, 1.0), None),)
+        panels = [Panel(f"{group}{n}", line, group) for n, group in enumerate((1, 0, 0, 1, 0, 0))]
+        figure = draw_panels(panels, "left out: 1 run")
+        places = {}
+        for axes in figure.axes:
+            spec = axes.get_subplotspec()
+            assert spec is not None
+            places[axes.get_title()] = (spec.rowspan.start, spec.colspan.start)
+        assert places == {"01": (0, 0), "02": (0, 1), "04": (0, 2), "05": (1, 0), "10": (2, 0), "13": (2, 1)}
+        assert figure.get_supxlabel() == "left out: 1 run"
+
+
+@pytest.mark.parametrize(
+    ("count", "surest", "least"),
+    [
+        (1, [0], []),
+        (2, [0], [1]),
+        (3, [0, 1], [2]),
+        (12, range(6), range(11, 5, -1)),
+        (20, range(6), range(19, 13, -1)),
+    ],
+)
+def test_the_surest_and_the_least_sure_are_drawn_and_none_twice(
+    count: int, surest: Any, least: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(predictions, "_draw", lambda _, name, *rest: drawn.append(name))
+    image = partial(torch.zeros, (1, 8, 8), dtype=torch.uint8)
+    shown = [(str(n), "a", 1 - n / 100, image, None) for n in range(count)]
+    draw_predictions(shown[::-1], tmp_path / "sure.png")
+    assert drawn == [*map(str, surest), *map(str, least)]
+
+
+def test_a_long_name_under_an_image_is_cut() -> None:
+    assert predictions._short("a" * 20) == "a" * 20 and predictions._short("a" * 21) == "a" * 19 + "…"
+
+
+def test_a_confusion_matrix_names_few_classes_and_counts_in_white_on_dark() -> None:
+    axes = confusion_figure(["a", "b"], [[3, 7], [5, 5]], "t").axes[0]
+    assert {text.get_text(): text.get_color() for text in axes.texts} == {"3": "black", "7": "white", "5": "black"}
+    for classes, shown, numbers in ((20, 20, True), (21, 21, False), (120, 120, False), (121, 61, False)):
+        axes = confusion_figure([str(n) for n in range(classes)], [[1] * classes] * classes, "t").axes[0]
+        assert len(axes.get_xticks()) == shown and bool(axes.texts) is numbers
+    assert texts(axes.get_yticklabels())[:3] == ["0", "2", "4"]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_pdf_lies_beside_a_png_alone(tmp_path: Path, ending: str) -> None:
+    assert save(Figure(), tmp_path / f"x.{ending}") == tmp_path / f"x.{ending}"
+    assert (tmp_path / "x.pdf").exists() is (ending == "png")
+
+
+def test_fonts_for_screens_are_looked_at_first_and_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["/f/b/Z.ttf", "/f/a/Serif.ttf", "/f/z/NotoX.ttf", "/f/y/OpenSans.ttf"]
+    monkeypatch.setattr(fonts, "findSystemFonts", lambda: found)
+    monkeypatch.setattr(fonts, "_MOST_FONTS", 3)
+    fonts._font_files.cache_clear()
+    assert fonts._font_files() == ("/f/y/OpenSans.ttf", "/f/z/NotoX.ttf", "/f/a/Serif.ttf")
+    fonts._font_files.cache_clear()
+
+
+class TestSearch:
+    def test_facets_stand_four_in_a_row_with_the_height_named_once_a_row(self) -> None:
+        facets = [Facet(Axis(f"x{n}"), [Series([1, 2], [3, 4], "trial")]) for n in range(5)]
+        axes = draw_plot(Plot("t", "c", Axis("accuracy"), facets), "s").axes
+        assert [each.get_ylabel() for each in axes if each.get_visible()] == ["accuracy", "", "", "", "accuracy"]
+        assert [each.get_xlabel() for each in axes if each.get_visible()] == [f"x{n}" for n in range(5)]
+        assert len(axes) == 8 and axes[0].get_subplotspec().get_gridspec().ncols == 4  # type: ignore[union-attr]
+
+    def test_axes_are_as_they_are_described(self) -> None:
+        series = [Series([0.01, 10.0], [0, 1], "a"), Series([0.01, 10.0], [0, 1], kind="steps")]
+        plot = Plot("t", "c", Axis("y", (-1, 2), zero=True), [Facet(Axis("x", log=True), series)])
+        (axes,) = draw_plot(plot, "s").axes
+        assert axes.get_xscale() == "log" and axes.get_yscale() == "linear" and axes.get_ylim() == (-1, 2)
+        assert [list(line.get_ydata()) for line in axes.lines][-1] == [0, 0]
+        assert texts(axes.figure.legends[0].get_texts()) == ["a"]
+
+    def test_figures_that_its_trials_suffice_for_are_saved(
+        self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        titles = []
+        monkeypatch.setattr(search, "save", lambda figure, path: titles.append(figure.get_suptitle()) or path)
+        files = draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new")
+        assert [file.name for file in files] == ["history.png", "slices.png"] and (tmp_path / "new").is_dir()
+        assert titles[0].startswith("History: ita-lora on digits, digits-ita-lora-1 (val split)")

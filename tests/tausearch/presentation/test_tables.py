@@ -1,0 +1,121 @@
+"""Tables as data and as text: which columns and rows, what is marked, and what other programs read of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+from tausearch.presentation import (
+    CellLook,
+    Column,
+    Table,
+    as_csv,
+    as_latex,
+    as_markdown,
+    front_table,
+    record_table,
+    reevaluation_table,
+    trials_table,
+)
+from tausearch.presentation.run_tables import accuracy_cells
+from tausearch.presentation.tables import gain, note_mark, score
+from tausearch.runs import Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
+from tests.support.runs.trials import final_spec, make_trial
+from trainables.metrics import TEST
+
+
+def test_notes_have_letters_and_then_doubled_ones() -> None:
+    assert [note_mark(number) for number in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "bb", "aaa"]
+    assert CellLook(notes=(1, 0)).marks == "b,a"
+
+
+def test_accuracies_and_gains_have_two_digits_and_gains_a_sign() -> None:
+    assert [score(92.605), score(Score(92.604, 0.41, 3)), score(Score(1.0, None, 1))] == [
+        "92.61",
+        "92.60 ± 0.41",
+        "1.00",
+    ]
+    assert [gain(0.0), gain(-1.5), gain(Score(2.0, 0.5, 2))] == ["+0.00", "-1.50", "+2.00 ± 0.50"]
+    column = Column("a", "{:.1f}".format)
+    assert [column.text(value) for value in (None, "as it is", 0.0)] == ["", "as it is", "0.0"]
+
+
+def test_columns_that_go_take_their_looks_along() -> None:
+    looks = {(0, 1): CellLook("best"), (1, 2): CellLook("second")}
+    table = Table("t", [Column("a"), Column("b"), Column("c")], [(None, 1, 0), (None, 2, "")], looks=looks)
+    assert table.without("b").looks == {(1, 1): CellLook("second")}
+    assert table.without_empty().header == ["b", "c"] and table.without_empty("b").header == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "size", "deviation"),
+    [
+        (4, None, r"1.00 $\pm$ 0.50"),
+        (5, r"\footnotesize", r"1.00{\tiny$\pm$0.50}"),
+        (6, r"\footnotesize", r"1.00{\tiny$\pm$0.50}"),
+        (7, r"\scriptsize", r"1.00{\tiny$\pm$0.50}"),
+    ],
+)
+def test_wide_tables_for_papers_are_smaller(columns: int, size: str | None, deviation: str) -> None:
+    named = [Column(f"c{n}", score, right=n > 0) for n in range(columns)]
+    lines = as_latex([Table("t", named, [("m", *[Score(1.0, 0.5, 2)] * (columns - 1))])]).splitlines()
+    assert [line for line in lines if line in (r"\footnotesize", r"\scriptsize")] == ([size] if size else [])
+    assert sum(deviation in line for line in lines) == 1
+    assert rf"\begin{{tabular}}{{@{{}}l{'r' * (columns - 1)}@{{}}}}" in lines
+
+
+def test_markdown_ranks_and_notes() -> None:
+    looks = {(0, 1): CellLook("second", (0,)), (1, 1): CellLook("best")}
+    table = Table("t", [Column("m"), Column("x|y")], [("<a>", "1\n2"), ("b", 2)], looks=looks, notes=["n < 1"])
+    assert as_markdown([replace(table, caption="c")]).splitlines() == [
+        *("**t**", "", "c", "", "| m | x\\|y |", "|---|---|"),
+        *("| &lt;a&gt; | <u>1<br>2</u><sup>a</sup> |", "| b | **2** |", "", "<sup>a</sup> n &lt; 1<br>"),
+    ]
+
+
+def test_records_become_columns_in_the_order_of_their_first_appearance() -> None:
+    first = {"run": "a", "settings": {"lr": 0.1, "k": 2}, "ours": {"mean": 1.23456789, "std": None}}
+    second = {"notes": ["x", "y"], "run": "=1+1", "settings": {}}
+    rows = list(csv.reader(io.StringIO(as_csv(record_table([first, second])))))
+    assert rows == [
+        ["run", "settings", "ours_mean", "ours_std", "notes"],
+        ["a", "lr=0.1; k=2", "1.23456789", "", ""],
+        ["'=1+1", "", "", "", "x; y"],
+    ]
+
+
+def test_seeds_over_several_class_orders_say_the_order(spec: SearchSpec) -> None:
+    orders = spec.protocol.model_copy(update={"class_orders": (7, 8)})
+    final = final_spec(spec, protocol=orders, seeds=(3, 4), trials=4)
+    trials = [
+        replace(make_trial(n, value=50.0 + n, status="failed" if n == 2 else "complete"), seed=3 + n % 2)
+        for n in range(4)
+    ]
+    table = trials_table(final, trials, None)
+    assert table.header[:3] == ["class order", "seed", "status"] and table.title == "seeds"
+    assert [row[:2] for row in table.rows] == [(final.class_order(n), 3 + n % 2) for n in range(4)]
+    assert len({row[:2] for row in table.rows}) == 4 and table.emphasis == {2: "faint"}
+    assert trials_table(spec, trials, 3).header[:2] == ["trial", "status"]
+
+
+def test_a_front_has_the_forgetting_and_the_time_of_each_trial(spec: SearchSpec) -> None:
+    trials = [make_trial(3, value=80.0), make_trial(1, value=70.0)]
+    table = front_table(spec, trials, 1)
+    assert [row[:2] for row in table.texts] == [["3", "80.00"], ["1", "70.00"]] and table.emphasis == {1: "marked"}
+    assert table.texts[0][2:] == ["1.00", "4.5", "4", "0.01"]
+
+
+def test_rounds_that_have_not_run_are_empty(spec: SearchSpec) -> None:
+    standing = race([3, 1], 3, {(3, 0): 80.0, (1, 0): 90.0, (1, 1): 91.0})
+    asked = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=3)}))
+    table = reevaluation_table(Reevaluation(asked, standing, None, ()))
+    assert [row[:5] for row in table.rows] == [(3, 80.0, None, None, 80.0), (1, 90.0, 91.0, None, 90.5)]
+    assert table.header[:1] == ["trial"] and len(table.header) == 6 and not table.emphasis
+
+
+def test_an_accuracy_matrix_has_a_column_for_every_task_that_a_row_has() -> None:
+    rows = [{TEST.accuracy(1): 90.0}, {TEST.accuracy(1): 80.0, TEST.accuracy(2): 70.0}]
+    assert accuracy_cells(rows, TEST) == [[90.0, None], [80.0, 70.0]]

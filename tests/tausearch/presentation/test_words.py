@@ -1,0 +1,95 @@
+"""The text of times, numbers and hyperparameters, the commands that messages advise, and where lines are printed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tausearch.presentation import brief, clock, code_words, output_to, storage_words, tool
+from tausearch.presentation.terminal import bars, commands
+from tausearch.presentation.terminal.text import number, spread
+from trainables.data import allow_code
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.9, "0:00"),
+        (42.9, "0:42"),
+        (60, "1:00"),
+        (725, "12:05"),
+        (3599, "59:59"),
+        (3600, "1:00:00"),
+        (90061, "25:01:01"),
+    ],
+)
+def test_a_duration_has_hours_only_where_there_are_some(seconds: float, shown: str) -> None:
+    assert clock(seconds) == shown
+
+
+def test_chosen_hyperparameters_have_three_digits_and_their_own_order() -> None:
+    values = {"lr": 0.0012345, "rank": 1234, "fixed": 1, "way": "plain", "alpha": 12345.6}
+    assert brief(values, ["alpha", "lr", "rank", "way"]) == "lr=0.00123 rank=1234 way=plain alpha=1.23e+04"
+
+
+def test_a_cell_has_three_digits_of_a_number_and_all_of_a_count() -> None:
+    assert [number(value) for value in (0.123456, 12345, None, "x", 0.0)] == ["0.123", "12345", "", "x", "0"]
+    assert (spread([56, 42, 63]), spread([1056, 1056])) == ("42 to 63", "1,056")
+
+
+def test_a_command_is_one_that_the_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands.sys, "executable", str(tmp_path / "my bin" / "python"))
+    monkeypatch.setattr(commands.shutil, "which", lambda _: None)
+    assert tool() == "python -m tausearch"
+    (tmp_path / "my bin").mkdir()
+    (tmp_path / "my bin" / "tausearch").touch()
+    assert tool() == "'my bin/tausearch'"
+    monkeypatch.setattr(commands.shutil, "which", lambda _: "/usr/bin/tausearch")
+    assert tool() == "tausearch"
+
+
+def test_a_command_names_another_storage_and_code_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert storage_words("tausearch-runs") == storage_words(tmp_path / "tausearch-runs") == ""
+    assert storage_words("my runs") == " --storage 'my runs'"
+    for name in ("b.c:D", "a:B"):
+        allow_code(name)
+    assert (
+        code_words("b.c:D?tasks=2", "digits", "folder:/x:y", "a:B", "b.c:D") == " --allow-code b.c:D --allow-code a:B"
+    )
+
+
+@pytest.mark.parametrize(("total", "shown"), [(40, "10/40 | 0:20 elapsed, 1:00 left"), (0, "10 | 0:20 elapsed")])
+def test_long_work_is_a_line_now_and_then(
+    total: int, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(bars.time, "monotonic", lambda: now[0])
+    with bars.LongWork() as work:
+        tick = work.start("files", total)
+        for after, count in ((114.0, 4), (120.0, 6), (134.0, 7), (135.0, 1)):
+            now[0] = after
+            tick(count)
+    assert capsys.readouterr().err.splitlines()[0] == f"files: {shown}"
+    now[0] = 136.0
+    tick(1)
+    assert capsys.readouterr().err == ""  # the last line was a second ago
+
+
+@pytest.mark.parametrize(("screen_is", "other"), [("stdout", "err"), ("stderr", "out")])
+def test_what_libraries_print_goes_to_the_log_and_ours_to_the_screen(
+    screen_is: str, other: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    with output_to(log, screen_is) as screen:  # type: ignore[arg-type]
+        os.write(1, b"one\n")
+        os.write(2, b"two\n")
+        screen.write("ours\n")
+    os.write(1, b"after\n")
+    printed = capfd.readouterr()
+    assert log.read_text() == "before\none\ntwo\n"
+    assert (printed.out, printed.err) == (("ours\nafter\n", "") if other == "err" else ("after\n", "ours\n"))
