@@ -88,7 +88,7 @@ def _group(run: FinalRun) -> tuple[object, ...]:
 def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMatrix:
     partners = {name for r in runs if r.tuned_on != r.spec.benchmark for name in (r.tuned_on, r.spec.benchmark)}
     names = sorted(name for name in partners if name and (not benchmarks or name in benchmarks))
-    taking_part = [run for run in runs if run.spec.benchmark in names and run.tuned_on in partners]
+    taking_part = [run for run in runs if run.spec.benchmark in names]
     columns = {name: _column([run for run in taking_part if run.spec.benchmark == name]) for name in names}
     cells = {}
     for judged_on, column in columns.items():

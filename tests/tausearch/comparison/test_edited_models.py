@@ -95,6 +95,13 @@ def test_every_form_of_the_edits(
     latex, markdown = "ita-lora & ours, subtract", "| ita-lora | ours, subtract | 83.00 |"
     for form, sign in (("--markdown", markdown), ("--latex", latex)):
         assert sign in shown(storage, capsys, monkeypatch, "--composition", form)
+    rows = shown(storage, capsys, monkeypatch, "--composition", "--markdown").splitlines()[4:8]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert [(row[0], row[1], row[2] != "", row[-1]) for row in cells] == [
+        ("ita-lora", "ours, subtract", True, "mine"),  # the reading that is nearest to the paper's
+        *[("", f"ours, {reading}", False, "") for reading in ("drop", "negate")],
+        ("", "paper", True, ""),
+    ]
     table = shown(storage, capsys, monkeypatch, "--composition", "cub200")
     assert "ours" not in table and "68.19" in table
 

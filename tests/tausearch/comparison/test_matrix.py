@@ -112,6 +112,7 @@ def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storag
     assert found.seeds == 3 and "over seeds 0, 1 and 2." in matrix_sheet(found, paper_results()).caption
     one = result_matrix([run for run in read_final_runs(storage)[0] if run.accuracy.seeds == 1], paper_results())
     assert "over 1 seed." in matrix_sheet(one, paper_results()).caption
+    assert matrix_sheet(found, paper_results()).caption.endswith(" batch 128, vit_base_patch16_224.augreg_in21k.")
 
 
 def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
@@ -126,16 +127,21 @@ def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(st
     make_final_run(storage, "short", [50.0], method="tmc", protocol={"epochs": 5})
     make_final_run(storage, "plain", [50.0], method="tmc")
     make_final_run(storage, "none", [50.0], overrides={"regularise": "none"})
-    planned = [("ita-lora", "cifar100"), ("tmc", "cub200"), ("ita-fft", "mit67")]
+    make_final_run(storage, "other", [50.0], method="ita-fft", overrides={"regularise": "none"})
+    planned = [("ita-lora", "cifar100"), ("tmc", "cub200"), ("ita-ia3", "mit67")]
     runs = read_final_runs(storage)[0]
     found = result_matrix(runs, paper_results(), MatrixOrder((), ("cifar100", "cub200")), planned=planned)
     pending = {("ita-lora", "cifar100"): "waiting", ("tmc", "cub200"): "searching", ("tmc", "cifar100"): "never"}
+    pending["ita-fft", "cub200"] = "never"  # another setting of the method has it
     sheet = page_matrix(found, paper_results(), {("tmc", "cub200"): "#cell-2"}, pending)
-    assert [row[0] for row in sheet.texts] == ["tmc", "tmc", "ita-lora", "ita-lora (regularise=none)"]
-    assert [row[2] for row in sheet.texts] == ["searching", "", "", ""]
-    assert [row[1].split("\n")[0] for row in sheet.texts] == ["50.00", "50.00", "waiting", "50.00"]
-    beside = [row[1].split("\n")[-1][:6] for row in sheet.texts]
-    assert beside == ["paper ", "(paper", "waiting"[:6], "paper "] and sheet.look(0, 2).link == "#cell-2"
+    assert [(row[0], row[1].split("\n")[0], row[1].split("\n")[-1][:6], row[2]) for row in sheet.texts] == [
+        ("tmc", "50.00", "paper ", "searching"),
+        ("tmc", "50.00", "(paper", ""),
+        ("ita-fft (regularise=none)", "50.00", "paper ", ""),
+        ("ita-lora", "waiting", "waitin", ""),
+        ("ita-lora (regularise=none)", "50.00", "paper ", ""),
+    ]
+    assert sheet.look(0, 2).link == "#cell-2"
     assert sheet.caption.endswith("in parentheses where its protocol differs.")
 
 

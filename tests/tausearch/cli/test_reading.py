@@ -1,0 +1,151 @@
+"""How texts of options are read, what an error becomes, and what a command hands on."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from search_spaces import SpaceError
+from tausearch.api.synchronisation import Synced
+from tausearch.cli import application, completion, compose, options
+from tausearch.runs import DEFAULT_CACHE_SIZE, RunDirectory, SearchSpec, Storage, StorageError
+from tausearch.runs.creation import create
+from tests.support.command_line import Ask
+from trainables.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (InputError("wrong\nvalue"), 2, "wrong value"),
+        (StorageError("the disk is full"), 1, "the disk is full"),
+        (SpaceError("space.lr: wrong"), 2, "space.lr: wrong"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, "x: File name too long"),
+        (OSError(errno.EISDIR, "Is a directory", "x"), 2, "x: Is a directory"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+        (OSError("odd"), 1, "odd"),
+    ],
+)
+def test_an_error_is_a_line_and_its_code_says_who_can_mend_it(
+    error: Exception, code: int, said: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(application, "app", fail)
+    assert ask("status") == (code, "", f"tausearch: {said}\n")
+
+
+def test_an_error_of_ours_keeps_its_traceback(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise ValueError("a mistake")
+
+    monkeypatch.setattr(application, "app", fail)
+    with pytest.raises(ValueError, match="a mistake"):
+        ask("status")
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [("label", None), ("3", 3), ("a,b", "a,b"), ("-1", "-1"), ("1" * 31, "1" * 31), ("classes.txt", "classes.txt")],
+)
+def test_a_class_order_is_a_seed_a_text_or_none(text: str, read: object) -> None:
+    assert options.class_order(text) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("auto", "auto"), ("1/4", 0.25), (".5", 0.5), ("0", 0), ("1/0", None), ("1e3", None), ("", None)]
+)
+def test_a_share_of_a_gpu(text: str, read: object) -> None:
+    if read is None:
+        with pytest.raises(InputError, match="--gpus-per-trial must be a number"):
+            options.gpu_share(text)
+    else:
+        assert options.gpu_share(text) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [(None, None), ("90s", 90), ("1.5m", 90), (".5h", 1800), ("2d", 172800), ("2D", 0), ("m", 0), ("1e3s", 0)],
+)
+def test_a_duration_has_one_of_four_units(text: str | None, read: float | None) -> None:
+    if read == 0:
+        with pytest.raises(InputError, match="--time-budget must be a number and s, m, h or d"):
+            options.seconds(text)
+    else:
+        assert options.seconds(text) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks", "numbers"),
+    [
+        (None, None, None),
+        ("3,1", [3, 1], [3, 1]),
+        ("1 5, 2", [1, 5, 2], [1, 5, 2]),
+        ("birds, 2", ["birds", 2], None),
+        ("big birds,owls", ["big birds", "owls"], None),
+        ("1234567890", ["1234567890"], [1234567890]),  # no number of a task has ten digits
+        ("a,,b", None, None),
+        (" ", None, None),
+    ],
+)
+def test_tasks_are_numbers_or_names(text: str | None, tasks: list[Any] | None, numbers: list[int] | None) -> None:
+    for read, expected in ((compose._tasks, tasks), (lambda *a: compose._numbers(*a, int), numbers)):
+        if expected is None and text is not None:
+            with pytest.raises(InputError, match="--keep must be .* with commas between them"):
+                read("keep", text)
+        else:
+            assert read("keep", text) == expected
+
+
+def test_the_shell_is_offered_the_newest_run_first(spec: SearchSpec, tmp_path: Path) -> None:
+    for name in ("b-old", "a-new", "b-new"):
+        create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
+    context: Any = SimpleNamespace(params={"storage": str(tmp_path)})
+    assert completion.runs(context, "") == ["b-new", "a-new", "b-old"]
+    assert completion.runs(context, "b") == ["b-new", "b-old"]
+    assert completion.runs(SimpleNamespace(params={"storage": str(tmp_path / "none")}), "") == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "cache_size", "screen"),
+    [
+        ([], DEFAULT_CACHE_SIZE, "stdout"),
+        (["--no-cache", "--cache-size", "3"], 0.0, "stdout"),
+        (["--cache-size", "3", "--json"], 3.0, "stderr"),
+    ],
+)
+def test_a_search_hands_on_the_cache_and_where_progress_is_shown(
+    words: list[str], cache_size: float, screen: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("tausearch.cli.launch._show_preview", lambda *_: None)
+    monkeypatch.setattr("tausearch.api.preview_search", lambda **fields: given.update(fields))
+    code, _, err = ask("search", "digits", "ita-lora", "--dry-run", *words)
+    assert code == 0, err
+    assert (given["cache_size"], given["progress_to"]) == (cache_size, screen)
+
+
+def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
+    spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
+
+    def sync_run(_: Storage, directory: RunDirectory, uri: str | None) -> Synced:
+        if directory.name == "a":
+            raise StorageError("a: its server does not answer")
+        return Synced(directory.name, "u", trials=1, tasks=5, written=2)
+
+    monkeypatch.setattr("tausearch.api.sync_run", sync_run)
+    monkeypatch.setattr("tausearch.runs.is_driven", lambda directory: directory.name == "b")
+    assert ask("sync", "--storage", str(tmp_path)) == (
+        *(1, "c: 1 trial, 5 tasks in MLflow, 2 of them new\n"),
+        "tausearch: a: its server does not answer\n",
+    )
+    assert ask("sync", "a", "--storage", str(tmp_path)) == (1, "", "tausearch: a: its server does not answer\n")
+    assert ask("sync", "b", "--storage", str(tmp_path))[0] == 0  # it is asked for by name
