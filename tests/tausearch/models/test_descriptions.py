@@ -66,7 +66,7 @@ def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> No
 @pytest.mark.parametrize(
     ("form", "library", "imported"),
     [
-        ("adapter", "peft", ["tausearch", "peft"]),
+        ("adapter", "peft", ["tausearch", "peft", "safetensors.torch"]),
         ("timm", "timm", ["tausearch", "timm"]),
         ("models", "timm", ["safetensors.torch"]),
         ("vectors", "tausearch", ["tausearch"]),
