@@ -1,13 +1,12 @@
-from .capacity import capacity_here, concurrent_trials, local_cpus, trials_that_fit
+from .capacity import capacity_here, local_cpus, trials_that_fit
 from .pilot import first_rows, with_measured_share
 from .preflight import require_fit_nodes
-from .resources import plan_resources, require_gpu, slots_of
+from .resources import plan_resources, require_gpu
 from .session import joined, ray_session, require_reachable
 from .watches import head_watched, raylet_watched
 
 __all__ = [
     "capacity_here",
-    "concurrent_trials",
     "first_rows",
     "head_watched",
     "joined",
@@ -18,7 +17,6 @@ __all__ = [
     "require_fit_nodes",
     "require_gpu",
     "require_reachable",
-    "slots_of",
     "trials_that_fit",
     "with_measured_share",
 ]

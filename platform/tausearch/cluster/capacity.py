@@ -1,10 +1,10 @@
-"""CPUs and GPUs, and the number of concurrent trials that they allow."""
+"""CPUs and GPUs, and the number of trials that fit them."""
 
 from __future__ import annotations
 
 import os
 
-from tausearch.runs import Resources, RunSpec
+from tausearch.runs import Resources
 
 
 def local_cpus() -> int:
@@ -18,18 +18,6 @@ def trials_that_fit(resources: Resources, cpus: float, gpus: float) -> int:
     if resources.gpus_per_trial:
         fits = min(fits, int(gpus) * round(1 / resources.gpus_per_trial))
     return max(1, fits)
-
-
-def concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
-    """Return the number of concurrent trials that the user asked for, else the number that fits the CPUs and GPUs.
-
-    If the sampler learns from finished trials, at most a quarter of all trials run at a time by default. With all of
-    them at once it would be a random search.
-    """
-    if spec.resources.max_concurrent_trials is not None:
-        return spec.resources.max_concurrent_trials
-    fits = min(trials_that_fit(spec.resources, cpus, gpus), spec.trials)
-    return min(fits, max(2, spec.trials // 4)) if spec.learns else fits
 
 
 def capacity_here() -> tuple[float, float]:

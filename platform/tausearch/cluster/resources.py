@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from checked_input.text_files import shown
-from tausearch.cluster.capacity import concurrent_trials, local_cpus, trials_that_fit
+from tausearch.cluster.capacity import local_cpus, trials_that_fit
 from tausearch.cluster.session import require_reachable
-from tausearch.runs import Resources, RunSpec
+from tausearch.runs import Resources
 from trainables.errors import InputError
 
 
@@ -44,10 +44,3 @@ def plan_resources(
         fits = trials_that_fit(resources, local_cpus(), torch.cuda.device_count())
         resources = resources.model_copy(update={"max_concurrent_trials": min(max_concurrent_trials, fits)})
     return resources
-
-
-def slots_of(spec: RunSpec, *, on_cluster: bool) -> int | None:
-    """Return the number of concurrent trials of a run; None if it depends on a cluster that is not joined yet."""
-    if on_cluster and spec.resources.max_concurrent_trials is None:
-        return None
-    return min(concurrent_trials(spec, local_cpus(), torch.cuda.device_count()), spec.trials)

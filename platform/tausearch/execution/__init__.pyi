@@ -1,4 +1,5 @@
 from .checkpoints import ready
+from .concurrency import concurrent_trials
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
 from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
@@ -21,6 +22,7 @@ __all__ = [
     "SingleRun",
     "StorageWatch",
     "bytes_of",
+    "concurrent_trials",
     "cold_reevaluations",
     "cold_trials",
     "drive",

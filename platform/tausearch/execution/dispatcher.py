@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from search_spaces import Scalar
-from tausearch.cluster import concurrent_trials
+from tausearch.execution.concurrency import concurrent_trials
 from tausearch.execution.queue import RunQueue
 from tausearch.execution.run import Run
 
@@ -20,7 +20,7 @@ Capacity = Callable[[], tuple[float, float]]
 class Dispatcher:
     """Hands out the trials of all runs. While there is room, the first run with a trial gives the next one.
 
-    `tausearch.cluster.concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
+    `concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
     for all of them at once. The room that this leaves goes to the runs behind it.
 
     Args:

@@ -20,8 +20,8 @@ from tausearch.cluster import (
     ray_session,
     raylet_watched,
     require_fit_nodes,
-    slots_of,
 )
+from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview
@@ -266,7 +266,7 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 
 def _headline(run: Run, *, on_cluster: bool) -> str:
     spec, known = run.spec, len(list(run.trials))
-    number = slots_of(spec, on_cluster=on_cluster) or "as many as the cluster fits"
+    number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     chosen_by = f", chosen by {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""
     trials = counted(spec.trials, "trial")

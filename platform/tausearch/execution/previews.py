@@ -9,7 +9,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from search_spaces import Scalar, far_off
-from tausearch.cluster import slots_of
+from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
 from tausearch.runs import (
@@ -25,7 +25,7 @@ from tausearch.runs import (
     read_trials,
     reevaluations_of,
 )
-from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, points_ahead
+from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, learns, points_ahead
 from trainables.data.sources import steps_of
 
 _NAMED = 10  # tasks that a line names
@@ -187,7 +187,7 @@ class Preview:
             parts.append(f"{self.random} at random")
         if self.learned:
             parts.append(f"{self.learned} chosen by {spec.algorithm} from what it has seen by then")
-        elif spec.learns and spec.space:
+        elif learns(spec) and spec.space:
             why = f"it learns once {STARTUP_TRIALS} have ended, so ask for more"
             parts.append(f"none chosen by {spec.algorithm}: {why}")
         return ", ".join(parts)
@@ -219,11 +219,11 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     """
     known = TrialTable(trials)
     begun = sum(trial.tasks_done for trial in known if trial.status == "running")
-    slots = slots_of(spec, on_cluster=address is not None)
+    slots = known_concurrent_trials(spec, on_cluster=address is not None)
     points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
     unlearned = STARTUP_TRIALS + (slots or 1) - 1  # trials that start before enough have ended to learn from
-    random = min(rest, max(0, unlearned - len(points))) if spec.learns else rest
+    random = min(rest, max(0, unlearned - len(points))) if learns(spec) else rest
     taken = taken_by_others(storage, spec)
     return Preview(spec, known.ended, begun, tuple(points), random, rest - random, slots, taken)
 

@@ -34,7 +34,7 @@ _TASKS = TypeAdapter(tuple[NamedTask, ...])
 
 
 class Resources(Strict):
-    """The share of a machine that each trial gets; without a maximum, `cluster.concurrent_trials` limits them."""
+    """The share of a machine that each trial gets; without a maximum, `execution.concurrent_trials` limits them."""
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
@@ -128,11 +128,6 @@ class RunSpec(Strict):
     def class_order(self, number: int) -> int | None:
         """Return the seed of the class order of a trial; None for the benchmark's own order."""
         return None
-
-    @property
-    def learns(self) -> bool:
-        """Whether the results of trials decide the next trials."""
-        return False
 
     @property
     def dimensions(self) -> Mapping[str, Dimension]:
@@ -249,11 +244,6 @@ class SearchSpec(RunSpec):
         if missing := sorted(set(self.space) - set(self.start)):
             raise ValueError(f"start must have {missing[0]!r}")
         return self
-
-    @property
-    def learns(self) -> bool:
-        """Whether the results of trials decide the next trials."""
-        return self.algorithm in ("tpe", "gp")
 
     @property
     def dimensions(self) -> Mapping[str, Dimension]:

@@ -1,3 +1,4 @@
+from .algorithms import STARTUP_TRIALS, learns
 from .best_file import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .best_listener import BestListener, write_best
 from .dashboard import dashboard_of
@@ -15,7 +16,7 @@ from .recorded_trials import RecordedTrials
 from .replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
-from .study import FIRST_STOP, STARTUP_TRIALS, SearchStudy
+from .study import FIRST_STOP, SearchStudy
 from .study_mirror import StudyMirror
 from .warm_start import known_points, warm_start_lines
 
@@ -46,6 +47,7 @@ __all__ = [
     "different_numbers",
     "grid_size",
     "known_points",
+    "learns",
     "load_best",
     "one_of",
     "points_ahead",

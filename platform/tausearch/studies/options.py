@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from checked_input.bounds import MOST_SEEDS
 from checked_input.text_files import shown
 from tausearch.runs import SCHEDULERS, Algorithm, Constraint, Reevaluate, Scheduler, row_metrics
+from tausearch.studies.algorithms import SEARCH_ALGORITHMS
 from tausearch.studies.study import FIRST_STOP
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
@@ -74,8 +75,8 @@ def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
 
 def scheduler_fault(scheduler: Scheduler, algorithm: Algorithm, steps: int) -> str | None:
     """Return why a scheduler can do nothing for an algorithm and trials of so many tasks; None if it can."""
-    if scheduler != "none" and algorithm == "gp":
-        return "gp learns nothing from trials that were stopped; allowed with it: none"
+    if scheduler != "none" and SEARCH_ALGORITHMS[algorithm].needs_whole_trials:
+        return f"{algorithm} learns nothing from trials that were stopped; allowed with it: none"
     if scheduler != "none" and steps <= FIRST_STOP:
         return f"stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
     return None

@@ -15,11 +15,11 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Dimension, Range
-from tausearch.runs import Algorithm, Scheduler, SearchSpec, Status, TrialSummary, excesses
+from tausearch.runs import Scheduler, SearchSpec, Status, TrialSummary, excesses
+from tausearch.studies.algorithms import SEARCH_ALGORITHMS
 from trainables.randomness import derive_seed
 
 WORST = 0.0  # percent: the value of a diverged trial
-STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most of a short search
 FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
 HALVING = 2  # asha continues the better half at tasks 3, 6, 12, ...
 MEDIAN_OF = 4  # other values that the median rule needs
@@ -58,10 +58,11 @@ class SearchStudy:
     def __init__(self, spec: SearchSpec, history: Sequence[TrialSummary] = ()) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
+        self.algorithm = SEARCH_ALGORITHMS[spec.algorithm]
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
         self.optuna = optuna.create_study(
             direction="maximize",
-            sampler=_sampler(spec.algorithm, spec.seed),
+            sampler=self.algorithm.sampler(spec.seed),
             pruner=_pruner(spec.scheduler),
             study_name=spec.name,
         )
@@ -74,7 +75,7 @@ class SearchStudy:
     def ask(self, number: int) -> dict[str, float | int | str | bool]:
         """Start a trial; returns its hyperparameters: the first point in the queue, else the sampler's choice."""
         # Draws depend on seed, number and known trials only, so a killed search that continues tries the same points.
-        self.optuna.sampler = _sampler(self.spec.algorithm, derive_seed(self.spec.seed, "trial", number) % 2**32)
+        self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
         self.running[number] = self.optuna.ask(self.space)
         return dict(self.running[number].params)
 
@@ -101,8 +102,8 @@ class SearchStudy:
         """Note the end of a trial; constraints need the whole trial, `known`.
 
         A trial that did not reach the last task is pruned, whatever its last value: average accuracy falls with every
-        task, so the trial would look better than a complete one. A Gaussian process learns nothing from pruned trials,
-        so it gets a diverged trial as complete with the worst value.
+        task, so the trial would look better than a complete one. An algorithm that needs whole trials gets a diverged
+        trial as complete with the worst value.
         """
         trial = self.running.pop(number)
         for name, excess in self._excesses(known).items():
@@ -110,7 +111,7 @@ class SearchStudy:
         if status == "complete":
             assert value is not None and math.isfinite(value)
             self.optuna.tell(trial, value)
-        elif status == "diverged" and self.spec.algorithm == "gp":
+        elif status == "diverged" and self.algorithm.needs_whole_trials:
             self.optuna.tell(trial, WORST)
         else:
             self.optuna.tell(trial, state=_STATES[status])
@@ -162,19 +163,6 @@ def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution
     if dimension.integer:
         return optuna.distributions.IntDistribution(int(dimension.low), int(dimension.high), log=dimension.log)
     return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
-
-
-def _sampler(algorithm: Algorithm, seed: int) -> optuna.samplers.BaseSampler:
-    match algorithm:
-        case "tpe":
-            return optuna.samplers.TPESampler(
-                seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS
-            )
-        case "gp":
-            return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
-        case "random" | "grid":  # a grid does not use it: all its points are enqueued
-            return optuna.samplers.RandomSampler(seed=seed)
-    assert_never(algorithm)
 
 
 def _pruner(scheduler: Scheduler) -> optuna.pruners.BasePruner:

@@ -1,12 +1,12 @@
-"""The number of concurrent trials, and the check of a trial's resources against those of the machine."""
+"""The resources of a trial are checked against those of the machine."""
 
 from __future__ import annotations
 
 import pytest
 
-from tausearch.cluster import concurrent_trials, resources
-from tausearch.cluster.resources import plan_resources, slots_of
-from tausearch.runs import Resources, SearchSpec
+from tausearch.cluster import resources
+from tausearch.cluster.resources import plan_resources
+from tausearch.runs import Resources
 from trainables.errors import InputError
 
 
@@ -15,35 +15,6 @@ def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to have 8 CPUs and no GPU."""
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
     monkeypatch.setattr(resources.torch.cuda, "device_count", lambda: 0)
-
-
-def with_trials(spec: SearchSpec, trials: int, algorithm: str, asked: int | None = None) -> SearchSpec:
-    wanted = Resources(cpus_per_trial=2, max_concurrent_trials=asked)
-    return spec.model_copy(update={"trials": trials, "algorithm": algorithm, "resources": wanted})
-
-
-@pytest.mark.parametrize(
-    ("trials", "algorithm", "asked", "cpus", "wanted"),
-    [
-        (3, "random", None, 64, 3),  # fewer trials than fit
-        (40, "random", None, 8, 4),  # more trials than fit
-        (4, "tpe", None, 64, 2),  # a quarter would be 1
-        (40, "tpe", None, 64, 10),
-        (40, "tpe", 7, 64, 7),
-    ],
-)
-def test_concurrent_trials(
-    spec: SearchSpec, trials: int, algorithm: str, asked: int | None, cpus: int, wanted: int
-) -> None:
-    assert concurrent_trials(with_trials(spec, trials, algorithm, asked), cpus, 0) == wanted
-
-
-@pytest.mark.usefixtures("small_machine")
-def test_slots_are_limited_by_machine_request_and_trials(spec: SearchSpec) -> None:
-    assert slots_of(with_trials(spec, 40, "random"), on_cluster=False) == 4
-    assert slots_of(with_trials(spec, 40, "random"), on_cluster=True) is None
-    assert slots_of(with_trials(spec, 40, "random", 9), on_cluster=True) == 9
-    assert slots_of(with_trials(spec, 3, "random", 9), on_cluster=True) == 3
 
 
 @pytest.mark.usefixtures("small_machine")

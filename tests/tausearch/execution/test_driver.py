@@ -465,7 +465,7 @@ def test_the_first_line_says_what_will_be_done(
     spec: SearchSpec,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
+    monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: 2)
     if seeds is None:
         asked: AnySpec = spec.model_copy(update=changes)
     else:

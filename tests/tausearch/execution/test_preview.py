@@ -21,7 +21,7 @@ from tests.support.runs.trials import final_spec, make_trial
 
 @pytest.fixture(autouse=True)
 def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 2)
+    monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: 2)
 
 
 def previewed(spec: SearchSpec, root: Path, address: str | None = None, **changes: Any) -> tausearch.Preview:

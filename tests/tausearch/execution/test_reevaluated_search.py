@@ -15,7 +15,7 @@ import pytest
 from checked_input.bounds import SEED
 from tausearch.api import synchronisation
 from tausearch.cli.output import show_status, show_statuses
-from tausearch.cluster import concurrent_trials
+from tausearch.execution import concurrent_trials
 from tausearch.runs import (
     Record,
     Reevaluate,

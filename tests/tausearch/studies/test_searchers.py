@@ -8,13 +8,13 @@ import optuna
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.cluster import concurrent_trials
+from tausearch.execution import concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
-from tausearch.runs import Reevaluate, ReevaluationSpec, Resources, SearchSpec, reevaluation_of
+from tausearch.runs import ALGORITHMS, Reevaluate, ReevaluationSpec, Resources, SearchSpec, reevaluation_of
 from tausearch.studies import FixedSearcher, OptunaSearcher, ReevaluationSearcher, SearchStudy
+from tausearch.studies.algorithms import SEARCH_ALGORITHMS
 from tausearch.studies.grid import grid_points
-from tausearch.studies.study import _sampler
 from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
 from trainables.metrics import VALIDATION
 
@@ -261,7 +261,7 @@ def test_samplers_model_from_the_seventh_trial_on(monkeypatch: pytest.MonkeyPatc
     for name in ("TPESampler", "GPSampler", "RandomSampler"):
         monkeypatch.setattr(optuna.samplers, name, lambda name=name, **options: {"name": name, **options})
     common = {"seed": 3, "n_startup_trials": 6}
-    assert [_sampler(name, 3) for name in ("tpe", "gp", "random", "grid")] == [
+    assert [SEARCH_ALGORITHMS[name].sampler(3) for name in ALGORITHMS] == [
         {"name": "TPESampler", "multivariate": True, "constant_liar": True, **common},
         {"name": "GPSampler", **common},
         {"name": "RandomSampler", "seed": 3},

@@ -1,0 +1,41 @@
+"""The number of concurrent trials."""
+
+from __future__ import annotations
+
+import pytest
+
+from tausearch.execution import concurrency
+from tausearch.execution.concurrency import concurrent_trials, known_concurrent_trials
+from tausearch.runs import Resources, SearchSpec
+
+
+def with_trials(spec: SearchSpec, trials: int, algorithm: str, asked: int | None = None) -> SearchSpec:
+    wanted = Resources(cpus_per_trial=2, max_concurrent_trials=asked)
+    return spec.model_copy(update={"trials": trials, "algorithm": algorithm, "resources": wanted})
+
+
+@pytest.mark.parametrize(
+    ("trials", "algorithm", "asked", "cpus", "wanted"),
+    [
+        (3, "random", None, 64, 3),  # fewer trials than fit
+        (40, "random", None, 8, 4),  # more trials than fit
+        (4, "tpe", None, 64, 2),  # a quarter would be 1
+        (40, "tpe", None, 64, 10),
+        (40, "tpe", 7, 64, 7),
+    ],
+)
+def test_concurrent_trials(
+    spec: SearchSpec, trials: int, algorithm: str, asked: int | None, cpus: int, wanted: int
+) -> None:
+    assert concurrent_trials(with_trials(spec, trials, algorithm, asked), cpus, 0) == wanted
+
+
+def test_concurrent_trials_are_limited_by_machine_request_and_trials(
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concurrency, "local_cpus", lambda: 8)
+    monkeypatch.setattr(concurrency.torch.cuda, "device_count", lambda: 0)
+    assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=False) == 4
+    assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=True) is None
+    assert known_concurrent_trials(with_trials(spec, 40, "random", 9), on_cluster=True) == 9
+    assert known_concurrent_trials(with_trials(spec, 3, "random", 9), on_cluster=True) == 3
