@@ -38,9 +38,9 @@ class Pace:
     own: float
     shared: float = 0.0
 
-    def seconds(self, trials: int, cold: int, at_once: int = 1) -> float:
+    def seconds(self, trials: int, cold: int, concurrent_trials: int = 1) -> float:
         """Return the seconds of some trials, of which the cache lacks the pre-consolidation of `cold`."""
-        return self.own * -(-trials // at_once) + self.shared * -(-cold // at_once)
+        return self.own * -(-trials // concurrent_trials) + self.shared * -(-cold // concurrent_trials)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Preview:
             the points of a grid.
         random: Number of later trials whose hyperparameters are drawn at random.
         learned: Number of later trials that the algorithm chooses from what it has learned.
-        slots: Trials at a time; None where it depends on a cluster that is not joined yet.
+        concurrent_trials: Trials at a time; None where it depends on a cluster that is not joined yet.
         taken: Measurements of similar runs.
     """
 
@@ -53,7 +53,7 @@ class Preview:
     points: tuple[dict[str, Scalar], ...]
     random: int
     learned: int
-    slots: int | None
+    concurrent_trials: int | None
     taken: Taken
 
     @property
@@ -98,8 +98,8 @@ class Preview:
         return self.tasks / max(1, self._left * self.spec.steps)
 
     def _seconds_of(self, trials: int, cold: int) -> float | None:
-        pace, slots = self.taken.pace, self.slots
-        return None if pace is None or slots is None else pace.seconds(trials, cold, slots)
+        pace, concurrent = self.taken.pace, self.concurrent_trials
+        return None if pace is None or concurrent is None else pace.seconds(trials, cold, concurrent)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -145,7 +145,7 @@ class Preview:
             "points": list(self.points),
             "random": self.random,
             "learned": self.learned,
-            "at_once": self.slots,
+            "concurrent_trials": self.concurrent_trials,
             "seconds": self.seconds,
             "seconds_reevaluating": self.seconds_reevaluating,
             "seconds_per_trial": None if self.seconds_inside is None else self.seconds_inside / max(1, self._left),
@@ -199,7 +199,7 @@ class Preview:
         unit = "trial" if isinstance(spec, SearchSpec) else "seed"
         parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, unit)}"]
         if self.seconds is not None:
-            parts.insert(0, f"{clock(self.seconds)} with {self.slots} at a time, after Ray has started")
+            parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")
         if self.reevaluations and self.seconds_reevaluating is not None:
             parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
         if taken.gpu_bytes is not None:
@@ -219,13 +219,13 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     """
     known = TrialTable(trials)
     begun = sum(trial.tasks_done for trial in known if trial.status == "running")
-    slots = known_concurrent_trials(spec, on_cluster=address is not None)
+    concurrent = known_concurrent_trials(spec, on_cluster=address is not None)
     points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
-    unlearned = STARTUP_TRIALS + (slots or 1) - 1  # trials that start before enough have ended to learn from
+    unlearned = STARTUP_TRIALS + (concurrent or 1) - 1  # trials that start before enough have ended to learn from
     random = min(rest, max(0, unlearned - len(points))) if learns(spec) else rest
     taken = taken_by_others(storage, spec)
-    return Preview(spec, known.ended, begun, tuple(points), random, rest - random, slots, taken)
+    return Preview(spec, known.ended, begun, tuple(points), random, rest - random, concurrent, taken)
 
 
 def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:

@@ -63,15 +63,15 @@ def test_what_lies_far_from_where_a_search_looks_is_said(spec: SearchSpec, tmp_p
     assert said.count("unusual") == 1  # 0 turns a term off, the end of a range is in it, and lr_pre is not searched
 
 
-@pytest.mark.parametrize("slots", [1, 3])
-def test_the_algorithm_learns_when_it_says_so(spec: SearchSpec, tmp_path: Path, slots: int) -> None:
+@pytest.mark.parametrize("concurrent_trials", [1, 3])
+def test_the_algorithm_learns_when_it_says_so(spec: SearchSpec, tmp_path: Path, concurrent_trials: int) -> None:
     """Played with so many at a time, the trials that are not drawn at random are those that the preview counts."""
-    spec = spec.model_copy(update={"trials": 20, "resources": Resources(max_concurrent_trials=slots)})
+    spec = spec.model_copy(update={"trials": 20, "resources": Resources(max_concurrent_trials=concurrent_trials)})
     found, source, guided = previewed(spec, tmp_path), OptunaSearcher(spec), 0
     running: list[int] = []
     sampler = source.study.optuna.sampler
     for _ in range(spec.trials):
-        if len(running) == slots:
+        if len(running) == concurrent_trials:
             source.finish(ended := running.pop(0), "complete", 50.0 + ended)
         number = source.next()
         assert number is not None
@@ -110,7 +110,7 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     remembered(final_spec(spec), tmp_path, 999.0, name="final")  # known, but a search says more of a search
     found = previewed(spec, tmp_path, name="now", trials=12)
     assert found.taken.runs == ("before",) and found.taken.pace == Pace(pytest.approx(60))
-    assert found.slots == 2 and found.seconds == pytest.approx(360)
+    assert found.concurrent_trials == 2 and found.seconds == pytest.approx(360)
     assert "6:00 with 2 at a time, after Ray has started, 12:00 inside 12 trials, 2.0 GB of a GPU per trial" in str(
         found
     )

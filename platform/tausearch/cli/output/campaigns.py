@@ -155,8 +155,8 @@ def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
         return
     unknown = len(estimates) - len(known)
     rest = f", and {counted(unknown, 'cell')} of unknown time" if unknown else ""
-    slots = local_cpus()
-    total = f"{clock(sum(known) / slots)} with {slots} at a time, after Ray has started"
+    concurrent = local_cpus()
+    total = f"{clock(sum(known) / concurrent)} with {concurrent} at a time, after Ray has started"
     yield f"left to do: {clock(sum(known))} inside trials{rest}; {total}"
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
