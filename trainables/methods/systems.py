@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from trainables.methods import tmc
+from trainables.methods import probe, tmc
 from trainables.methods.composable.config import own_data_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
@@ -33,6 +33,9 @@ register(_composable("ita-ia3", ITAConfig, partial(ia3, rule=ITARule)))
 register(_composable("iel-fft", IELConfig, partial(full, rule=IELRule)))
 register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
+
+_PROBED = Capabilities(needs_preconsolidation=True)
+register(MethodEntry("probe", probe.ProbeConfig, _PROBED, probe.Probe, own_data_defaults=own_data_probing))
 
 _LOCAL = {"cross_entropy": "local"}
 _TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's

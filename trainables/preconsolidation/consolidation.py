@@ -36,7 +36,7 @@ class PreconsolidationConfig:
     epochs_pre: int = 3  # of linear probing
     components: int = 5  # K, number of Gaussians per class
     draws: int = 256  # N, number of features drawn per class for alignment and for the head's Fisher
-    fisher_passes: int | None = 8  # backward passes per batch of the Fisher; None for the exact one
+    fisher_passes: int | None = 8  # backward passes per batch of the Fisher; None: the exact one; 0: no Fisher
 
 
 @dataclass(frozen=True)
@@ -92,20 +92,29 @@ def consolidate(
         mixtures = previous.mixtures + mixtures
         rows = (torch.cat([previous.head[0], rows[0]]), torch.cat([previous.head[1], rows[1]]))
     head = align(rows, list(mixtures), t, config.draws, device, make_generator(seed, "align", t))
-    augmentation = make_generator(seed, "fisher", t)
+    fisher, examples = _fisher(task, head, backbone, config.fisher_passes, seed, device)
+    if previous is not None:
+        fisher = {name: previous.fisher[name] + local for name, local in fisher.items()}
+        examples += previous.examples
+    return Consolidation(t, head, mixtures, fisher, examples, Consolidation.shorten(previous))
+
+
+def _fisher(
+    task: Task, head: Head, backbone: VisionTransformer, passes: int | None, seed: int, device: torch.device
+) -> tuple[Fisher, int]:
+    """Return the task's Fisher on the CPU, summed over its examples, and their number; nothing for 0 passes."""
+    if passes == 0:
+        return {}, 0
+    augmentation = make_generator(seed, "fisher", task.index)
     sums, examples = layer_fisher(
         backbone,
         tuned_layers(backbone),
         _on(device, head),
         (batch.x for batch in task.train.batches(FISHER_BATCH, augmentation, shuffle=False, device=device)),
-        passes=config.fisher_passes,
-        generator=make_generator(seed, "fisher-signs", t),
+        passes=passes,
+        generator=make_generator(seed, "fisher-signs", task.index),
     )
-    fisher = {name: value.detach().cpu() for name, value in sums.items()}
-    if previous is not None:
-        fisher = {name: previous.fisher[name] + local for name, local in fisher.items()}
-        examples += previous.examples
-    return Consolidation(t, head, mixtures, fisher, examples, Consolidation.shorten(previous))
+    return {name: value.detach().cpu() for name, value in sums.items()}, examples
 
 
 @torch.no_grad()

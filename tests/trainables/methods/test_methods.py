@@ -70,6 +70,7 @@ CASES = {
     "inflora": Case({"lr": 0.01}, 58, ABSURD),
     "seed": Case({"lr": 0.001, "experts": 2}, 62, ABSURD),  # so that the third task chooses one
     "tmc": Case({"lr": 0.003}, 70, ABSURD, bf16=0.1),  # of 9.8
+    "probe": Case({"lr_pre": 0.1, "epochs_pre": 8}, 62, {"lr_pre": 1e30, "epochs_pre": 1}),
     "linear-probe": Case({"lr": 0.1}, 62, ABSURD),
 }
 HYPERPARAMETERS = {name: case.hyperparameters for name, case in CASES.items()}
@@ -215,11 +216,11 @@ def test_an_absurd_learning_rate_is_divergence(method: str, make: Run) -> None:
         run(make(method, {**HYPERPARAMETERS[method], **CASES[method].diverges}))
 
 
-@pytest.mark.parametrize("method", [name for name in CASES if name != "linear-probe"])
+@pytest.mark.parametrize("method", [name for name in CASES if name not in ("probe", "linear-probe")])
 def test_a_weight_that_the_last_step_leaves_infinite_is_divergence(
     method: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No loss shows it: a task is one step here, and its loss was taken before. The tests' own has no optimiser."""
+    """No loss shows it: a task is one step here, and its loss was taken before. Linear probes have no optimiser."""
 
     def train_and_spoil(task: Task) -> dict[str, float]:
         spoils = register_optimizer_step_post_hook(lambda used, *_: used.param_groups[-1]["params"][-1].data.fill_(inf))
