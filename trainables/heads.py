@@ -5,6 +5,9 @@ Rows are in class order, so the rows of a task follow those of earlier tasks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,6 +15,7 @@ from torch import Tensor, nn
 from trainables.state import State
 
 Head = tuple[Tensor, Tensor]  # weight (classes, d) and bias (classes,)
+HeadStart = Literal["normal", "linear"]
 HEAD_STD = 0.02  # as timm initialises classifiers
 
 
@@ -23,9 +27,19 @@ def new_head(classes: int, width: int, generator: torch.Generator) -> Head:
 
 
 def uniform_head(classes: int, width: int, generator: torch.Generator) -> Head:
-    """Return rows as torch's `Linear` draws them: weight `(classes, width)` and bias, uniform within 1/sqrt(width)."""
+    """Return weight `(classes, width)` and bias, uniform within 1/sqrt(width), in one draw for both."""
     start = torch.empty(classes, width + 1).uniform_(-(width**-0.5), width**-0.5, generator=generator)
     return start[:, :-1].contiguous(), start[:, -1].contiguous()
+
+
+def linear_head(classes: int, width: int, generator: torch.Generator) -> Head:
+    """Return the rows that torch's `nn.Linear` draws: weight, then bias, uniform within 1/sqrt(width)."""
+    bound = width**-0.5
+    weight, bias = torch.empty(classes, width), torch.empty(classes)
+    return weight.uniform_(-bound, bound, generator=generator), bias.uniform_(-bound, bound, generator=generator)
+
+
+HEAD_STARTS: dict[HeadStart, Callable[[int, int, torch.Generator], Head]] = {"normal": new_head, "linear": linear_head}
 
 
 class Heads:

@@ -2,7 +2,8 @@
 
 Its `incremental_train` is called as its `trainer.py` calls it. It passes over a task once before the training, in every
 epoch, once after it and once more for cluster centres that it never uses; here each pass is one of ours. Its schedule
-is late; runs that are not have ours in its place. Heads start as ours do, or as torch's `Linear` where a run says so.
+is late; runs that are not have ours in its place. Heads start where ours do, or as its own `nn.Linear` draws them where
+a run says so.
 """
 
 from __future__ import annotations
@@ -23,18 +24,23 @@ from torch.optim.lr_scheduler import LambdaLR
 from benchmarks.authors.parity.shared import SMALL, Learn, Program, Run, answer, put, tested
 from trainables.backbones import glyph_vit
 from trainables.data import Benchmark, Task
-from trainables.heads import new_head
+from trainables.heads import HEAD_STARTS
 from trainables.methods.training import cosine
 from trainables.randomness import make_generator
 
-_OUR_HEADS, _ITS_HEADS = {"heads": "ours"}, {"heads": "its own"}
+_OURS, _ITS_OWN = {"heads": "ours"}, {"heads": "its own"}
 RUNS = tuple(
-    Run(method="inflora", hyperparameters={"lr": 0.003, "epsilon": epsilon, "r": 10, "schedule": when}, theirs=heads)
-    for epsilon, when, heads in (
-        (0.98, "late", _OUR_HEADS),
-        (0.98, "cosine", _OUR_HEADS),
-        (0.98, "late", _ITS_HEADS),
-        (0.999, "cosine", _OUR_HEADS),  # here DualGPM changes to its other regime
+    Run(
+        method="inflora",
+        hyperparameters={"lr": 0.003, "epsilon": epsilon, "r": 10, "schedule": when, "head_start": start},
+        theirs=draws,
+    )
+    for epsilon, when, start, draws in (
+        (0.98, "late", "normal", _OURS),
+        (0.98, "cosine", "normal", _OURS),
+        (0.98, "late", "linear", _OURS),
+        (0.98, "late", "linear", _ITS_OWN),
+        (0.999, "cosine", "normal", _OURS),  # here DualGPM changes to its other regime
     )
 )
 
@@ -116,9 +122,10 @@ def build(run: Run, benchmark: Benchmark) -> Learn:
     method.DataLoader = lambda passes, **_: passes
     learner = method.InfLoRA(_arguments(run, benchmark))
     if run.theirs["heads"] == "ours":
+        start = HEAD_STARTS[run.hyperparameters["head_start"]]
         for task, head in zip(benchmark.tasks, learner._network.classifier_pool, strict=True):
             generator = make_generator(run.seed, "head", task.index)
-            put(new_head(len(task.classes), SMALL["embed_dim"], generator), head.parameters())
+            put(start(len(task.classes), SMALL["embed_dim"], generator), head.parameters())
     manager = Manager(benchmark, run)
 
     def learn(task: Task) -> list[float]:

@@ -20,8 +20,8 @@ from benchmarks.authors.parity.shared import SMALL, Learn, Program, Run, answer,
 from benchmarks.authors.theirs import Dataset
 from trainables.backbones import glyph_vit
 from trainables.data import Benchmark, Task
+from trainables.heads import linear_head
 from trainables.methods.prompts.coda import PARTS
-from trainables.methods.prompts.learner import linear_head
 
 WIDTH, DEPTH = SMALL["embed_dim"], SMALL["depth"]
 POOL = 60  # CODA's components: its Gram-Schmidt never ends where untrained ones outnumber the width, which is 64

@@ -326,6 +326,7 @@ def test_running_past_the_end_is_refused(trial: Trials) -> None:
         ("lwf-mc", {"reduction": "none"}, "hyperparameter 'reduction': .*'mean' or 'sum'"),
         ("inflora", {"epsilon": 0}, "hyperparameter 'epsilon'"),
         ("inflora", {"epsilon": 1}, "hyperparameter 'epsilon'"),
+        ("inflora", {"head_start": "uniform"}, "hyperparameter 'head_start': .*'normal' or 'linear'.*got 'uniform'$"),
         ("seed", {"experts": 0}, "hyperparameter 'experts'"),
         ("seed", {"features": 0}, "hyperparameter 'features'"),
         ("seed", {"alpha": 1.1}, "hyperparameter 'alpha'"),

@@ -11,8 +11,8 @@ models/vit_inflora.py), with its names A (fixed) and B (trained): the paper call
 Follows the code: the same A for keys and values, scaled by 1/sqrt(3); H over training images under the training
 transform, in a pass before the training and one after it; Adam without weight decay.
 Departs from it: the schedule is not an epoch late (`schedule: late` is as there); heads start as in all methods here, a
-truncated normal of deviation 0.02 (there torch's default); tasks may differ in size (there all have the first one's);
-its unused cluster centres are left out.
+truncated normal of deviation 0.02 (`head_start: linear` is as there, torch's `nn.Linear`); tasks may differ in size
+(there all have the first one's); its unused cluster centres are left out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainables.backbones.recording import recorded
 from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.errors import InputError
-from trainables.heads import Heads, new_head
+from trainables.heads import HEAD_STARTS, Heads, HeadStart
 from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import Positive, PositiveCount
 from trainables.methods.inflora.branches import branch_keys_and_values
@@ -49,6 +49,7 @@ class InfLoRAConfig:
     epsilon: Annotated[float, Field(gt=0, lt=1)] = 0.98  # share of the energy protected after the first task
     r: PositiveCount = 10  # rank of a task's branch
     schedule: Schedule = "cosine"  # the authors' code has "late"
+    head_start: HeadStart = "normal"  # the authors' code has "linear"
 
 
 def validate(config: InfLoRAConfig, scenario: Scenario) -> None:
@@ -82,7 +83,8 @@ class InfLoRA:
         for name, branch in self.branches.items():
             branch.begin(design_a(moments[name], self.spaces.get(name), self.config.r))
         generator = make_generator(self.context.seed, "head", task.index)
-        self.heads.begin(new_head(len(task.classes), self.model.num_features, generator))
+        start = HEAD_STARTS[self.config.head_start]
+        self.heads.begin(start(len(task.classes), self.model.num_features, generator))
 
     def train_task(self, task: Task) -> dict[str, float]:
         """Train B of every block and the task's head."""

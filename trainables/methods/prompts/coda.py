@@ -30,11 +30,11 @@ from torch import Tensor, nn
 
 from trainables.data import Batch, Task
 from trainables.errors import InputError
-from trainables.heads import Heads, new_head
+from trainables.heads import HEAD_STARTS, Heads, HeadStart
 from trainables.methods.contract import Context, Scenario
 from trainables.methods.hyperparameters import NonNegative, Positive, PositiveCount
 from trainables.methods.prompts.frozen import CLASS_TOKEN, Queries, load_frozen, require_open
-from trainables.methods.prompts.learner import PromptLearner, linear_head
+from trainables.methods.prompts.learner import PromptLearner
 from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -59,7 +59,7 @@ class CODAConfig:
     ortho_mu: NonNegative = 0.0  # weight of the orthogonality penalty
     schedule: Schedule = "cosine"  # the authors' code has "late"
     ortho_start: Literal["rows", "span"] = "rows"  # new rows start orthogonal to each earlier row, or to their span
-    head_start: Literal["normal", "linear"] = "normal"  # "linear" as torch's `nn.Linear`
+    head_start: HeadStart = "normal"  # the authors' code has "linear"
 
 
 def validate(config: CODAConfig, scenario: Scenario) -> None:
@@ -86,8 +86,8 @@ def validate(config: CODAConfig, scenario: Scenario) -> None:
 
 def build(context: Context, config: CODAConfig) -> PromptLearner:
     """Return the learner."""
-    start = linear_head if config.head_start == "linear" else new_head
     components = Components(context, config)
+    start = HEAD_STARTS[config.head_start]
     return PromptLearner(context, components, lr=config.lr, schedule=config.schedule, new_head=start)
 
 

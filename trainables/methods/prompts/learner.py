@@ -28,13 +28,6 @@ from trainables.randomness import make_generator
 from trainables.state import State
 
 
-def linear_head(classes: int, width: int, generator: torch.Generator) -> Head:
-    """Return head rows that start as torch's `nn.Linear`: weight and bias uniform within 1 / sqrt(width)."""
-    bound = width**-0.5
-    weight, bias = torch.empty(classes, width), torch.empty(classes)
-    return weight.uniform_(-bound, bound, generator=generator), bias.uniform_(-bound, bound, generator=generator)
-
-
 class Prompts(Protocol):
     """The trained tensors beside the head, and their forward pass through the frozen ViT.
 

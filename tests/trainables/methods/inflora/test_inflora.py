@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call
 
 from tests.support.methods.recorded import shown
@@ -26,6 +26,7 @@ from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone
 from trainables.data import Batch, Task
 from trainables.errors import InputError
+from trainables.heads import Head, new_head
 from trainables.methods import Context, Scenario, get_method
 from trainables.methods.inflora.branches import KeyValueBranch, branch_keys_and_values
 from trainables.methods.inflora.learner import InfLoRA, InfLoRAConfig
@@ -116,24 +117,41 @@ class Plain:
         return torch.cat([self.features(x, {}) @ weight.T + bias for weight, bias in self.heads], 1)
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "late"])
-def test_three_uneven_tasks_are_those_of_plain_loops(schedule: Any) -> None:
+def head_at_start(start: str, context: Context, task: Task) -> Head:
+    """Return the rows of every method here, or those of the authors' `nn.Linear` (a layer per task, with bias)."""
+    generator = make_generator(context.seed, "head", task.index)
+    if start == "normal":
+        return new_head(len(task.classes), 8, generator)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator.initial_seed())
+        layer = nn.Linear(8, len(task.classes))
+    return layer.weight.detach(), layer.bias.detach()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"schedule": "late"}, {"schedule": "late", "head_start": "linear"}],
+    ids=["defaults", "late", "late, linear"],
+)
+def test_three_uneven_tasks_are_those_of_plain_loops(changes: dict[str, Any]) -> None:
     tasks = tiny_tasks((2, 3, 2), per_class=5)
     context = tiny_context(tasks)
-    config = InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK, schedule=schedule)
-    method, plain = InfLoRA(context, config), Plain(context, schedule)
+    config = InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK, **changes)
+    method, plain = InfLoRA(context, config), Plain(context, changes.get("schedule", "cosine"))
     for task in tasks:
         method.begin_task(task, None)
-        head = copy.deepcopy(tuple(part.detach() for part in method.heads.current))
+        head = head_at_start(changes.get("head_start", "normal"), context, task)
+        for mine, wanted in zip(method.heads.current, head, strict=True):
+            torch.testing.assert_close(mine.detach(), wanted, rtol=1e-14, atol=0)
         method.train_task(task)
         method.end_task(task)
-        plain.learn(task, (head[0], head[1]))
+        plain.learn(task, head)
         x = shown(task.unaugmented)
         torch.testing.assert_close(method.predict(x), plain.logits(x), rtol=0, atol=1e-9)
         for layer in LAYERS:
-            basis, wanted = method.spaces[layer].free(), torch.from_numpy(plain.bases[layer])
+            basis, protected = method.spaces[layer].free(), torch.from_numpy(plain.bases[layer])
             complement = torch.eye(8) - basis @ basis.T
-            torch.testing.assert_close(complement, wanted @ wanted.T, rtol=0, atol=1e-9)
+            torch.testing.assert_close(complement, protected @ protected.T, rtol=0, atol=1e-9)
             moved = method.branches[layer].weight - plain.model.get_submodule(layer).weight
             torch.testing.assert_close(moved[8:], plain.added[layer], rtol=0, atol=1e-9)
             assert moved[:8].count_nonzero() == 0 and moved[8:].abs().max() > 1e-3
