@@ -90,6 +90,11 @@ class BenchmarkRef:
         """Whether the name has the form `MODULE:NAME`."""
         return self.path is None and _MODULE.fullmatch(self.name) is not None
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the benchmark is the user's own, in files or in code: no hyperparameters are published for it."""
+        return self.path is not None or self.is_module
+
     def __str__(self) -> str:
         values = [(key, getattr(self, key)) for key in OPTIONS if key != "task"]
         given = [f"{k}={_text(v)}" for k, v in values if v is not None and v is not False]

@@ -30,7 +30,7 @@ class MethodEntry:
         validate: Function that raises `InputError` if the config cannot run in the scenario. It is called before any
             work and sees the backbone's shape but no weights.
         own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
-            own images, which replace the fixed defaults of the method's search space.
+            own images, in files or in code, which replace the fixed defaults of the method's search space.
     """
 
     name: str

@@ -48,11 +48,6 @@ class OpenBenchmark:
     _required: dict[tuple[object, ...], Usable] = field(default_factory=dict, compare=False)
 
     @property
-    def own(self) -> bool:
-        """Whether the benchmark is made of the user's own images, for which no hyperparameters are published."""
-        return self.ref.path is not None
-
-    @property
     def embedded(self) -> bool:
         """Whether the images are part of the package."""
         return self.ref.name in BENCHMARKS
@@ -65,8 +60,9 @@ class OpenBenchmark:
     def backbone(self, backbone_weights: Path | None) -> Backbone:
         """Return the benchmark's backbone.
 
-        If its weights cannot be fetched, the user's own small images get the embedded one, and a line on stderr. Own
-        images are read before anything is fetched.
+        If its weights cannot be fetched, small images of a folder or Parquet file get the embedded one, and a line on
+        stderr. These images are read before anything is fetched. A benchmark in code names a backbone that its
+        transforms fit.
 
         Args:
             backbone_weights: Local weights file of the benchmark's backbone, or None.
@@ -76,7 +72,7 @@ class OpenBenchmark:
             NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
         """
         wanted = Backbone(self.source.backbone, backbone_weights)
-        if backbone_weights is not None or not self.own:
+        if backbone_weights is not None or self.ref.path is None:
             return wanted
         faults = Faults()
         with faults:

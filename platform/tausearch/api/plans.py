@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from search_spaces import ResolvedSpace
 from tausearch import studies
-from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
+from tausearch.api.benchmarks import OpenBenchmark, Opening, allow_typed, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources, require_gpu
@@ -109,15 +109,16 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
 
 
 def space_for(request: SearchRequest) -> ResolvedSpace:
-    """Return the space that a search would use. Only a benchmark of the user's own images is opened.
+    """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
 
     Raises:
         InputError: If method, benchmark, backbone or a fixed value is wrong.
         SpaceError: If the space is wrong.
     """
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
-    if ref.path is None:
+    if not ref.is_own:
         return studies.space_of(request.method, ref.name, file, request.set or {})
+    allow_typed(str(ref))
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)
     return _space(request, entry, opened, entry.scenario(opened.source.spec, _backbone(request, opened)))
 
@@ -129,7 +130,7 @@ def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
 
 def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
     file = None if request.space is None else Path(request.space)
-    suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.own else {}
+    suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.ref.is_own else {}
     return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 

@@ -98,7 +98,7 @@ def spaces(
     ] = None,
     benchmark: Annotated[
         str | None,
-        typer.Option(help='Whose values to show [default: digits]; of your own images: "folder:birds?tasks=5".'),
+        typer.Option(help='Whose values to show [default: digits]; "folder:birds?tasks=5" and MODULE:NAME are opened.'),
     ] = None,
     backbone: options.Backbone = None,
     space: options.Space = None,

@@ -17,9 +17,10 @@ from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_trainin
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from tests.support.command_line import Command
+from tests.support.imports import ROOT
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.backbones.loading import timm as timm_of_loading
-from trainables.data import get_source
+from trainables.data import from_module, get_source
 from trainables.errors import InputError
 
 Folder = Callable[..., str]
@@ -175,6 +176,20 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
     assert json.loads(out)["fixed"] == plan.spec.fixed
     _, err = command("spaces", "ita-lora", "--benchmark", text.partition("?")[0], code=2)
     assert "or ?tasks=2 in its name" in err
+
+
+def test_a_benchmark_in_code_gets_the_same_probing_and_keeps_its_own_pace(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_module, "_allowed", {})
+    monkeypatch.chdir(ROOT / "examples")
+    text, suited = "own_benchmark:STRIPES", {"lr_pre": 0.12, "epochs_pre": 100}  # 80 images a task: 3 batches of 32
+    out, _ = command("spaces", "ita-lora", "--benchmark", text, "--json")
+    assert json.loads(out)["fixed"] == suited
+    spec = plan_search(SearchRequest(text, "ita-lora", storage=tmp_path / "runs", set={"epochs_pre": 8})).spec
+    assert spec.fixed == {**suited, "epochs_pre": 8}
+    assert (spec.protocol.batch_size, spec.protocol.epochs) == (32, 5)
+    assert plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path / "runs")).spec.fixed != suited
 
 
 def test_a_search_on_them_reevaluates_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:
