@@ -114,10 +114,28 @@ def test_a_replay_repeats_itself_begins_at_the_start_and_tries_nothing_twice(
         assert replay(with_(spec, seed=1), table).tried != first.tried
 
 
-def test_the_algorithm_is_told_what_was_recorded(long_spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    studies: list[SearchStudy] = []
+@pytest.fixture
+def studies(monkeypatch: pytest.MonkeyPatch) -> list[SearchStudy]:
+    """The studies that replays made."""
+    made: list[SearchStudy] = []
     initialise = SearchStudy.__init__
-    monkeypatch.setattr(SearchStudy, "__init__", lambda self, *a: (studies.append(self), initialise(self, *a))[1])
+    monkeypatch.setattr(SearchStudy, "__init__", lambda self, *a: (made.append(self), initialise(self, *a))[1])
+    return made
+
+
+def test_a_trial_that_a_replay_stops_breaks_constraints_only_as_far_as_it_came(
+    long_spec: SearchSpec, studies: list[SearchStudy]
+) -> None:
+    bound = Constraint(metric=AVERAGE, relation=">=", bound=75)
+    spec = with_(long_spec, trials=2, scheduler="asha", constraints=(bound,))
+    better, worse = [90.0, 90.0, 80.0, 80.0, 80.0, 80.0], [90.0, 90.0, 70.0, 60.0, 50.0, 10.0]
+    trials = [trial(n, values, alpha=1.0 + n, lr=0.01) for n, values in enumerate((better, worse))]
+    assert replay(spec, RecordedTrials(trials, spec.space)).stopped == 1
+    told = [each.constraints for each in studies[0].optuna.trials if each.state.name != "FAIL"]
+    assert told == [{str(bound): -5.0}, {str(bound): 5.0}]
+
+
+def test_the_algorithm_is_told_what_was_recorded(long_spec: SearchSpec, studies: list[SearchStudy]) -> None:
     table = RecordedTrials(recorded(long_spec), long_spec.space)
     found = replay(long_spec, table)
     told = [each for each in studies[0].optuna.trials if each.state.name != "FAIL"]

@@ -280,6 +280,15 @@ class TestTracker:
             tracker._note(RuntimeError(message))
         assert len(caplog.records) == 2 and tracker.error == "second"
 
+    def test_a_silent_server_is_waited_for_longer_than_a_failing_one(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.01)
+        slow = SimpleNamespace(changes=0, run_ids={0: "a"}, write=lambda trial: time.sleep(0.2))
+        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: slow)
+        tracker.trial_changed(make_trial(0))
+        assert tracker.settle() == {0: "a"}
+
     def test_the_end_of_a_run_waits_no_longer_than_it_may(
         self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
