@@ -10,7 +10,7 @@ import pytest
 
 from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
-from search_spaces.schema import SpaceFile, resolve
+from search_spaces.schema import Choices, SpaceFile, resolve
 from tausearch.studies.spaces import require_space_fits
 from trainables.data import BENCHMARKS
 from trainables.methods import METHODS, get_method
@@ -101,6 +101,21 @@ def test_of_two_values_the_more_particular_wins() -> None:
     both = resolve([first, second], "m", "digits", {"lr": 8}, "two files")
     assert both.start == {"wd": 0.4, "rank": 4} and type(both.start["rank"]) is int
     assert both.paper == {"lr": 0.3, "epochs": 5, "size": 7, "wd": 0.4} and both.fixed["lr"] == 8
+
+
+@pytest.mark.parametrize("start", [{}, {"lr": 20.0}])
+def test_the_methods_own_file_must_have_a_start_inside_its_range(start: dict[str, float]) -> None:
+    """Only a user's file may leave the start out, or narrow the range under it."""
+    space = {"lr": {"low": 0, "high": 9, "grid": [1]}}
+    file = SpaceFile.model_validate({"space": space, "start": {"default": start}})
+    with pytest.raises(SpaceError, match="a file: start.*'lr'"):
+        resolve([file], "m", "digits", {}, "a file")
+
+
+def test_truth_is_no_number() -> None:
+    dimension = Range(low=0, high=2, grid=(1,))
+    assert True not in dimension and dimension.nearest(True) is True and 1 in dimension
+    assert not Choices(choices=(True, False)).numbers and Choices(choices=(1, 2.5)).numbers
 
 
 def test_the_papers_points_go_over_the_fixed_values() -> None:
@@ -208,6 +223,7 @@ def test_the_json_form_has_what_the_tables_have() -> None:
         ("- 1\n", "must be a mapping with the keys space, paper, start, fixed"),
         ("sapce: {}\n", "sapce: Extra inputs are not permitted"),
         ("space: {lr: {low: 1, high: 0.5, grid: [1]}}\n", "space.lr: .*low must be below high, got low=1 and high=0.5"),
+        ("space: {lr: {low: 1, high: 1, grid: [1]}}\n", "space.lr: .*low must be below high, got low=1 and high=1"),
         ("space: {lr: {low: 0, high: 1, log: true, grid: [1]}}\n", "space.lr: .*above 0 on a log scale"),
         ("space: {lr: {low: 0.1, high: 1, grid: [2]}}\n", "space.lr: .*between 0.1 and 1, got 2"),
         ("space: {lr: {low: 0.1, high: 1, grid: []}}\n", "space.lr: .*at least one value"),

@@ -102,6 +102,7 @@ def test_what_there_is_can_be_listed() -> None:
 def result(spec: SearchSpec, tmp_path: Path) -> SearchResult:
     spec, directory = create(spec, open_storage(tmp_path, write=True))
     trials = [make_trial(0, value=70.0), make_trial(1, value=75.0), make_trial(2, tasks=1, status="pruned")]
+    trials[0].rows[0]["seconds/preconsolidation"] = 40.0
     record = Record(directory.record, {}, tasks=3, names=spec.metrics)
     for trial in trials:
         record.write(trial)
@@ -115,7 +116,7 @@ def test_a_result_as_a_table(result: SearchResult) -> None:
     table = result.dataframe()
     assert list(table["trial"]) == [0, 1, 2] and list(table["status"]) == ["complete", "complete", "pruned"]
     assert list(table["alpha"]) == [1.0, 2.0, 3.0] and list(table["value"])[:2] == [70.0, 75.0]
-    assert list(table["seconds"]) == [4.5, 4.5, 1.5] and list(table["val/forgetting"])[:2] == [1.0, 1.0]
+    assert list(table["seconds"]) == [44.5, 4.5, 1.5] and list(table["val/forgetting"])[:2] == [1.0, 1.0]
 
 
 def test_a_result_shows_itself_in_a_line_and_in_a_notebook_as_a_table(result: SearchResult) -> None:
