@@ -11,7 +11,6 @@ import pytest
 
 from tausearch import models
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
-from tausearch.api.composition import _tasks
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.execution import preview_of
 from tausearch.models import CompositionResult
@@ -162,26 +161,12 @@ def test_mlflow_has_the_names_and_short_ones_of_long_benchmarks(spec: RunSpec) -
     assert len(shown_benchmark(long)) == 100
 
 
-class _Spec:
-    named_tasks = EVEN_ODD
-
-
-class _Benchmark:
-    spec = _Spec
-
-
-class _Pools:
-    benchmark = _Benchmark
-
-
 def test_a_class_stands_for_its_task_which_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    pools: Any = _Pools
-    assert _tasks("drop", ["even", "9", 2], pools) == [1, 9, 2]  # 9 is a number, of no task
+    assert models.tasks_called("drop", ["even", "9", 2], EVEN_ODD) == [1, 9, 2]  # 9 is a number, of no task
     assert capsys.readouterr().err == ""
-    words: Any = type("Words", (_Pools,), {"benchmark": type("B", (), {"spec": type("S", (), {})})})
-    words.benchmark.spec.named_tasks = (NamedTask(("zebra", "star")), NamedTask(("a", "b"), "letters"))
-    assert _tasks("drop", ["zebra", "star", "letters"], words) == [1, 2] and capsys.readouterr().err == ""
-    assert _tasks("drop", ["zebra"], words) == [1]
+    words = (NamedTask(("zebra", "star")), NamedTask(("a", "b"), "letters"))
+    assert models.tasks_called("drop", ["zebra", "star", "letters"], words) == [1, 2] and capsys.readouterr().err == ""
+    assert models.tasks_called("drop", ["zebra"], words) == [1]
     assert "--drop: zebra is a class of task 1, zebra, star, which is taken whole" in capsys.readouterr().err
     assert models.merge_config_of(2, keep=None, drop=[1], coefficient=None, weights=None).label == "drop-1"
 
