@@ -25,8 +25,8 @@ def texts(labels: Any) -> list[str]:
 
 class TestComposition:
     def test_risks_are_means_over_seeds_with_their_deviation(self) -> None:
-        known = [{"run": "b", "composed": 1.0, "individuals": 2.0, "pretrained": None}]
-        known += [{"run": "b", "composed": 3.0, "individuals": 4.0, "pretrained": 9.0}]
+        known = [{"run": "b", "composed": 0.0, "individuals": 2.0, "pretrained": None}]
+        known += [{"run": "b", "composed": 4.0, "individuals": 4.0, "pretrained": 9.0}]
         rows = [*known, {"run": "a", "composed": 5.0, "individuals": None, "pretrained": None}]
         (axes,) = composition.risk_figure(rows).axes
         drawn = {str(each.get_label()): each for each in axes.containers}
@@ -35,7 +35,7 @@ class TestComposition:
         assert points["mean of individual models"] == [(3.0, 0.0)] and points["theta_0 with h0"] == [(9.0, 0.22)]
         (bar,) = drawn["composed model"][2]  # type: ignore[index]
         assert [segment[:, 0].tolist() for segment in bar.get_segments()] == [
-            pytest.approx([2 - 2**0.5, 2 + 2**0.5]),
+            pytest.approx([2 - 8**0.5, 2 + 8**0.5]),
             [5.0, 5.0],
         ]
         assert texts(axes.get_yticklabels()) == ["b", "a"] and axes.yaxis_inverted() and axes.get_xlim()[0] == 0

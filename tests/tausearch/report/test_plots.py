@@ -136,6 +136,24 @@ def test_many_trials_make_no_large_page(spec: SearchSpec) -> None:
     plots = page_plots(described(spec, trials))
     assert sum(len(plot.figure) for plot in plots.values()) < 600_000
     assert "of the best 100 finished trials" in plots[CONTOUR].text
+    best = sorted(sorted(trials, key=lambda trial: -(trial.value or 0.0))[:100], key=lambda trial: trial.number)
+    surface, points = figure(plots[CONTOUR])["data"][:2]
+    assert points["hovertext"] == [str(trial.number) for trial in best]
+    assert surface["zmin"] == pytest.approx(min(trial.value or 0.0 for trial in best), rel=1e-5)
+    assert surface["zmax"] == pytest.approx(max(trial.value or 0.0 for trial in best), rel=1e-5)
+
+
+def test_the_scale_of_a_contour_starts_above_an_outlier(plots: dict[str, PagePlot], spec: SearchSpec) -> None:
+    surface = figure(plots[CONTOUR])["data"][0]
+    floor = described(spec, make_trials()).accuracies.floor
+    assert surface["zmin"] == pytest.approx(floor, rel=1e-5) and floor > 20
+    assert "the points of all finished trials" in plots[CONTOUR].text
+
+
+def test_plots_stand_in_the_order_of_the_page(plots: dict[str, PagePlot]) -> None:
+    first = ["History", "Task by task", "What accuracy costs", "Importances", CONTOUR]
+    assert list(plots) == [*first, "Early stopping's trust", "alpha", "lr"]
+    assert plots["Importances"].height == 90 + 34 * 2
 
 
 def test_no_text_of_a_figure_ends_the_script_that_it_stands_in_or_is_markup() -> None:
@@ -148,4 +166,5 @@ def test_ticks_have_room() -> None:
     log, whole = Axis("", log=True), Axis("", whole=True)
     assert ticks(log, [1e-5, 1e2])["dtick"] == 2 and ticks(log, [0.001, 0.1])["dtick"] == 1
     assert ticks(log, [0.002, 0.01])["dtick"] == "D2" and "dtick" not in ticks(Axis(""), [0, 5])
+    assert ticks(log, [1.0, 10**1.5])["dtick"] == "D2" and ticks(whole, [10, 0])["dtick"] == 1
     assert ticks(whole, [3, 0])["dtick"] == 1 and ticks(whole, [41, 0])["dtick"] == 5

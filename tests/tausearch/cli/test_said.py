@@ -1,0 +1,298 @@
+"""What a person reads of compositions, predictions, datasets, campaigns and runs: what is named, cut and left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from search_spaces import Choices, Range
+from tausearch.cli.output import (
+    campaigns,
+    compositions,
+    data,
+    predictions,
+    runs,
+    show_check,
+    show_final,
+    show_protocols,
+    show_status,
+    spaces,
+)
+from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
+from tausearch.models import CompositionResult, Confusion
+from tausearch.runs import (
+    Constraint,
+    Reevaluate,
+    Reevaluation,
+    ReevaluationSpec,
+    SearchSpec,
+    protocol_choices,
+    race,
+    read_status,
+    verdict,
+)
+from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.cli.test_output import lines_of, recorded, result_of
+
+Captured = pytest.CaptureFixture[str]
+
+
+def composed(weights: Sequence[float], *accuracies: Sequence[float], **more: Any) -> CompositionResult:
+    classes = tuple((f"a{n}", f"b{n}", f"c{n}", f"d{n}") for n in range(len(weights)))
+    rows, seeds = tuple(map(tuple, accuracies)), tuple(range(len(accuracies)))
+    about = {"label": "l", "runs": ("r",), "benchmark": "digits", "seeds": seeds, "task_classes": classes, **more}
+    return CompositionResult(weights=tuple(weights), accuracies=rows, **about)  # type: ignore[arg-type]
+
+
+def test_three_tasks_that_are_still_answered_are_named_with_three_classes_each() -> None:
+    line = compositions._still_answered(composed([0.0, 1.0, 0.0, -1.0, 0.0], [90.0, 80.0, 70.0, 60.0, 50.0]))
+    assert line is not None and line.startswith("Still answered: task 1 (a0, b0, c0, 1 more), 90.00 %")
+    assert "task 3 (a2" in line and "; task 4 (a3" in line and "; 1 more. The classes" in line and "task 5" not in line
+    assert compositions._still_answered(composed([1.0], [90.0])) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "as_they_were"),
+    [
+        ([90.0, 80.0, 70.0], [95.0, 75.1, 65.1], True),
+        ([90.0, 80.0, 70.0], [95.0, 75.0, 70.0], False),  # one task has lost five points
+        ([90.0, 80.0, 70.0], [10.0, 80.0, 70.0], True),  # the kept one does not count
+    ],
+)
+def test_what_was_left_out_is_as_it_was_where_no_task_has_lost_five_points(
+    before: list[float], now: list[float], as_they_were: bool
+) -> None:
+    trained = composed([1 / 3] * 3, before)
+    assert compositions._left_as_they_were(composed([1.0, 0.0, -0.5], now), trained) is as_they_were
+    assert not compositions._left_as_they_were(composed([1.0, 0.5, 0.5], before), trained)  # nothing was left out
+    assert not compositions._left_as_they_were(composed([1.0, 0.0, 0.0], before), None)
+
+
+def test_a_composition_stands_beside_the_run_as_it_was_trained() -> None:
+    now, trained = composed([1.0, 0.0], [60.0, 40.0], [62.0, 42.0]), composed([0.5, 0.5], [70.0, 80.0], [70.0, 80.0])
+    table = compositions._accuracies(now, trained)
+    assert table.header == ["task", "weight", "test accuracy", "as trained", "change"]
+    assert table.texts[1:] == [
+        ["2", "0", "41.00 ± 1.41", "80.00 ± 0.00", "-39.00"],
+        ["mean", "", "51.00 ± 1.41", "75.00 ± 0.00", "-24.00"],
+    ]
+    assert table.emphasis == {1: "faint", 2: "total"}
+    assert compositions._accuracies(now, now).header == ["task", "weight", "test accuracy"]
+
+
+def test_mistakes_are_the_three_most_frequent_and_how_many_more(capsys: Captured) -> None:
+    wide = Confusion(tuple("abcdef"), ((5, 1, 3, 2, 0, 0), (1, 1, 1, 1, 1, 0), (4, 1, 1, 1, 1, 1), *[(0,) * 6] * 3))
+    predictions._show_accuracies(wide, 30)
+    lines = lines_of(capsys)
+    assert "│ a │ 11 │ 5 │ 45.45 │ c 3, d 2, b 1 │" in lines
+    assert "│ b │ 5 │ 1 │ 20.00 │ a 1, c 1, d 1, 1 other class │" in lines
+    assert "│ c │ 9 │ 1 │ 11.11 │ a 4, b 1, d 1, 2 other classes │" in lines
+    assert not any(line.startswith("│ d │") for line in lines) and "(5 images elsewhere not counted)" in lines[-1]
+
+
+def test_numbers_in_a_picture_are_explained_where_they_are_used() -> None:
+    drawn = {"a": "a", "日": "class 2", "本": "class 3"}
+    assert list(predictions._legend(drawn, {"a", "日", None})) == [
+        "in the picture, as no font here can draw their names: class 2 is 日"
+    ]
+    assert list(predictions._legend(drawn, {"a"})) == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict", "advice"),
+    [
+        ([], "all of them readable", False),
+        (["image x: is broken", "b"], "2 faults", True),
+        (["a: wrong"], "1 fault", False),
+    ],
+)
+def test_a_check_says_sizes_and_what_to_do(faults: list[str], verdict: str, advice: bool, capsys: Captured) -> None:
+    def of(count: int, unreadable: int, *sizes: tuple[int, int] | None) -> SimpleNamespace:
+        smallest, largest = sizes
+        return SimpleNamespace(train=count, test=1, unreadable=unreadable, smallest=smallest, largest=largest)
+
+    classes = {"a": of(2, 0, (3, 4), (5, 6)), "b": of(3, 7, (3, 4), (3, 4)), "c": of(0, 0, None, None)}
+    about = {"classes": classes, "faults": faults, "name": "x", "images": 1234, "home": "/x", "layout": "folders"}
+    show_check(SimpleNamespace(**about))  # type: ignore[arg-type]
+    lines = lines_of(capsys)
+    rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
+    assert rows == [["a", "2", "1", "", "3 x 4 to 5 x 6"], ["b", "3", "1", "7", "3 x 4"], ["c", "0", "1", "", ""]]
+    assert f"x: 1,234 images in /x (folders), {verdict}" in lines
+    assert any("--skip-broken leaves them out" in line for line in lines) is advice
+
+
+def test_only_what_is_not_whole_says_where_to_get_it(capsys: Captured) -> None:
+    def state(name: str, whole: bool) -> mock.Mock:
+        return mock.Mock(
+            **{"state": "s", "classes": None, "whole": whole, "layout": "", "looks_for": "files", "home": "/h"},
+            source="u",
+        )
+
+    states = [state("here", True), state("gone", False)]
+    for each, name in zip(states, ("here", "gone"), strict=True):
+        each.name, each.count.return_value = name, "1"
+    data.show_states(states, "/data")
+    lines = lines_of(capsys)
+    assert "gone: needs files" in lines and "here: needs files" not in lines and "in /h; from u" in lines
+    assert any(line.startswith("looked for in /data/<benchmark>") for line in lines)
+
+
+def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "local_cpus", lambda: 4)
+
+    def estimate(seconds: float | None, disk: int | None = None, memory: int | None = None) -> Any:
+        return SimpleNamespace(seconds=seconds, disk=disk, memory=memory)
+
+    known = [estimate(100.0, 10**6, 2**30), estimate(300.0, 2 * 10**6), estimate(None, None, 2**31)]
+    assert list(campaigns._costs(known)) == [
+        "left to do: 6:40 inside trials, and 1 cell of unknown time; 1:40 with 4 at a time, after Ray has started",
+        "disk: 3 MB for the 2 cells whose runs are known",
+        "memory: at most 2.0 GiB per trial at a time (from the pilot)",
+    ]
+    assert list(campaigns._costs([estimate(0.0)])) == [
+        "left to do: 0:00 inside trials; 0:00 with 4 at a time, after Ray has started"
+    ]
+    (unknown,) = campaigns._costs([estimate(None, 1, 1)])
+    assert unknown.startswith("the time is unknown; measure it with --pilot")
+
+
+def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: Captured) -> None:
+    failed = [SimpleNamespace(cell=SimpleNamespace(title="digits/a"), reason="gone", state="failed")]
+    standing = mock.Mock(cells=[], failed=failed, state="stopped", directory=mock.Mock(log_file="/c/log"))
+    standing.name = "t"
+    files = [
+        Path("/c/best/digits/a.yaml"),
+        Path("/c/best/glyphs/a.yaml"),
+        Path("/c/comparison.csv"),
+        Path("/c/best.yaml"),
+    ]
+    result = mock.Mock(
+        standing=standing, files=files, failed={"digits/a": "gone", "digits/b": "out"}, tracking_errors={}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaigns, "read_pages", lambda _: {"digits": "http://127.0.0.1:5000/#/1", "glyphs": "http://b"})
+        patch.setattr(campaigns, "LOCAL", "http://127.0.0.1")
+        patch.setattr(campaigns, "tool", lambda: "tausearch")
+        campaigns.show_campaign(result, " --storage x")
+    lines = lines_of(capsys)
+    assert lines.count("digits/a: gone") == 1 and lines.count("digits/b: out") == 1
+    assert "MLflow, digits: http://127.0.0.1:5000/#/1 (after: tausearch ui --storage x)" in lines
+    assert "MLflow, glyphs: http://b" in lines
+    assert lines[-4:] == ["best files /c/best (2)", "comparison /c/comparison.csv", "best /c/best.yaml", "log /c/log"]
+
+
+def reevaluation(
+    spec: SearchSpec, rounds: int, known: dict[tuple[int, int], float | None], ended: int = 0
+) -> Reevaluation:
+    standing = race([3, 1], rounds, known)
+    asked = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=rounds)}))
+    fresh = tuple(make_trial(n, value=80.0) for n in range(ended))
+    waiting = (make_trial(8, tasks=1), make_trial(9, tasks=0, status="pending"))
+    return Reevaluation(asked, standing, verdict(standing), (*fresh, *waiting))
+
+
+def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_ahead(spec: SearchSpec) -> None:
+    fresh = "the best 2 on 2 fresh seeds and validation splits"
+    going = reevaluation(spec, 2, {(3, 0): 80.0}, ended=1)
+    assert (standing_words(going), reevaluated_words(going)) == (f"not yet: {fresh}, 1 run ended", "")
+    done = reevaluation(spec, 2, {(3, 0): 80.0, (3, 1): 82.0, (1, 0): 90.0, (1, 1): 91.0})
+    assert standing_words(done) == f"trial 1, of {fresh}, +9.50 ± 0.50 points ahead of trial 3 (± standard error)"
+    assert reevaluated_words(done) == ", re-evaluated 90.50 ± 0.50 %" and reevaluated_words(None) == ""
+    lost = reevaluation(spec, 1, {(3, 0): None, (1, 0): None})
+    assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on 1 fresh") and lost.verdict is None
+    one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
+    assert standing_words(one).startswith("trial 1, the only candidate, the best 2")
+
+
+def test_settings_are_what_is_fixed_and_what_bounds_the_choice(
+    spec: SearchSpec, tmp_path: Path, capsys: Captured
+) -> None:
+    bound = Constraint(metric="val/forgetting", relation="<=", bound=0.5)
+    bf16 = spec.protocol.model_copy(update={"precision": "bf16"})
+    bounded = spec.model_copy(update={"constraints": (bound,), "protocol": bf16, "scheduler": "asha"})
+    trials = [make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed", error="out of memory")]
+    show_status(read_status(recorded(bounded, trials, tmp_path)))
+    lines = lines_of(capsys)
+    assert "fixed alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1 precision=bf16" in lines
+    assert f"constraint {bound}" in lines and any(line.startswith("Nothing is chosen: ") for line in lines)
+    assert "trial 1 failed: out of memory" in lines
+    assert any("not known, it takes 4 finished trials with different values" in line for line in lines)
+
+
+def test_rank_correlations_name_the_tasks_after_which_all_are_equal(
+    spec: SearchSpec, tmp_path: Path, capsys: Captured
+) -> None:
+    trials = [make_trial(number, value=70.0 + number) for number in range(5)]
+    for trial in trials:
+        trial.rows[1]["val/average_accuracy"] = trial.rows[2]["val/average_accuracy"] = 60.0 + trial.number
+    show_status(read_status(recorded(spec.model_copy(update={"trials": 5}), trials, tmp_path)))
+    (line,) = [line for line in lines_of(capsys) if line.startswith("rank correlation")]
+    assert "5 finished trials 2: 1.00 (" in line and line.endswith("(after task 1 all are equal)")
+
+
+def test_what_first_tasks_would_have_chosen_is_set_against_the_best(
+    spec: SearchSpec, tmp_path: Path, capsys: Captured
+) -> None:
+    trials = [make_trial(number, value=70.0 + number) for number in range(4)] + [
+        make_trial(4, tasks=1, status="pruned")
+    ]
+    trials[1].rows[0]["val/average_accuracy"] = 95.0
+    found = read_status(recorded(spec.model_copy(update={"trials": 5}), trials, tmp_path))
+    for trial in found.trials[:4]:
+        trial.rows[-1]["val/average_accuracy"] = trial.value or 0.0
+    show_protocols(found, protocol_choices(found.trials[:4], 3, spec.metrics))
+    lines = lines_of(capsys)
+    assert "│ 1 │ 1 │ 95.00 │ 71.00 │ 2.00 │ 3 │ alpha=2 lr=0.01 │" in lines
+    assert "│ 3 │ 3 │ 73.00 │ 73.00 │ 0.00 │ 1 │ alpha=4 lr=0.01 │" in lines
+    assert lines[-1] == "1 trial stopped early, out of the competition"
+    show_protocols(found, [])
+    assert lines_of(capsys) == ["what first tasks would have chosen: not known, it takes 4 finished trials, not 4"]
+
+
+@pytest.mark.parametrize(("tuned_on", "elsewhere"), [("digits", ""), ("glyphs", ", judged on digits"), (None, None)])
+def test_a_final_run_says_where_it_was_tuned_and_what_it_has_left(
+    tuned_on: str | None, elsewhere: str | None, spec: SearchSpec, tmp_path: Path, capsys: Captured
+) -> None:
+    final = final_spec(spec, name="final", tuned_on=tuned_on, source="s", tracking_uri="http://a:1")
+    directory = recorded(final, [make_trial(0, value=70.0)], tmp_path)
+    if elsewhere == "":
+        (directory.path / "task_vectors").mkdir()
+    one, two = {"mean": 70.0, "std": None, "seeds": 1}, {"mean": 60.0, "std": 1.5, "seeds": 2}
+    summary = {"test/final_accuracy": one, "test/forgetting": two}
+    show_final(result_of(directory, [make_trial(0, value=70.0)], summary=summary, results_file=None), final, "")
+    lines = lines_of(capsys)
+    assert "test/final_accuracy 70.00 % (one seed)" in lines and "test/forgetting 60.00 ± 1.50 % over 2 seeds" in lines
+    assert any(line.startswith("this configuration forgets 60 points") for line in lines)
+    tuned = [line for line in lines if line.startswith("tuned on")]
+    assert tuned == ([] if elsewhere is None else [f"tuned on {tuned_on} (search s){elsewhere}"])
+    assert any(line.startswith("predict ") for line in lines) is (elsewhere == "") and "MLflow http://a:1" in lines
+
+
+def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    space: Any = {"lr": Range(low=0.001, high=0.1, log=True, grid=(0.01, 0.02)), "way": Choices(choices=("a", "b"))}
+    known = SimpleNamespace(
+        **{"method": "ita-lora", "benchmark": "digits", "space": space, "start": {"lr": 0.01, "way": "b"}},
+        **{"fixed": {"alpha": 2.0}, "paper": {"lr": 0.003, "alpha": 1.0}},
+    )
+    monkeypatch.setattr(spaces, "defaults", lambda _: {"regularise": "all"})
+    spaces.show_space(known, "more: x")  # type: ignore[arg-type]
+    lines = lines_of(capsys)
+    rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
+    assert lines[-1] == "more: x"
+    assert rows == [
+        ["lr", "0.001 to 0.1, log scale", "0.01, 0.02", "0.01", "0.003"],
+        ["way", "a, b", "a, b", "b", ""],
+        ["alpha", "fixed", "", "2", "1"],
+        ["regularise", "default", "all, head, none", "all", ""],
+    ]
+
+
+def test_a_pages_place_is_the_servers_or_a_command(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "tool", lambda: "tausearch")
+    assert runs._pages(spec, " --storage x") == "tausearch ui --storage x"
+    assert runs._pages(spec.model_copy(update={"tracking_uri": "http://a:1"}), " --storage x") == "http://a:1"

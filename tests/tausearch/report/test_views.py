@@ -1,0 +1,175 @@
+"""What the page says of a run beside its plots: facts, tables, and which run belongs to which."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from search_spaces import Choices
+from tausearch.models import CompositionResult, EditedSeed, EditResult
+from tausearch.report import ReportCell, cell_of
+from tausearch.report import tables as report_tables
+from tausearch.report.page import _overview, cell_link
+from tausearch.report.plots import _plain
+from tausearch.report.run_plots import hover_text
+from tausearch.report.views import CellView, RunView, _add_scores, _facts, read_cell
+from tausearch.runs import Constraint, Reevaluate, Score, SearchSpec, Storage, read_status
+from tausearch.runs.creation import create
+from tests.support.runs.trials import final_spec, make_trial, search_spec
+from tests.tausearch.report.runs import add_compositions, make_final, make_search, write
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+
+def test_facts_of_a_search_and_of_a_final_run(tmp_path: Path) -> None:
+    search, final = make_search(Storage(tmp_path), scheduler="asha"), make_final(Storage(tmp_path))
+    facts = _facts(read_status(search))
+    assert facts["trials"] == "8 complete, 2 pruned, 1 diverged, 1 failed" and "seeds" not in facts
+    assert facts["algorithm"] == "tpe, seed 0, stopped early by asha"
+    assert facts["protocol"] == "3 tasks, 5 epochs, batch size 32, glyph_vit, fp32"
+    assert facts["time in trials"] == "1:38" and "constraints" not in facts and "chosen" not in facts
+    facts = _facts(read_status(final))
+    assert facts["seeds"] == "2 complete" and facts["chosen by"] == "search the-search on digits"
+    assert "algorithm" not in facts
+
+
+def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -> None:
+    bound = Constraint(metric="val/forgetting", relation="<=", bound=0.5)
+    facts = _facts(read_status(make_search(Storage(tmp_path / "a"), constraints=(bound,))))
+    assert facts["constraints"] == str(bound) and facts["chosen"].startswith("nothing: ")
+    directory = make_search(Storage(tmp_path / "b"), reevaluate=Reevaluate(best=2, runs=1))
+    assert _facts(read_status(directory))["reevaluated"] == "not yet"
+    status = read_status(directory)
+
+    def told(verdict: Any, *, over: bool = True) -> str:
+        state = SimpleNamespace(verdict=verdict, race=SimpleNamespace(over=over, rounds=2))
+        return _facts(replace(status, reevaluation=state))["reevaluated"]  # type: ignore[arg-type]
+
+    assert told(None) == "no candidate is left" and told(None, over=False) == "not yet"
+    assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00: trial 3 over 2 fresh runs"
+    error = " ± 1.50 (standard error)"
+    assert told(SimpleNamespace(mean=80.0, error=1.5, chosen=3)) == f"80.00{error}: trial 3 over 2 fresh runs"
+
+
+def test_the_chosen_configuration_marks_what_was_searched(spec: SearchSpec) -> None:
+    searched = spec.model_copy(update={"space": {**spec.space, "way": Choices(choices=("a", "b"))}})
+    values = {"way": "b", "lr": 0.01234567, "rank": 12345678, "alpha": 2.0}
+    table = report_tables.chosen_table(searched, values)
+    assert table.texts == [
+        ["way", "b", "a, b"],
+        ["lr", "0.0123457", "0.001 to 0.1, logarithmic"],
+        ["rank", "12345678", "fixed"],
+        ["alpha", "2", "0.1 to 10, logarithmic"],
+    ]
+    assert table.emphasis == dict.fromkeys((0, 1, 3), "marked")
+
+
+def test_scores_have_plain_names_and_are_the_headline(tmp_path: Path) -> None:
+    scores = {
+        "test/final_accuracy": Score(70.0, 1.0, 2),
+        "test/forgetting": Score(3.0, None, 1),
+        "x": Score(1.0, None, 1),
+    }
+    shown = RunView("r")
+    _add_scores(shown, scores)
+    assert (shown.score, shown.forgetting) == ("70.00 ± 1.00", "3.00")
+    assert [row[0] for row in shown.tables[0].texts] == ["final accuracy", "forgetting", "x"]
+    empty = RunView("r")
+    _add_scores(empty, {})
+    assert (empty.tables, empty.score) == ([], "")
+    partial = RunView("r")
+    _add_scores(partial, {"test/forgetting": Score(3.0, None, 1)})
+    assert (partial.score, partial.forgetting) == ("", "3.00")
+
+
+def test_compositions_of_fewer_tasks_leave_cells_empty_and_one_names_the_tasks() -> None:
+    def composed(*accuracies: float, **more: Any) -> CompositionResult:
+        weights = (1 / len(accuracies),) * len(accuracies)
+        about = {"runs": ("r",), "benchmark": "digits", "seeds": (0,), "weights": weights, "label": "l", **more}
+        return CompositionResult(accuracies=(accuracies,), **about)
+
+    older, named = composed(50.0), composed(60.0, 40.0, rule="ties", density=0.25, task_names=("birds", "owls"))
+    table = report_tables.composition_table([older, named])
+    assert table.header == ["composition", "rule", "mean over tasks", "task 1: birds", "task 2: owls"]
+    assert table.texts == [
+        ["l", "linear", "50.00", "50.00", ""],
+        ["l", "ties, density 0.25", "50.00", "60.00", "40.00"],
+    ]
+
+
+def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
+    rows = ((10.0, 80.0), (70.0, 20.0))
+    unlearned = dict.fromkeys(("drop", "negate", "subtract"), rows)
+    seed = EditedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
+    result = EditResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
+    table = report_tables.edit_table(result)
+    assert [table.texts[place][0] for place in table.emphasis] == ["unlearned, subtract"]
+    assert table.texts[0] == ["specialised on tasks 1, 2", "52.00", "+2.00", "", ""]
+    assert table.texts[1] == ["unlearned, drop", "15.00", "-35.00", "75.00", "+25.00"]
+
+
+def test_the_overview_has_the_headline_of_each_run() -> None:
+    both = CellView(ReportCell("folder:/x/birds", "ita-lora", None, None, "done"), RunView("s", score="80"))
+    both.final = RunView("f", score="70", forgetting="3")
+    alone = CellView(ReportCell("digits", "ewc", None, None, "waiting"))
+    assert _overview([both, alone]).rows == [
+        ("ita-lora on folder:birds", "done", "80", "70", "3"),
+        ("ewc on digits", "waiting", None, None, None),
+    ]
+    assert cell_link(0) == "#cell-1"
+
+
+def test_what_failed_says_how_far_it_came_and_a_long_error_is_cut(spec: SearchSpec) -> None:
+    trial = make_trial(1, tasks=2, status="failed", error="e" * 300)
+    text = hover_text(spec, trial)
+    assert text.startswith("<b>trial 1</b>: failed at task 2, 0:03<br>alpha = 2<br>lr = 0.01<br>")
+    assert text.endswith("<br>" + "e" * 200)
+
+
+def test_numbers_of_a_figure_have_six_digits_and_what_is_none_is_none() -> None:
+    assert _plain({"a": (1.23456789, float("nan"), 7), "b": ["x<y", None, True]}) == {
+        "a": [1.23457, None, 7],
+        "b": ["x&lt;y", None, True],
+    }
+
+
+class TestPairs:
+    def test_a_final_run_of_another_run_or_of_none_stands_alone(self, tmp_path: Path) -> None:
+        storage = Storage(tmp_path)
+        make_search(storage)
+        make_final(storage)
+        for name, source in (("of-final", "the-final"), ("of-none", None), ("of-gone", "gone")):
+            make_final(storage, name, source=source)
+            found = cell_of(storage, name)
+            assert (found.search, found.state) == (None, "final run") and found.final == storage.run(name)
+
+    def test_a_search_of_another_name_or_method_has_no_such_final_run(self, tmp_path: Path) -> None:
+        storage = Storage(tmp_path)
+        make_search(storage)
+        create(search_spec().model_copy(update={"name": "other", "id": "other", "method": "ita-ia3"}), storage)
+        make_final(storage, "of-other", source="other")
+        assert cell_of(storage, "the-search").final is None and cell_of(storage, "the-search").state == "search"
+        assert cell_of(storage, "other").final is None and cell_of(storage, "of-other").search is None
+
+
+def test_a_page_of_a_run_has_what_its_trials_suffice_for(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    spec = search_spec().model_copy(update={"trials": 1})
+    _, directory = create(spec, storage)
+    write(spec, directory, [make_trial(0, value=70.0)])
+    final, made = create(final_spec(spec, name="final"), storage)
+    write(final, made, [make_trial(0, tasks=1, status="failed", error="gone")])
+    add_compositions(made)
+    view = read_cell(ReportCell("digits", "ita-lora", directory, made, "x"))
+    assert view.faults == [] and view.search is not None and view.final is not None
+    assert [table.title for table in view.search.tables] == ["chosen configuration"]  # one trial is no front
+    assert view.search.score == "70.00" and view.search.best_file == ""
+    assert [table.title.split(",")[0] for table in view.final.tables] == [
+        *("trained with", "compositions of task vectors", "specialisation and unlearning")
+    ]
+    assert view.final.trials is not None and view.final.trials.header[-1] == "error"
+    assert view.search.trials is not None and "error" not in view.search.trials.header
