@@ -84,6 +84,7 @@ class TestPanels:
 
     def test_values_that_lie_close_leave_room_and_no_accuracy_lies_beyond(self) -> None:
         assert self.drawn(Line("a", (50.0, 0.1), None)).get_xlim() == (47, 53)
+        assert self.drawn(Line("a", (50.0, 1.5), None)).get_xlim() == (47, 53)
         assert self.drawn(Line("a", (99.5, 0.2), (99.0, 0.1))).get_xlim()[1] == 101
         assert self.drawn(Line("a", (1.0, 0.5), (40.0, 0.0))).get_xlim()[0] == -1
         low, high = self.drawn(Line("a", (20.0, 0.0), (80.0, 0.0))).get_xlim()
