@@ -1,8 +1,8 @@
 """One configuration of mammoth's `SecondOrder`: `python -m benchmarks.authors.theirs JSON CHECKOUT FEED`.
 
-The checkout is one that `checkout.make_runnable` has changed. Nothing else of theirs is replaced but the batch size of
-linear probing (128 there, ours is the benchmark's), and its loader if FEED says so (see `point.Feed`): its hooks are
-called as its training loop calls them.
+CHECKOUT is a folder with mammoth's code, changed by `checkout.make_runnable`. This program calls the hooks of the model
+in the order of mammoth's training loop. It replaces two parts of mammoth: the batch size of linear probing, which is
+128 there and the benchmark's here, and the data loader if FEED asks for ours (see `point.Feed`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainables.data import Benchmark, build_benchmark, get_source
 
 
 class Dataset:
-    """What its models ask of a data set."""
+    """The attributes of a dataset that mammoth's models read."""
 
     SETTING = "class-il"
     train_loader: Any
@@ -39,14 +39,14 @@ class Dataset:
 
 
 def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
-    """Build its model of the configuration, around its ViT with our weights."""
+    """Return mammoth's `SecondOrder` with the hyperparameters of `point`, on mammoth's ViT with our weights."""
     model = import_module("models.second_order").SecondOrder
     vit = import_module("backbone.vit").VisionTransformer
     backbone = vit(img_size=32, patch_size=8, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=0)
     backbone.load_state_dict(load_file(glyph_vit.WEIGHTS))
     batch_size = benchmark.spec.batch_size
 
-    class SameBatches(model):  # type: ignore[misc, valid-type]  # its base is imported here
+    class SameBatches(model):  # type: ignore[misc, valid-type]  # the base class is imported in this function
         def create_features_dataset(self, *arguments: Any, **options: Any) -> Any:
             features = super().create_features_dataset(*arguments, **options).dataset
             return torch.utils.data.DataLoader(features, batch_size=batch_size, shuffle=True)
@@ -59,7 +59,7 @@ def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
         beta_iel=0.0,
         req_weight_cls=point.alpha_cls,
         simple_reg_weight_cls=point.alpha_cls_prior,
-        fisher_mc_classes=dataset.N_CLASSES,  # all: the exact Fisher, its default
+        fisher_mc_classes=dataset.N_CLASSES,  # all classes: the exact Fisher, which is mammoth's default
         learning_rate_pretuning=LR_PRE,
         num_epochs_pretuning=EPOCHS_PRE,
         num_samples_align_pretuning=256,
@@ -84,7 +84,7 @@ def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
 
 
 def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, feeder: Feeder) -> list[float]:
-    """Learn one task as its `train` does, and return the accuracy on each task seen so far, in percent."""
+    """Train one task as mammoth's `train` does; returns the accuracy on each task seen so far, in percent."""
     loader = dataset.train_loader = feeder.loader(benchmark.tasks[t].train, shuffle=True)
     dataset.test_loaders.append(feeder.loader(benchmark.evaluation[t], shuffle=False))
     model.meta_begin_task(dataset)
@@ -104,7 +104,7 @@ def _accuracy(model: Any, loader: Any) -> float:
 
 
 def main() -> None:
-    """Run the configuration that the first argument has, with the code at the second."""
+    """Run the configuration of the first argument with the code in the folder of the second."""
     point = Point.given()
     sys.path.insert(0, sys.argv[2])
     torch.set_num_threads(point.threads)

@@ -2,6 +2,8 @@
 
 timm takes two seconds to import, and the driver of a search on an embedded benchmark does not need it. So timm is
 imported when a network is built.
+
+Not here: classifiers on the features (`heads`), and changes of the weights (`task_vectors`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Composed models: the running sum of a sequence under way, and the files of task vectors."""
+"""Composed models: the running sum of a sequence under way, and the files of task vectors.
+
+Not here: how one task vector is parametrised (`task_vectors`), and the commands on final runs (`tausearch.models`).
+"""
 
 from __future__ import annotations
 

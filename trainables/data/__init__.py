@@ -1,4 +1,7 @@
-"""Benchmarks: a dataset split into tasks, with its protocol."""
+"""Benchmarks: a dataset split into tasks, with its protocol.
+
+Not here: what a backbone expects of its input (`backbones.inputs`), and how a method batches images (`methods`).
+"""
 
 from __future__ import annotations
 

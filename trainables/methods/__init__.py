@@ -1,4 +1,7 @@
-"""Methods: incremental learners behind one contract, and the registry of their names."""
+"""Methods: incremental learners behind one contract, and the registry of their names.
+
+Not here: the statistics of a task before its training (`preconsolidation`), and the loop over tasks (`sequence`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pre-consolidation: a trial's computations before fine-tuning, and the cache that shares them between trials."""
+"""Pre-consolidation: a trial's computations before fine-tuning, and the cache that shares them between trials.
+
+Not here: the regularisers that use the Fisher, and the training of heads and task vectors (`methods.composable`).
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ The covariances are diagonal, as in the authors' code; the paper leaves them ope
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 
@@ -25,13 +24,6 @@ class Mixture:
     weights: Tensor  # (K,); they sum to 1
     means: Tensor  # (K, d)
     variances: Tensor  # (K, d), the diagonals of the covariances
-
-    def log_likelihood(self, features: Tensor) -> Tensor:
-        """Return log p(x) of each row: `(n, d)` to `(n,)`, nats."""
-        centred = features[:, None, :] - self.means  # [n, K, d]
-        squares = (centred**2 / self.variances).sum(-1)
-        log_norm = self.variances.log().sum(-1) + self.means.shape[1] * math.log(2 * math.pi)
-        return torch.logsumexp(self.weights.log() - 0.5 * (squares + log_norm), dim=1)
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
         """Draw n features from the mixture, `(n, d)`."""

@@ -1,4 +1,7 @@
-"""The state of a trial between two tasks: its contents, and its files on disk."""
+"""The state of a trial between two tasks: its contents, and its files on disk.
+
+Not here: when a checkpoint is written or removed (`tausearch.execution`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Task vectors: three parametrisations of tau_t behind one contract."""
+"""Task vectors: three parametrisations of tau_t behind one contract.
+
+Not here: their sum over tasks, and their files (`composition`).
+"""
 
 from __future__ import annotations
 

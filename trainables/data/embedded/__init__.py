@@ -1,4 +1,7 @@
-"""The benchmarks that come with the package."""
+"""The benchmarks that come with the package.
+
+Their images are files beside the code. Not here: how they become the input of a backbone (`data.transforms`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The paper's seven benchmarks: their layouts on disk and their protocols."""
+"""The paper's seven benchmarks: their layouts on disk and their protocols.
+
+Not here: their images, which the user gets, and the reading of files and archives (`data.disk`).
+"""
 
 from __future__ import annotations
 

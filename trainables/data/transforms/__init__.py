@@ -1,4 +1,7 @@
-"""From stored images to the input of a backbone: augmentation, normalisation, and the recipes of benchmarks."""
+"""From stored images to the input of a backbone: augmentation, normalisation, and the recipes of benchmarks.
+
+Not here: the decoding of image files (`data.disk`), and which benchmark takes which recipe (its own module).
+"""
 
 from __future__ import annotations
 
