@@ -50,7 +50,7 @@ def shown_benchmark(text: str) -> str:
 
 def without_folder_paths(text: str) -> str:
     """Return a text in which benchmarks on disk are named by their last folder alone."""
-    return re.sub(r"\b(folder|parquet):[^?\n]*/", r"\1:", text)
+    return re.sub(r"\b(folder|parquet):(?:(?!\b(?:folder|parquet):)[^?\n])*/", r"\1:", text)
 
 
 def protocol_of(

@@ -38,6 +38,13 @@ def test_a_refused_command_leaves_no_lock_file_where_there_was_none(tmp_path: Pa
             assert is_driven(directory)
 
 
+def test_a_driver_that_fails_otherwise_leaves_its_lock_file(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    with pytest.raises(RuntimeError), driver_lock(directory):
+        raise RuntimeError
+    assert directory.lock_file.exists() and not is_driven(directory)
+
+
 def test_whoever_waits_while_a_command_is_refused_holds_the_run_alone(tmp_path: Path) -> None:
     directory, ready, done = RunDirectory(tmp_path), threading.Event(), threading.Event()
 

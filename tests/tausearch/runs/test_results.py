@@ -29,6 +29,16 @@ def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) 
     assert [trial.final.get("test/pooled_accuracy") for trial in trials] == [70.0, None, 73.0]
 
 
+def test_results_say_what_was_trained_where_it_was_tuned_and_how_each_seed_ended(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    spec = make_final_run(storage, "new", [80.0, None], tuned_on="digits", overrides={"lr": 0.5})
+    content = json.loads(storage.run("new").results_file.read_text())
+    assert content["hyperparameters"] == spec.fixed and content["overrides"] == {"lr": 0.5}
+    assert (content["benchmark"], content["tuned_on"], content["source"]) == ("cifar100", "digits", "digits-ita-lora-1")
+    assert content["protocol"] == spec.protocol.model_dump(mode="json") and "class_orders" not in content
+    assert [(each["seed"], each["status"]) for each in content["seeds"]] == [(0, "complete"), (1, "failed")]
+
+
 def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "runs", write=True)
     make_final_run(storage, "new", [80.0])

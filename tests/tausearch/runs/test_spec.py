@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Resources, RunDirectory, SearchSpec, read_spec
+from tausearch.runs import Resources, RunDirectory, SearchSpec, read_spec, shown_benchmark
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
@@ -79,3 +79,18 @@ def test_a_specification_is_read_as_it_was_written(asked: SearchSpec, tmp_path: 
     directory.path.rename(other.path)
     with pytest.raises(InputError, match=f"run 'other': run.yaml is that of a run named '{asked.name}'"):
         read_spec(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("digits?tasks=2", "digits?tasks=2"),
+        ("folder:/data/my birds/cub?tasks=a/b", "folder:cub?tasks=a/b"),  # the last folder, and the options as they are
+        ("parquet:birds?tasks=3", "parquet:birds?tasks=3"),
+        ("parquet:../a/b, folder:/c/d", "parquet:b, folder:d"),
+        ("x" * 100, "x" * 100),
+        ("ab" + "x" * 99, "ab" + "x" * 97 + "…"),
+    ],
+)
+def test_a_benchmark_is_shown_without_its_path_and_its_end_is_cut(text: str, shown: str) -> None:
+    assert shown_benchmark(text) == shown

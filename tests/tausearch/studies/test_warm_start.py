@@ -72,6 +72,14 @@ def test_a_grid_gains_what_it_has_not(spec: SearchSpec) -> None:
     assert all(point in points for point in grid_points(spec.space))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_grid_goes_on_with_values_that_start_and_warm_start_have_not(spec: SearchSpec, seed: int) -> None:
+    known = (KnownPoint(origin="grid", point={"alpha": 0.5, "lr": 0.02}),)
+    changes = {"algorithm": "grid", "warm_start": known, "trials": 3, "seed": seed}
+    start, warm, third = points_ahead(spec.model_copy(update=changes))[:3]
+    assert (start["alpha"], warm["alpha"], third["alpha"]) == (1, 0.5, 2)
+
+
 def test_a_continued_search_tries_those_that_are_left(spec: SearchSpec, tmp_path: Path) -> None:
     spec = spec.model_copy(update={"warm_start": KNOWN, "trials": 5})
     spec, directory = create(spec, Storage(tmp_path))
