@@ -371,6 +371,23 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
     assert "glyphs: no final run, and the paper does not have it" in said and "digits: no final run" not in said
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_notes_explain_only_what_the_tables_have(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    make_final_run(several, "failed", [None])
+    said = printed(several, "table", capsys, "cifar100")
+    assert "ours: mean ± standard deviation (seeds)" in said and "within 2 sd: in parentheses" in said
+    assert "all classes: ours over" not in said and "without results yet: failed" in said
+    said = printed(several, "table", capsys, "digits")  # which the paper lacks
+    assert "ours: mean" not in said and "within 2 sd" not in said
+
+
+def test_runs_without_results_are_named_where_there_are_no_others(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_final_run(storage, "failed", [None])
+    assert "to compare (failed without results yet); make one with: " in printed(storage, "table", capsys)
+
+
 @pytest.mark.parametrize("form", ["table", "csv", "markdown", "latex"])
 def test_without_final_runs_there_is_one_line(form: Form, storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     show_comparison(storage, [], form, None)

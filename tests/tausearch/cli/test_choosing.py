@@ -1,0 +1,152 @@
+"""Which of several things a command takes: runs, folders, options given twice, and the code that it ends with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tausearch.runs import SearchSpec, Storage
+from tausearch.runs.creation import create
+from tausearch.studies import load_best
+from tests.support.command_line import Ask
+from tests.support.runs.built_runs import make_run
+from tests.support.runs.trials import final_spec, make_trial
+
+
+def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
+    spec: SearchSpec, tmp_path: Path, ask: Ask
+) -> None:
+    for name, uri in (("a", "http://b:1"), ("b", None), ("c", "http://a:1"), ("d", "http://b:1")):
+        create(spec.model_copy(update={"name": name, "id": name, "tracking_uri": uri}), Storage(tmp_path))
+    code, _, err = ask("ui", "--storage", str(tmp_path))
+    assert code == 2 and err.endswith("its runs are tracked at http://a:1, http://b:1\n")
+
+
+@pytest.mark.usefixtures("no_insight")
+def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
+    spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    searches = (
+        ("low", 60.0, "ita-lora"),
+        ("high", 80.0, "ita-lora"),
+        ("newer", 70.0, "ita-lora"),
+        ("other", 90.0, "ita-ia3"),
+    )
+    for name, value, method in searches:
+        named = spec.model_copy(update={"name": name, "id": name, "method": method})
+        make_run(Storage(tmp_path / "runs"), named, [make_trial(0, value=value)])
+    at = ("--storage", str(tmp_path / "runs"))
+    code, out, err = ask("export", "digits", "ita-lora", *at)
+    assert (code, out) == (0, "best file: digits-ita-lora.best.yaml\n"), err
+    best = load_best(tmp_path / "digits-ita-lora.best.yaml").selection
+    assert best is not None and (best.search, best.value) == ("high", 80.0)
+    code, out, _ = ask("export", "low", "-o", "mine.yaml", "--json", *at)
+    best = load_best(tmp_path / "mine.yaml").selection
+    assert json.loads(out) == {"best_file": "mine.yaml"} and best is not None and best.search == "low"
+
+
+def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
+    create(final_spec(spec, name="final"), Storage(tmp_path))
+    code, _, err = ask("status", "final", "--protocols", "--storage", str(tmp_path))
+    assert code == 2 and "run 'final' is a final run; only searches choose" in err
+    code, _, err = ask("status", "--protocols", "--storage", str(tmp_path))
+    assert code == 2 and "--protocols: needs the name of a search" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--latex", "--csv"], "--csv and --latex: choose one of them"),
+        (["--transfer", "--paper", "--latex"], "--paper: goes with --latex or --markdown of methods"),
+        (["--paper", "--csv"], "--paper: goes with --latex or --markdown of methods"),
+    ],
+)
+def test_forms_of_a_comparison_that_do_not_go_together(words: list[str], said: str, tmp_path: Path, ask: Ask) -> None:
+    code, out, err = ask("compare", *words, "--storage", str(tmp_path))
+    assert (code, out) == (2, "") and said in err
+
+
+@dataclass
+class Checked:
+    """What a check of a dataset has found."""
+
+    faults: list[str]
+    root: str | None
+
+
+@pytest.mark.parametrize(
+    ("words", "root", "code"),
+    [
+        (["data", "--data-root", "/outer", "--json", "check", "x"], "/outer", 0),
+        (["data", "--data-root", "/outer", "check", "x", "--data-root", "/inner", "--json"], "/inner", 0),
+        (["data", "--json", "check", "bad"], None, 1),
+    ],
+)
+def test_options_before_the_word_check_hold_unless_they_are_given_again(
+    words: list[str], root: str | None, code: int, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(name: str, data_root: str | None, *_: object) -> Checked:
+        return Checked(["image a: is broken"] if name == "bad" else [], data_root)
+
+    monkeypatch.delenv("TAUSEARCH_DATA", raising=False)
+    monkeypatch.setattr("tausearch.api.check_dataset", check)
+    got, out, err = ask(*words)
+    assert (got, json.loads(out)["root"]) == (code, root), err
+
+
+@pytest.mark.parametrize(("clear", "removed", "left"), [(False, 0, 2), (True, 1, 1)])
+def test_only_what_nobody_uses_is_cleared_and_only_if_asked(
+    clear: bool, removed: int, left: int, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [SimpleNamespace(path=Path(f"{n}.x"), bytes=1, used=0.0, in_use=n == 1, about={}) for n in range(2)]
+
+    class Cache:
+        """A cache of two entries, one of which a trial uses."""
+
+        def __init__(self, folder: Path) -> None:
+            assert folder == tmp_path / "cache"
+
+        def shrink(self, size: float) -> list[Any]:
+            assert size == 0
+            return [kept.pop(0)]
+
+        def entries(self) -> list[Any]:
+            return kept
+
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr("trainables.preconsolidation.cache.Cache", Cache)
+    code, out, _ = ask("cache", *["--clear"] * clear, "--json", "--storage", str(tmp_path))
+    told = json.loads(out)
+    assert code == 0 and (told["removed"], len(told["entries"])) == (removed, left)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "said"),
+    [
+        ({}, 0, ""),
+        ({"failed": {"digits/a": "gone"}}, 1, ""),
+        (
+            {"failed": {"digits/a": "gone"}, "out_of_time": True},
+            0,
+            "the time budget is used up; continue with: again\n",
+        ),
+        ({"failed": {"digits/a": "gone"}, "signal": 2}, 130, "interrupted; continue with: again\n"),
+    ],
+)
+def test_a_campaign_ends_as_its_cells_did(
+    outcome: dict[str, Any], code: int, said: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+    standing = SimpleNamespace(as_dict=lambda: {"name": "t"})
+    plain = {"standing": standing, "failed": {}, "files": [Path("/f")], "signal": None, "out_of_time": False}
+    result = SimpleNamespace(**{**plain, "resume_command": "again", **outcome})
+    monkeypatch.setattr("tausearch.campaigns.campaign_with", lambda request: given.update(vars(request)) or result)
+    got, out, err = ask("campaign", "run", "t.yaml", "--json", "--redo", "a/b", "--redo", "c/d", "--time-budget", "2m")
+    assert (got, err) == (code, said) and list(given["redo"]) == ["a/b", "c/d"] and given["time_budget"] == 120
+    assert json.loads(out) == {"name": "t", "failed": result.failed, "files": ["/f"]}
