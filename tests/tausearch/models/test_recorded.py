@@ -1,0 +1,73 @@
+"""What MLflow gets of a composition and of the editing protocol, by the names that it shows; and which rule merges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tausearch.models import CompositionResult, EditedSeed, EditResult, mlflow_records
+from tausearch.models.evaluation import merging_rule
+from tausearch.models.exports import _unnamed
+from tausearch.models.merge_configs import MergeConfig, uniform
+from tausearch.runs import Storage
+from tests.support.runs.trials import final_spec, search_spec
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What is written: the label, the metrics, the tags."""
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(mlflow_records, "track_composition", lambda _, __, *rest: found.append(rest))
+    return found
+
+
+def test_a_composition_has_means_deviations_and_six_digits_of_each_weight(told: list[tuple[Any, ...]]) -> None:
+    about = {
+        "label": "l",
+        "runs": ("a:1", "b:2"),
+        "benchmark": "digits",
+        "seeds": (0, 1),
+        "rule": "ties",
+        "density": 0.2,
+    }
+    result = CompositionResult(**about, weights=(1 / 3, -0.5), accuracies=((60.0, 40.0), (64.0, 40.0)))  # type: ignore[arg-type]
+    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    ((label, metrics, tags),) = told
+    assert label == "l" and tags == {"rule": "ties", "weights": "0.333333,-0.5", "composition.sources": "a:1,b:2"}
+    assert metrics == {
+        **{"test/accuracy/task_1/mean": 62.0, "test/accuracy/task_1/std": pytest.approx(8**0.5)},
+        **{"test/accuracy/task_2/mean": 40.0, "test/accuracy/task_2/std": 0.0},
+        **{"test/final_accuracy/mean": 51.0, "test/final_accuracy/std": pytest.approx(2**0.5)},
+    }
+
+
+def test_the_protocol_has_its_tables_and_one_seed_deviates_by_nothing(told: list[tuple[Any, ...]]) -> None:
+    unlearned = dict.fromkeys(("drop", "negate", "subtract"), ((10.0, 80.0), (70.0, 20.0)))
+    seed = EditedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
+    result = EditResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
+    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    ((label, metrics, tags),) = told
+    assert (label, tags) == ("edit", {"kept": "1,2"})
+    assert metrics["unlearning/subtract/target_gain/mean"] == -35.0 and metrics["specialisation/target/mean"] == 52.0
+    assert metrics["specialisation/target/std"] == 0.0 and "specialisation/control/mean" not in metrics
+
+
+def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
+    rule = merging_rule(uniform(2).merged_by("dare", 0.25), 7)
+    assert rule is not None and (rule.name, rule.density, rule.seed) == ("dare", 0.25, 7)
+    assert merging_rule(uniform(2), 7) is None
+    whole = merging_rule(MergeConfig("l", (0.5, 0.5), "ties", None), 7)
+    assert whole is not None and whole.density == 1.0  # a rule without a density keeps all
+
+
+@pytest.mark.parametrize(
+    ("named", "unnamed"),
+    [
+        ("folder:/x/animals?tasks=3&class_order=5", "folder:/x/animals?tasks=3&class_order=5"),
+        ("digits?class_order=3,1,0,2,4,5,6,7,8,9", "digits"),
+        ("digits", "digits"),
+    ],
+)
+def test_a_benchmark_without_names_keeps_the_seed_of_its_order(named: str, unnamed: str) -> None:
+    assert _unnamed(named) == unnamed
