@@ -203,6 +203,10 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
     done = reevaluation(spec, 2, {(3, 0): 80.0, (3, 1): 82.0, (1, 0): 90.0, (1, 1): 91.0})
     assert standing_words(done) == f"trial 1, of {fresh}, +9.50 ± 0.50 points ahead of trial 3 (± standard error)"
     assert reevaluated_words(done) == ", re-evaluated 90.50 ± 0.50 %" and reevaluated_words(None) == ""
+    once = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
+    assert standing_words(once).endswith(
+        " fresh seeds and validation splits, +10.00 points ahead of trial 1 (± standard error)"
+    )
     lost = reevaluation(spec, 1, {(3, 0): None, (1, 0): None})
     assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on 1 fresh") and lost.verdict is None
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
