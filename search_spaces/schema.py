@@ -203,7 +203,7 @@ def resolve(
     for name, dimension in space.items():
         if name not in first:
             raise SpaceError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
-        if len(files) > 1 and name not in files[-1].first_values(benchmark):
+        if name not in files[-1].first_values(benchmark):
             first[name] = dimension.nearest(first[name])  # the user's file narrowed the range
         if first[name] not in dimension:
             raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
