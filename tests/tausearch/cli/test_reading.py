@@ -124,7 +124,7 @@ def test_a_search_hands_on_the_cache_and_where_progress_is_shown(
 ) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr("tausearch.cli.launch._show_preview", lambda *_: None)
-    monkeypatch.setattr("tausearch.api.preview_search", lambda **fields: given.update(fields))
+    monkeypatch.setattr("tausearch.api.preview_search_with", lambda request: given.update(vars(request)))
     code, _, err = ask("search", "digits", "ita-lora", "--dry-run", *words)
     assert code == 0, err
     assert (given["cache_size"], given["progress_to"]) == (cache_size, screen)

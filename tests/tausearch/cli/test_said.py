@@ -284,10 +284,13 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
         **{"fixed": {"alpha": 2.0}, "paper": {"lr": 0.003, "alpha": 1.0}},
     )
     monkeypatch.setattr(spaces, "defaults", lambda _: {"regularise": "all"})
+    made: list[Any] = []
+    show = spaces.terminal_table
+    monkeypatch.setattr(spaces, "terminal_table", lambda table: made.append(table) or show(table))
     spaces.show_space(known, "more: x")  # type: ignore[arg-type]
     lines = lines_of(capsys)
     rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
-    assert lines[-1] == "more: x"
+    assert lines[-1] == "more: x" and made[0].emphasis == {3: "faint"}
     assert rows == [
         ["lr", "0.001 to 0.1, log scale", "0.01, 0.02", "0.01", "0.003"],
         ["way", "a, b", "a, b", "b", ""],
