@@ -102,8 +102,9 @@ class CampaignCell:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the cell had failed before this process began."""
-        return self.planned.standing.state == "failed"
+        """Whether the cell had failed before this process began, could not go on, or has lost a seed."""
+        lost = all_ended(list(self.final), self.runs.seeds) and any(each.status != "complete" for each in self.final)
+        return self.planned.standing.state == "failed" or self.error is not None or lost
 
     @property
     def state(self) -> str:
@@ -123,9 +124,11 @@ class CampaignCell:
 
     @property
     def tasks(self) -> tuple[int, int]:
-        """Number of finished tasks, and of all tasks. A trial that has ended needs none, whatever its status."""
+        """Number of finished tasks, and of all tasks. A trial that has ended needs none, nor does a failed cell."""
         steps = self.runs.steps
         done = sum(trial.tasks_done if trial.status in ("running", "pending") else steps for trial in self._trials)
+        if self.has_failed:
+            return done, done
         eliminated = self.runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0
         return done, self.runs.tasks - max(0, eliminated) * steps
 

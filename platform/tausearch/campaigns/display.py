@@ -72,7 +72,7 @@ class CampaignDisplay(LiveDisplay):
         return None if here <= 0 else self.elapsed * (total - done) / here
 
     def _tasks(self) -> tuple[int, int]:
-        both = [cell.tasks for cell in self.cells if not cell.has_failed]
+        both = [cell.tasks for cell in self.cells]
         return sum(done for done, _ in both), sum(total for _, total in both)
 
     def _counts(self) -> str:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tausearch.execution.checkpoints import newest_checkpoint, ready, remove_checkpoints, remove_older
-from tausearch.runs import RunDirectory, TrialSummary
+from tausearch.runs import RunDirectory, Storage, TrialSummary
 from trainables.state import STATE_FILE, State, write_state
 
 
@@ -85,10 +85,25 @@ def test_damaged_checkpoints_are_named_and_renamed_and_those_of_ended_trials_rem
 
 
 def test_folders_that_tune_has_renamed_are_looked_at_too(directory: RunDirectory) -> None:
-    renamed = checkpoint(directory, "attempt-1/trial-00001_b399/checkpoint_000001", 100)
+    renamed = checkpoint(directory, "attempt-2/trial-00001_b399/checkpoint_000001", 100)
     for time, name in ((200, "trial-00011"), (300, "trial-000011")):
         checkpoint(directory, f"attempt-1/{name}/checkpoint_000001", time)
     assert newest_checkpoint(directory, 1) == renamed
+
+
+def test_the_checkpoints_of_the_campaigns_that_drove_a_run_are_its_own_too(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    run, campaign = storage.run("t-digits-ewc"), storage.campaign("t")
+    campaign.path.mkdir(parents=True)
+    campaign.spec_file.touch()
+    checkpoint(run, "attempt-1/trial-00002/checkpoint_000001", 100)
+    name = campaign.trial_folder(run.name, 2)
+    state, newest = State({"weight": torch.ones(1)}), campaign.ray / "attempt-1" / name / "checkpoint_000001"
+    newest.mkdir(parents=True)
+    write_state(newest, state)
+    assert newest_checkpoint(run, 2) == newest and newest_checkpoint(storage.run("other"), 2) is None
+    remove_checkpoints(run, 2)
+    assert not newest.exists() and newest_checkpoint(run, 2) is None
 
 
 def test_the_newest_two_of_a_running_trial_are_kept(tmp_path: Path) -> None:

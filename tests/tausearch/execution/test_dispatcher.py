@@ -54,6 +54,7 @@ def test_what_follows_a_run_takes_its_place_in_the_line() -> None:
 def test_it_is_finished_when_every_run_is_over() -> None:
     queue = Runs([search_of("empty", 0), search_of("a", 1), search_of("b", 1)])  # its driver died at its end
     dispatcher = Dispatcher(queue, lambda: (9.0, 0.0))
+    assert not dispatcher.finished
     assert take(dispatcher) == [("a", 0), ("b", 0)] and not dispatcher.finished and queue.over == ["empty"]
     end(dispatcher, "a", 0)
     assert take(dispatcher) == [] and not dispatcher.finished and queue.over[1:] == ["a"]
@@ -84,6 +85,7 @@ def test_max_concurrent_trials_may_exceed_the_cpus() -> None:
         (Resources(cpus_per_trial=2), Resources(cpus_per_trial=2), 9, 2),  # of five CPUs
         (Resources(cpus_per_trial=4), Resources(cpus_per_trial=1), 1, 2),
         (Resources(gpus_per_trial=1 / 3), Resources(gpus_per_trial=1 / 3), 9, 3),
+        (Resources(gpus_per_trial=1 / 5), Resources(gpus_per_trial=1 / 5), 9, 5),  # 1 - 4/5 is less than 1/5
         (Resources(gpus_per_trial=0.5), Resources(gpus_per_trial=1), 2, 2),
     ],
 )
@@ -98,10 +100,11 @@ def test_one_trial_runs_whatever_there_is() -> None:
 
 
 def test_what_there_is_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = [1.0]
+    room, now = [1.0], [100.0]
+    monkeypatch.setattr(dispatcher_module.time, "monotonic", lambda: now[0])
     dispatcher = Dispatcher(Runs([search_of("a", 9)]), lambda: (room[0], 0.0))
     assert len(take(dispatcher)) == 1
-    room[0] = 3.0
+    room[0], now[0] = 3.0, 100.9
     assert take(dispatcher) == []  # the answer holds for a second
-    monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
+    now[0] = 101.1
     assert len(take(dispatcher)) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -139,6 +140,7 @@ class Tracker:
         return {}
 
     def close(self, status: str, conclusion: Conclusion, longest: float = 0.0) -> None:
+        assert threading.current_thread() is threading.main_thread()  # a single run has no thread for conclusions
         self.closed.append((status, longest))
 
 
@@ -214,6 +216,13 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
     ]
 
 
+def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes_on(
+    spec: SearchSpec, world: World, tmp_path: Path
+) -> None:
+    drive(opened(spec.model_copy(update={"benchmark": "mine:tasks"}), tmp_path), address="auto")
+    assert world.did[0][2].endswith(f"resume digits-ita-lora-1 --storage {tmp_path} --allow-code mine:tasks")
+
+
 def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,14 +242,38 @@ def test_the_error_of_a_search_comes_before_that_of_its_reevaluation(
     monkeypatch.setattr(run, "follow_up", lambda: again)
     errors = {"again": "of the re-evaluation", **({} if search is None else {run.spec.name: search})}
     monkeypatch.setattr(Tracker, "errors", errors)
-    assert drive(run).tracking_error == (search or "of the re-evaluation")
+    epochs: list[Any] = []
+    monkeypatch.setattr(driver_module, "Epochs", epochs.append)
+    result = drive(run)
+    assert (result.name, result.tracking_error) == (run.spec.name, search or "of the re-evaluation")
+    assert epochs[-1] == again.directory and epochs[0] == run.directory  # the display reads each run's own files
+
+
+def test_a_search_that_goes_on_says_how_far_it_was(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def preview(spec: SearchSpec, storage: Storage, address: str | None, trials: TrialTable) -> SimpleNamespace:
+        return SimpleNamespace(lines=lambda: [f"{len(list(trials))} trials known, on {address}"])
+
+    monkeypatch.setattr(driver_module, "preview", preview)
+    drive(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)]), address="auto")
+    out = capfd.readouterr().out
+    assert "(continued: 2 have started)" in out and "\n2 trials known, on auto\n" in out
 
 
 def test_a_run_that_has_ended_needs_no_ray(
-    spec: SearchSpec, world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spec: SearchSpec,
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    result = drive(opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)]))
+    run = opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)])
+    again = Run(spec.model_copy(update={"name": "again"}), run.storage, run.directory, FixedSearcher([]), TrialTable())
+    monkeypatch.setattr(run, "follow_up", lambda: again)
+    result = drive(run)
     assert len(result.trials) == 4 and world.did == []
+    assert len(Tracker.closed) == 2  # MLflow may lack its re-evaluation
     out = capfd.readouterr().out
     assert "all trials have ended: none is run" in out and "(continued: 4 have started)" in out
 
@@ -280,6 +313,60 @@ def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
     result = drive(run, time_budget=0.0)
     assert (result.out_of_time, result.signal, world.did) == (True, None, [])
     assert Tracker.closed[0][0] == "KILLED"
+
+
+@pytest.mark.parametrize(("during", "left_out"), [("ray", "nodes"), ("nodes", "tune")])
+def test_a_time_budget_that_ends_before_the_trials_starts_none(
+    during: str, left_out: str, run: Run, world: World, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_time(*_: object) -> None:
+        world.did.append((during,))
+        interrupt.deadline = 0.0
+
+    if during == "ray":
+        world.starting = out_of_time
+    else:
+        monkeypatch.setattr(driver_module, "require_fit_nodes", out_of_time)
+    assert drive(run, address="auto").out_of_time
+    did = [each[0] for each in world.did]
+    assert during in did and left_out not in did
+
+
+def test_the_handlers_of_signals_are_ours_again_once_ray_has_started(run: Run, world: World) -> None:
+    found: list[Any] = []
+    world.starting = lambda: found.append(signal.signal(signal.SIGTERM, lambda number, frame: None))
+    world.tune = lambda dispatcher: found.append(signal.getsignal(signal.SIGTERM))
+    drive(run)
+    assert found[0] == found[1]
+
+
+def test_no_signal_stops_the_writing_of_results(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def settle(self: Tracker, longest: float) -> dict[int, str]:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        return {}
+
+    def conclude(trials: list[TrialSummary], run_ids: Callable[[], dict[int, str]]) -> Conclusion:
+        run_ids()
+        return Conclusion()
+
+    monkeypatch.setattr(Tracker, "settle", settle)
+    monkeypatch.setattr(run, "conclude", conclude)
+    assert drive(run).signal is None and Tracker.closed == [("FINISHED", float("inf"))]
+
+
+def test_a_stop_is_shown_until_results_are_written(run: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Callable[[], str | None]] = []
+    said: list[str | None] = []
+
+    def stopping(dispatcher: Dispatcher) -> None:
+        signal.raise_signal(signal.SIGINT)
+        said.append(shown[-1]())
+
+    world.tune = stopping
+    monkeypatch.setattr("tausearch.presentation.ProgressDisplay.show_stopping", lambda self, why: shown.append(why))
+    drive(run)
+    assert str(said[0]).startswith("stopping on Ctrl-C") and shown[-1]() is None
 
 
 def test_a_signal_counts_before_the_time_budget(run: Run, interrupt: Interrupt) -> None:

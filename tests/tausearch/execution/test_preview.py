@@ -108,6 +108,8 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     remembered(spec, tmp_path, 999.0, name="other-method", method="ita-fft")
     remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
     remembered(final_spec(spec), tmp_path, 999.0, name="final")  # known, but a search says more of a search
+    begun = create(spec.model_copy(update={"name": "begun"}), Storage(tmp_path))[1]
+    Record(begun.record, {}, tasks=3).write(make_trial(0, tasks=2))  # of no use without a finished trial
     found = previewed(spec, tmp_path, name="now", trials=12)
     assert found.taken.runs == ("before",) and found.taken.pace == Pace(pytest.approx(60))
     assert found.concurrent_trials == 2 and found.seconds == pytest.approx(360)
