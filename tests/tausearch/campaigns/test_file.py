@@ -48,6 +48,26 @@ def test_cells_are_rows_times_columns_with_their_exceptions(tmp_path: Path) -> N
     assert by_title["glyphs/joint"].search is None  # a row is the listed methods'
 
 
+def test_benchmarks_and_methods_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = WHOLE.replace("[digits, glyphs]", "[glyphs, digits]").replace("[ita-lora, finetune]", "[ita-lora, ewc]")
+    titles = [cell.title for cell in read_campaign(written(tmp_path, text)).cells]
+    assert titles == [f"{b}/{m}" for b in ("glyphs", "digits") for m in ("ita-lora", "ewc", "joint")]
+
+
+def test_what_decides_the_measurement_holds_without_a_search_too(tmp_path: Path) -> None:
+    own = {"backbone": "vit", "weights": "/w", "precision": "bf16", "seed": 4, "class_order": 5, "epochs": 2}
+    text = WHOLE.replace("{algorithm: random, trials: 6, ", f"{{{', '.join(f'{k}: {v}' for k, v in own.items())}, ")
+    joint = read_campaign(written(tmp_path, text)).cells[2]
+    assert (joint.method, joint.search, joint.protocol) == ("joint", None, own)
+
+
+def test_a_search_is_asked_for_again_by_an_empty_mapping(tmp_path: Path) -> None:
+    text = WHOLE.replace("search: {algorithm: random, trials: 6, set: {lr: 0.5, alpha: 2}}", "search: null")
+    text = text.replace("{method: joint, search: null}", "{method: ewc, search: {}}")
+    cells = {cell.title: cell.search for cell in read_campaign(written(tmp_path, text)).cells}
+    assert (cells["digits/ewc"], cells["digits/finetune"]) == ({}, None)
+
+
 def test_a_cell_that_is_searched_on_one_benchmark_alone(tmp_path: Path) -> None:
     text = WHOLE + "  - {benchmark: digits, method: tmc}\n  - {benchmark: 'digits?tasks=2', method: ewc}\n"
     cells = read_campaign(written(tmp_path, text)).cells

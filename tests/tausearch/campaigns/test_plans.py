@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 
+from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.campaigns import (
     CampaignPlan,
     CampaignRequest,
     estimate,
+    pilots_of,
     plan_campaign,
     read_standing,
     run_campaign,
     run_pilots,
 )
+from tausearch.execution import bytes_of
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
@@ -40,6 +43,21 @@ def planned(tmp_path: Path, text: str = TABLE, trials: int = 4, **options: Any) 
     path = tmp_path / "t.yaml"
     path.write_text(text.format(trials=trials))
     return plan_campaign(CampaignRequest(path, storage=tmp_path / "runs", **options))
+
+
+def test_a_benchmark_is_opened_once_in_the_folder_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, object]] = []
+
+    def opening(text: str, data_root: object) -> OpenBenchmark:
+        asked.append((text, data_root))
+        return open_benchmark(text, None)
+
+    monkeypatch.setattr("tausearch.campaigns.plans.open_benchmark", opening)
+    plan = planned(tmp_path, TABLE.replace("algorithm: random", "cpus_per_trial: 4000"), address="auto", data_root="/d")
+    assert asked == [("digits", "/d")]
+    assert plan.cells[0].search.spec.resources.cpus_per_trial == 4000  # the cluster alone says what fits
 
 
 def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
@@ -135,11 +153,11 @@ def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:
     assert [each.runs.title for each in plan.cells] == ["digits/finetune", "digits/joint"]
 
 
-def remember(directory: RunDirectory, number: int, seconds: float, *, complete: bool = True) -> None:
+def remember(directory: RunDirectory, number: int, seconds: float, *, complete: bool = True, seed: int = 0) -> None:
     """Leave a trial whose tasks took so long."""
     trial = make_trial(number, 5, 5.0) if complete else make_trial(number, 3, status="pruned")
     rows = [{**row, "seconds/training": seconds} for row in trial.rows]
-    Record(directory.record, tasks=5).write(replace(trial, rows=rows))
+    Record(directory.record, tasks=5).write(replace(trial, rows=rows, seed=seed))
 
 
 REEVALUATED = TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 2, reevaluate_runs: 2")
@@ -165,6 +183,7 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     start_of(search.spec).save(search.directory.best_file)
     record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))
+    assert planned(tmp_path).cells[0].standing.state == "stopped"
     record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))
     standing = planned(tmp_path).cells[0].standing
     assert (standing.state, standing.reason) == ("failed", "seed 1 diverged: not finite")
@@ -207,6 +226,53 @@ def test_what_the_cache_will_have_is_computed_once_for_each_seed(tmp_path: Path)
     assert estimate(planned(tmp_path, REEVALUATED))[0].seconds is None  # a damaged file is only no help
 
 
+def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piloted: list[str] = []
+
+    def rows(sequence: str, tasks: int) -> list[dict[str, float]]:
+        piloted.append(sequence)
+        return [{"seconds/training": 9.0, "seconds/evaluation": 1.0, "val/accuracy": 50.0}, {"seconds/training": 3.0}][
+            :tasks
+        ]
+
+    monkeypatch.setattr("trainables.trial.build_sequence", lambda config: config.method)
+    monkeypatch.setattr("tausearch.cluster.first_rows", rows)
+    plan = started(tmp_path)
+    remember(plan.cells[0].search.directory, 0, 2.0)
+    run_pilots(planned(tmp_path))
+    assert piloted == ["finetune", "joint"]  # the time of the first cell is known
+    seconds = {title: found.pace.seconds(1, 1) for title, found in pilots_of(plan.directory).items()}
+    assert seconds == {"digits/finetune": 10 + 4 * 3, "digits/joint": 10}
+
+
+def test_another_benchmark_says_nothing_of_the_time_and_only_ended_runs_of_the_size(tmp_path: Path) -> None:
+    plan = started(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"))
+    search, final = plan.cells[0].search, create(plan.cells[0].training.spec, plan.storage)[1]
+    start_of(search.spec).save(search.directory.best_file)
+    for number in range(2):
+        remember(final, number, 2.0, seed=number)
+    again = planned(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"), redo=["digits/ita-lora"])
+    found = dict(zip((cell.runs.title for cell in again.cells), estimate(again), strict=True))
+    assert found["digits-epochs-1/ita-lora"].seconds is None and found["digits/ita-lora"].seconds == pytest.approx(60)
+    assert found["digits/ita-lora"].source == (search.spec.name, plan.cells[0].runs.final)
+    assert found["digits/ita-lora"].disk is None  # the search has not ended
+    for number in range(4):
+        remember(search.directory, number, 2.0)
+    ended = estimate(again)[0]
+    assert ended.disk == bytes_of(search.directory.path) + bytes_of(final.path)
+
+
+def test_a_cell_that_is_not_searched_becomes_as_large_as_its_final_run(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    final = create(plan.cells[2].training.spec, plan.storage)[1]
+    for number in range(2):
+        Record(final.record, tasks=1).write(replace(make_trial(number, 1, 5.0), seed=number))
+    anew = planned(tmp_path, redo=["digits/joint"])
+    assert estimate(anew)[2].disk == bytes_of(final.path)
+
+
 @pytest.mark.parametrize("purpose", ["search", "final"])
 def test_a_run_of_either_purpose_is_preferred_to_a_pilot(purpose: str, tmp_path: Path) -> None:
     plan = started(tmp_path)
@@ -215,7 +281,8 @@ def test_a_run_of_either_purpose_is_preferred_to_a_pilot(purpose: str, tmp_path:
     remember(measured, 0, 10.0)  # 50 seconds
     plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": PILOT}))
     anew = planned(tmp_path, redo=["digits/ita-lora"])
-    assert estimate(anew)[0].seconds == pytest.approx((4 + 2) * 50)
+    (first, *_) = estimate(anew)
+    assert first.seconds == pytest.approx((4 + 2) * 50) and first.source == (measured.name,)
 
 
 def test_a_table_of_seven_benchmarks_by_all_methods_is_planned_in_seconds(tmp_path: Path) -> None:

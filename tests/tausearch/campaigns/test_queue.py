@@ -1,8 +1,7 @@
-"""Which runs a campaign opens, when it is given again, and what its display shows of them."""
+"""Which runs a campaign opens, and which it opens again."""
 
 from __future__ import annotations
 
-import io
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,15 +12,11 @@ import pytest
 
 from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign, read_standing
 from tausearch.campaigns.campaign_cell import CampaignCell
-from tausearch.campaigns.display import CampaignDisplay
-from tausearch.campaigns.driver import _driver
 from tausearch.cli import main
-from tausearch.cluster import resources
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
-from tausearch.runs import AnySpec, Record, ReevaluationSpec, Resources, RunResult, TrialSummary
-from tausearch.studies import FixedSearcher, start_of
-from tests.support.runs.trials import make_trial, run_of
-from trainables.trial import Trial
+from tausearch.runs import Record, RunResult
+from tausearch.studies import start_of
+from tests.support.runs.trials import make_trial
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"
 
@@ -112,14 +107,6 @@ def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
     assert (cell.error, said) == ("first", ["digits/finetune: first"]) and cell.open(ExitStack()) is None
 
 
-def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
-    monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
-    own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
-    driver = _driver(planned(tmp_path, TABLE + own), Trial)
-    assert driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
-
-
 def test_a_cells_run_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,67 +117,3 @@ def test_a_cells_run_keeps_its_name(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and "belongs to campaign 't'" in capsys.readouterr().err
-
-
-def assert_left(display: CampaignDisplay, share: float) -> None:
-    """The time left is so many times the elapsed one, which grows while it is asked for."""
-    before, left, after = display.elapsed, display.seconds_left(), display.elapsed
-    assert left is not None and share * before <= left <= share * after
-
-
-def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
-    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1, reevaluate_runs: 2"))
-    screen = io.StringIO()
-    display = CampaignDisplay(screen)
-    first, second = cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
-    display.show(cells)
-
-    def tell(spec: AnySpec, *trials: TrialSummary) -> None:
-        run = run_of(spec, FixedSearcher([]))
-        (listener,) = display.follow(first, run)
-        for trial in trials:
-            run.trials.put(trial)
-            listener.trial_changed(trial)
-
-    search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
-    tell(search, make_trial(0, 5, 70.0), make_trial(1, 2))
-    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 35))
-    tell(ReevaluationSpec.of(search), make_trial(0, 5, 1.0))
-    assert (first.state, first.columns[0], first.tasks) == ("reevaluating", "1/2 and 1/2 again", (12, 35))
-    tell(final, make_trial(0, 5, 60.0), make_trial(1, 5, 62.0))
-    assert (first.state, first.columns[2]) == ("training", "2/3  61.00 ± 1.41") and second.state == "waiting"
-    assert first.tasks == (22, 30)  # one re-evaluation was eliminated
-    assert_left(display, (65 - 22) / 22)
-    line = "digits/finetune trial 0 complete: 70.00 % | search 1/2, best 70.00 | 0/2 cells done, 0 trials running"
-    assert line in screen.getvalue() and "digits/finetune searching" not in screen.getvalue()
-    tell(final, *(make_trial(number, 5, 60.0) for number in range(3)))
-    assert first.state == "done"
-
-
-@pytest.mark.parametrize("cause", ["a seed diverged", "the search chose nothing"])
-def test_the_display_says_at_once_that_a_cell_has_failed(cause: str, tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    screen = io.StringIO()
-    display = CampaignDisplay(screen)
-    first, second = cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
-    display.show(cells)
-    if cause == "a seed diverged":
-        run = run_of(plan.cells[0].training.spec, FixedSearcher([]))
-        (listener,) = display.follow(first, run)
-        for trial in (make_trial(0, 1, status="diverged"), make_trial(1, 5, 60.0), make_trial(2, 4)):
-            run.trials.put(trial)
-        assert first.state == "training"  # as `campaign status` says: another seed runs
-        run.trials.put(make_trial(2, 5, 60.0))
-        listener.trial_changed(make_trial(2, 5, 60.0))
-        assert "digits/finetune seed 2 complete: 60.00 %" in screen.getvalue()
-    else:
-        run = run_of(plan.cells[0].search.spec, FixedSearcher([]))
-        display.follow(first, run)
-        for number in range(2):
-            run.trials.put(make_trial(number, 1, status="diverged"))
-        first.failed(ValueError("no trial finished"))
-    assert [cell.state for cell in cells] == ["failed", "waiting"]
-    assert " | 0/2 cells done, 1 failed, 0 trials running | " in display.standing_line()
-    done, total = first.tasks
-    assert done == total == (15 if cause == "a seed diverged" else 10)  # a failed cell needs no more time
-    assert_left(display, second.tasks[1] / done)

@@ -92,3 +92,17 @@ def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: SearchSpec, monkey
         measured(spec, monkeypatch, RuntimeError("a traceback\nout of memory"))
     with pytest.raises(InputError, match="used no GPU memory"):
         measured(spec, monkeypatch, (0, 80 * 2**30))
+
+
+@pytest.mark.parametrize(
+    ("peak", "cpus", "cpus_per_trial", "trials"),
+    [
+        (10, 64, 1, 6),  # 7 times 10 GiB would fit, without room for later tasks
+        (10, 9, 2, 4),
+        (0.01, 999, 1, 64),
+        (100, 64, 1, 1),
+        (10, 1, 2, 1),
+    ],
+)
+def test_trials_share_a_gpu_with_room_to_grow(peak: float, cpus: int, cpus_per_trial: int, trials: int) -> None:
+    assert pilot.propose(int(peak * 2**30), 80 * 2**30, cpus, cpus_per_trial) == trials

@@ -118,3 +118,11 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "node").mkdir()  # in the way of the file
     report = probe_node(str(tmp_path), "driver", "node", [], [], [])
     assert report["storage"] == "it cannot write there: Is a directory"
+
+
+def test_a_file_that_shows_late_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sleep(seconds: float) -> None:
+        (tmp_path / "driver").write_text("driver")  # as a network file system shows it after a while
+
+    monkeypatch.setattr(node_probe.time, "sleep", sleep)
+    assert probe_node(str(tmp_path), "driver", "node", [], [], [])["storage"] == ""

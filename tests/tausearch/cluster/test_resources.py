@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
-from tausearch.cluster import resources
+from tausearch.cluster import local_cpus, resources, trials_that_fit
 from tausearch.cluster.resources import plan_resources
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -25,3 +27,30 @@ def test_a_request_is_reduced_to_what_fits_this_machine(monkeypatch: pytest.Monk
         plan_resources(9, 0, None, None)
     monkeypatch.setattr(resources, "require_reachable", lambda address: None)
     assert plan_resources(9, 0, 90, "auto") == Resources(cpus_per_trial=9, max_concurrent_trials=90)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "share", "fits"),
+    [
+        (64, 2.0, 1 / 3, 6),
+        (64, 1.5, 0.5, 2),  # half a GPU of a machine with another driver is no place for two halves
+        (8, 2.0, 1 / 3, 4),  # of two CPUs each
+        (64, 0.0, 0.5, 1),
+        (1, 0.0, 0, 1),
+    ],
+)
+def test_a_trial_needs_its_cpus_and_its_share_of_one_gpu(cpus: float, gpus: float, share: float, fits: int) -> None:
+    assert trials_that_fit(Resources(cpus_per_trial=2, gpus_per_trial=share), cpus, gpus) == fits
+
+
+def test_only_the_cpus_of_this_process_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3, 5, 7})
+    assert local_cpus() == 3
+
+
+@pytest.mark.usefixtures("small_machine")
+@pytest.mark.parametrize(("share", "allowed"), [(1 / 64, True), (1 / 65, False), (0.4, False), (1, True), (2, False)])
+def test_a_share_of_a_gpu_divides_it(share: float, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
+    with nullcontext() if allowed else pytest.raises(InputError, match="--gpus-per-trial must be 0, 1 or 1/k"):
+        assert plan_resources(8, share, None, None).gpus_per_trial == share

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,6 +57,29 @@ def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
         with ray_session(Resources(cpus_per_trial=cpus)):
             pass
     assert [each["num_cpus"] for each in asked] == [9, 8]
+    assert {each["address"] for each in asked} == {"local"}  # a cluster that RAY_ADDRESS names is not joined
+
+
+def test_a_setting_of_the_user_stays(monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]) -> None:
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0})
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "")
+    monkeypatch.delenv("TUNE_MAX_PENDING_TRIALS_PG")
+    with ray_session(Resources()):
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1" and os.environ["TUNE_MAX_PENDING_TRIALS_PG"] == "1000"
+
+
+def test_only_nodes_that_live_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True}, {"Alive": False}, {"Alive": True}])
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 6.0})
+    monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address="192.0.2.1:6379"))
+    assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6)"
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "192.0.2.1:65536", ":6379", "192.0.2.1:a"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match="--address must be auto, HOST:PORT or ray://HOST:PORT, got"):
+        session.require_reachable(address)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +89,12 @@ def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
             "auto",
             AuthenticationError("no authentication token was found. See the manual"),
             r"no authentication token was found\).*copy its ~/.ray/auth_token",
+        ),
+        ("auto", RuntimeError("no port. See the manual"), r"--address auto: .* be joined there \(no port\)$"),
+        (
+            "auto",
+            RuntimeError("Version mismatch: 3.11. Yours: 3.12"),
+            r"^--address auto: Version mismatch.*Yours: 3.12$",
         ),
         (
             None,

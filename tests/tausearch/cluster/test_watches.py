@@ -74,3 +74,26 @@ def test_a_raylet_that_goes_after_the_block_is_in_order(running: subprocess.Pope
     with raylet_watched(told.set):
         running.kill()  # Ray's own shutdown follows at once
     assert not told.wait(0.5)
+
+
+def test_the_death_of_another_child_is_not_told(running: subprocess.Popen[bytes]) -> None:
+    told = threading.Event()
+    with subprocess.Popen(["sleep", "1000"]) as other, raylet_watched(told.set):
+        other.kill()
+        assert not told.wait(0.5)
+
+
+def test_a_head_that_is_given_by_its_own_address_is_not_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(watches, "_joined", lambda: "192.0.2.9:9")
+    monkeypatch.setattr(watches, "_EVERY", 0.0)
+
+    class Once(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return len(asked) == 1
+
+    monkeypatch.setattr(watches, "_answers", lambda address: asked.append(address) is None)
+    for address in ("192.0.2.1:1", None):
+        asked.clear()
+        watches._watch_head(address, print, "tausearch resume s", Once())
+        assert asked == [address or "192.0.2.9:9"]

@@ -1,0 +1,120 @@
+"""What the display of a running campaign shows of each cell, and how long it says the rest takes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from tausearch.campaigns import CampaignPlan
+from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.display import AROUND, CampaignDisplay
+from tausearch.runs import AnySpec, Record, ReevaluationSpec, TrialSummary
+from tausearch.runs.creation import create
+from tausearch.studies import FixedSearcher, start_of
+from tests.support.runs.trials import make_trial, run_of
+from tests.tausearch.campaigns.test_queue import TABLE, planned
+
+
+def shown(plan: CampaignPlan) -> tuple[CampaignDisplay, list[CampaignCell], io.StringIO]:
+    """A display of the cells of a campaign, without a terminal, and its lines."""
+    screen = io.StringIO()
+    display = CampaignDisplay(screen)
+    cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
+    display.show(cells)
+    return display, cells, screen
+
+
+def tell(display: CampaignDisplay, cell: CampaignCell, spec: AnySpec, *trials: TrialSummary) -> None:
+    """Open a run of a cell, and change its trials one after another."""
+    run = run_of(spec, FixedSearcher([]))
+    (listener,) = display.follow(cell, run)
+    for trial in trials:
+        run.trials.put(trial)
+        listener.trial_changed(trial)
+
+
+def assert_left(display: CampaignDisplay, share: float) -> None:
+    """The time left is so many times the elapsed one, which grows while it is asked for."""
+    before, left, after = display.elapsed, display.seconds_left(), display.elapsed
+    assert left is not None and share * before <= left <= share * after
+
+
+def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
+    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1, reevaluate_runs: 2"))
+    display, (first, second), screen = shown(plan)
+
+    search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
+    tell(display, first, search, make_trial(0, 5, 70.0), make_trial(1, 2))
+    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 35))
+    tell(display, first, ReevaluationSpec.of(search), make_trial(0, 5, 1.0))
+    assert (first.state, first.columns[0], first.tasks) == ("reevaluating", "1/2 and 1/2 again", (12, 35))
+    tell(display, first, final, make_trial(0, 5, 60.0), make_trial(1, 5, 62.0))
+    assert (first.state, first.columns[2]) == ("training", "2/3  61.00 ± 1.41") and second.state == "waiting"
+    assert first.tasks == (22, 30)  # one re-evaluation was eliminated
+    assert_left(display, (65 - 22) / 22)
+    line = "digits/finetune trial 0 complete: 70.00 % | search 1/2, best 70.00 | 0/2 cells done, 0 trials running"
+    assert line in screen.getvalue() and "digits/finetune searching" not in screen.getvalue()
+    tell(display, first, final, *(make_trial(number, 5, 60.0) for number in range(3)))
+    assert first.state == "done"
+
+
+@pytest.mark.parametrize("cause", ["a seed diverged", "the search chose nothing"])
+def test_the_display_says_at_once_that_a_cell_has_failed(cause: str, tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    display, (first, second), screen = shown(plan)
+    if cause == "a seed diverged":
+        final, known = plan.cells[0].training.spec, [make_trial(0, 1, status="diverged"), make_trial(1, 5, 60.0)]
+        tell(display, first, final, *known, make_trial(2, 4))
+        assert first.state == "training"  # as `campaign status` says: another seed runs
+        tell(display, first, final, *known, make_trial(2, 5, 60.0))
+        assert "digits/finetune seed 2 complete: 60.00 %" in screen.getvalue()
+    else:
+        tell(display, first, plan.cells[0].search.spec, *(make_trial(n, 1, status="diverged") for n in range(2)))
+        first.failed(ValueError("no trial finished"))
+    assert [first.state, second.state] == ["failed", "waiting"]
+    assert " | 0/2 cells done, 1 failed, 0 trials running | " in display.standing_line()
+    done, total = first.tasks
+    assert done == total == (15 if cause == "a seed diverged" else 10)  # a failed cell needs no more time
+    assert_left(display, second.tasks[1] / done)
+
+
+def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_speed(tmp_path: Path) -> None:
+    begun = planned(tmp_path).cells[0]
+    runs = [create(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]
+    start_of(begun.search.spec).save(runs[0].best_file)
+    for run, trial in ((0, make_trial(0, 5, 70.0)), (0, make_trial(1, 5, 80.0)), (1, make_trial(0, 5, 60.0))):
+        Record(runs[run].record, tasks=5).write(trial)
+    plan = planned(tmp_path)
+    display, (first, _), _ = shown(plan)
+    assert first.columns == ("2/2", "80.00", "1/3  60.00") and first.tasks == (15, 25)
+    assert display.seconds_left() is None  # 15 tasks of 50 are done, none of them here
+    tell(display, first, plan.cells[0].training.spec, make_trial(0, 5, 60.0), make_trial(1, 5, 0.0))
+    assert first.columns[2] == "2/3  30.00 ± 42.43"  # an accuracy of 0 counts
+    assert_left(display, 30 / 5)
+
+
+def test_the_best_of_a_cell_keeps_the_bounds_of_its_search(tmp_path: Path) -> None:
+    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, constraint: ['forgetting <= 1']"))
+    display, (first, _), _ = shown(plan)
+    forgetful = make_trial(0, 5, 90.0)
+    forgetful.rows[-1]["val/forgetting"] = 2.0
+    tell(display, first, plan.cells[0].search.spec, forgetful, make_trial(1, 5, 70.0))
+    assert first.columns[1] == "70.00"
+
+
+def test_only_cells_with_running_trials_are_named_and_shown_where_room_is_short(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    display, (first, second), screen = shown(plan)
+    tell(display, first, plan.cells[0].search.spec, make_trial(0, 5, 70.0))
+    tell(display, second, plan.cells[1].search.spec, make_trial(0, 1), make_trial(1, 0, status="diverged", error="why"))
+    assert display.stage is None  # from the first trial on
+    assert display.standing_line().startswith("digits/ewc searching | 0/2 cells done, 1 trial running | ")
+    assert "digits/ewc trial 1 diverged: why | search 1/2 | " in screen.getvalue()
+
+    def rows(room: int) -> list[str]:
+        display.console.height = AROUND + room
+        return list(display.render().renderables[0].columns[0].cells)  # type: ignore[union-attr]
+
+    assert (rows(2), rows(1)) == (["digits/finetune", "digits/ewc"], ["digits/ewc"])

@@ -1,0 +1,108 @@
+"""What the driver of a campaign is given, what it says first, and the result of a campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tausearch.campaigns import CampaignRequest, CampaignResult, CampaignStanding, plan_campaign
+from tausearch.campaigns import driver as driver_module
+from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.driver import _driver, _headlines, _result
+from tausearch.campaigns.status import CellStanding, CellState
+from tausearch.cluster import resources
+from tausearch.execution import Interrupt
+from tausearch.runs import Resources, RunResult
+from tests.tausearch.campaigns.test_queue import TABLE, planned
+from trainables.errors import InputError
+from trainables.trial import Trial
+
+
+def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
+    monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
+    own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
+    driver = _driver(planned(tmp_path, TABLE + own), Trial)
+    assert driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
+
+
+def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"address": "auto", "time_budget": 60.0, "max_concurrent_trials": 3, "progress_to": "stderr"}
+    (tmp_path / "t.yaml").write_text(TABLE)
+    request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs", **asked)  # type: ignore[arg-type]
+    monkeypatch.setattr(driver_module, "read_by_trials", lambda spec: ["/data", f"/{spec.method}"])
+    monkeypatch.setattr(driver_module, "code_words", lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
+    driver = _driver(plan_campaign(request), Trial)
+    assert {name: getattr(driver, name) for name in asked} == asked
+    assert driver.read == ["/data", "/finetune", "/ewc"]
+    runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code digits+digits"
+    assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code}")
+
+
+def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(
+        tmp_path,
+        TABLE.replace("[finetune, ewc]", "[finetune, ewc, l2p, coda]") + "cells: [{method: coda, search: null}]\n",
+    )
+    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1"))
+    for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
+        object.__setattr__(cell, "standing", CellStanding(cell.runs, cast(CellState, state)))
+    first, *gone, log = _headlines(plan)
+    assert first == "campaign t: 2 cells (1 done already), 4 trials to search, 6 seeds to train"
+    assert [line.rpartition("; ")[2] for line in gone] == [
+        "its runs are left alone (t-digits-l2p)",
+        "its runs are left alone (t-digits-coda-final)",
+    ]
+    assert log.endswith(str(plan.directory.log_file))
+
+
+@pytest.fixture
+def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the result of a campaign whose cells stand so, after a signal and the end of its time budget."""
+    plan = planned(tmp_path)
+
+    def result_of(*states: CellState, errors: dict[int, str] | None = None) -> CampaignResult:
+        standing = CampaignStanding(
+            "t",
+            plan.directory,
+            True,
+            tuple(
+                CellStanding(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
+                for cell, state in zip(plan.cells, states, strict=True)
+            ),
+        )
+        monkeypatch.setattr(driver_module, "read_standing", lambda *_: standing)
+        monkeypatch.setattr(driver_module, "write_outputs", lambda *_: [])
+        monkeypatch.setattr(driver_module, "track_tables", no_server)
+        cells = [CampaignCell(plan, each, lambda line: None) for each in plan.cells]
+        for number, error in (errors or {}).items():
+            cells[number].failed(ValueError(error))
+        interrupt = Interrupt(0.0)
+        interrupt.note(15)
+        runs = [SimpleNamespace(name=name, tracking_error=error) for name, error in (("a", None), ("b", "full"))]
+        return _result(plan, cells, cast(list[RunResult], runs), interrupt, "resume")
+
+    return result_of
+
+
+def no_server(*_: object) -> None:
+    raise InputError("no server")
+
+
+def test_a_campaign_that_has_ended_was_not_stopped(ended: Any) -> None:
+    done, stopped = ended("done", "failed"), ended("done", "stopped")
+    assert (done.signal, done.out_of_time) == (None, False)
+    assert (stopped.signal, stopped.out_of_time) == (15, True)
+    assert not done.standing.running  # the lock that it sees is its own
+    assert done.tracking_errors == {"b": "full", "t": "no server"} and done.results == 2
+
+
+def test_a_failed_cell_has_the_error_of_this_process_before_that_of_its_record(ended: Any) -> None:
+    assert ended("failed", "done").failed == {"digits/finetune": "a seed diverged"}
+    failed = ended("failed", "stopped", errors={0: "no best file", 1: "no space"}).failed
+    assert failed == {"digits/finetune": "no best file", "digits/ewc": "no space"}

@@ -1,0 +1,117 @@
+"""The state of a campaign and of its cells, as the files of its runs say it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tausearch.campaigns import CampaignPlan, all_standings, read_standing
+from tausearch.campaigns.outputs import write_outputs
+from tausearch.campaigns.status import CampaignStanding, CellStanding
+from tausearch.runs import Record, ReevaluationSpec, driver_lock
+from tausearch.runs.creation import create
+from tausearch.studies import start_of
+from tests.support.runs.trials import make_trial
+from tests.tausearch.campaigns.test_plans import REEVALUATED, remember, started
+
+
+def standing_of(plan: CampaignPlan) -> CampaignStanding:
+    return read_standing(plan.storage, plan.directory)
+
+
+def states(plan: CampaignPlan) -> list[str]:
+    return [each.state for each in standing_of(plan).cells]
+
+
+def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    search = plan.cells[0].search
+    assert states(plan) == ["stopped", "waiting", "waiting"]
+    with driver_lock(plan.directory, "campaign"):
+        assert states(plan) == ["waiting", "waiting", "waiting"]  # made, and no trial has ended
+        remember(search.directory, 0, 1.0)
+        assert states(plan)[0] == "searching"
+        with driver_lock(search.directory):
+            assert states(plan)[0] == "searching"
+        for number in range(1, 4):
+            remember(search.directory, number, 1.0)
+        start_of(search.spec).save(search.directory.best_file)
+        assert states(plan)[0] == "searching"  # it has chosen, and its final run is not made
+        final = create(plan.cells[0].training.spec, plan.storage)[1]
+        assert states(plan)[0] == "training"
+        for seed in range(2):
+            remember(final, seed, 1.0, seed=seed)
+        assert states(plan)[0] == "done" and standing_of(plan).state == "running"
+    assert standing_of(plan).state == "stopped"
+
+
+def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    cells = tuple(
+        CellStanding(each.runs, state) for each, state in zip(plan.cells, ("done", "failed", "done"), strict=True)
+    )  # type: ignore[arg-type]
+    ended = CampaignStanding("t", plan.directory, False, cells)
+    assert (ended.finished, ended.state) == (True, "finished")
+    assert replace(ended, running=True).state == "running"
+    assert [each.cell.title for each in ended.failed] == ["digits/finetune"]
+
+
+def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
+    record.write(make_trial(0, 0, status="diverged", error="not finite"))
+    record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=1))
+    first = standing_of(plan).cells[0]
+    assert (first.state, first.reason) == ("failed", "seed 0 diverged: not finite")
+
+
+def test_scores_are_those_of_all_seeds(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    directory = create(plan.cells[0].training.spec, plan.storage)[1]
+    directory.results_file.write_text("{}")  # of an earlier, shorter run
+    remember(directory, 0, 1.0)
+    assert standing_of(plan).cells[0].scores == {}
+
+
+def test_a_cell_whose_run_cannot_be_read_has_failed_and_says_why(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    plan.cells[0].search.directory.spec_file.write_text("{")
+    first = standing_of(plan).cells[0]
+    assert first.state == "failed" and "run.yaml" in str(first.reason)
+
+
+def test_reevaluations_that_have_ended_are_not_left(tmp_path: Path) -> None:
+    plan = started(tmp_path, REEVALUATED)
+    search = plan.cells[0].search
+    again = ReevaluationSpec.of(search.spec)
+    left = [standing_of(plan).cells[0].reevaluations_left]
+    for number in range(4):
+        remember(search.directory, number, 1.0)
+    for number, tasks in ((0, 5), (1, 2)):
+        run = make_trial(0, tasks, 5.0 if tasks == 5 else None)
+        Record(search.directory.reevaluation.record, tasks=5).write(
+            replace(run, number=number, seed=again.seed_of(number))
+        )
+        left.append(standing_of(plan).cells[0].reevaluations_left)
+    assert left == [4, 3, 3]  # one that runs is left
+
+
+def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    broken = plan.storage.campaign("broken")
+    broken.path.mkdir(parents=True)
+    broken.spec_file.write_text("cells: 3")
+    found, faults = all_standings(plan.storage)
+    assert [each.name for each in found] == ["t"] and len(faults) == 1 and str(broken.spec_file) in str(faults[0])
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_the_report_is_written_at_the_end_only(finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = started(tmp_path)
+    report = plan.directory.report_file
+    monkeypatch.setattr("tausearch.campaigns.outputs.write_campaign_report", lambda *_: report)
+    cells = tuple(CellStanding(each.runs, "failed" if finished else "waiting") for each in plan.cells)
+    files = write_outputs(plan.storage, CampaignStanding("t", plan.directory, False, cells))
+    assert files == [report] * finished
