@@ -168,6 +168,15 @@ class TestSearch:
         assert ran == [spec.model_copy(update={"resources": resources, "tracking_uri": URI})]
         assert read_spec(Storage(tmp_path).run("s")) == ran[0]
 
+    def test_a_grid_grows_up_to_its_last_point(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
+        request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
+        create(plan_search(request).spec, Storage(tmp_path))
+        for trials in (4, 18):  # as many as before, and the whole grid
+            resume("s", storage=tmp_path, trials=trials)
+        with pytest.raises(InputError, match="--trials 19: the grid has 18 points"):
+            resume("s", storage=tmp_path, trials=19)
+        assert [spec.trials for spec in ran] == [4, 18]
+
     def test_a_dataset_that_has_moved_is_found_where_it_is_said_to_be(
         self, tmp_path: Path, ran: list[SearchSpec]
     ) -> None:

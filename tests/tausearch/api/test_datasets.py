@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tausearch.api.datasets import CheckedClass, DataState
 from tests.support.command_line import Command
 from tests.support.layouts import encoded, mit67, put
 from trainables.data.disk.preparation import encode_png
@@ -127,3 +128,19 @@ def test_a_broken_image_stops_a_search_before_it_starts(root: Path, command: Com
 def test_spaces_know_a_benchmark_with_options(root: Path, command: Command) -> None:
     out, _ = command("spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--json")
     assert json.loads(out)["paper"]["alpha"] == 0.02
+
+
+def test_a_count_names_the_smallest_and_the_largest_class() -> None:
+    classes = {"a": {"train": 1400, "test": 2}, "b": {"train": 7, "test": 2}, "c": {"train": 30, "test": 2}}
+    state = DataState("own", "whole", True, classes=classes)
+    assert (state.count("train"), state.count("test")) == ("1,437 (7 to 1400)", "6 (2)")
+    assert state.images == {"train": 1437, "test": 6} and DataState("own", "not found", False).count("train") == ""
+
+
+def test_images_are_compared_by_their_pixels() -> None:
+    checked = CheckedClass()
+    for size in ((50, 20), (60, 10), (30, 30), (20, 60)):
+        checked.add("train", size)
+    checked.add("test", "cannot be read")
+    assert (checked.smallest, checked.largest) == ((60, 10), (20, 60))
+    assert (checked.train, checked.test, checked.unreadable) == (4, 1, 1)

@@ -13,14 +13,15 @@ import pytest
 import timm
 from PIL import Image
 
-from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
+from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training
+from tausearch.api.benchmarks import open_benchmark
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.backbones.loading import timm as timm_of_loading
-from trainables.data import from_module, get_source
+from trainables.data import build_benchmark, from_module, get_source
 from trainables.errors import InputError
 
 Folder = Callable[..., str]
@@ -133,6 +134,15 @@ class TestWithoutAHub:
         err = capsys.readouterr().err
         assert err.count("\n") == 1 and "its weights cannot be fetched. The images are small (35 pixels), so" in err
 
+    @pytest.mark.parametrize(("side", "small"), [(61, True), (62, False)])
+    def test_images_up_to_64_pixels_are_small(self, side: int, small: bool, folder: Folder, tmp_path: Path) -> None:
+        request = wanted(folder(side=side), tmp_path, backbone=None)  # three pixels wider than high
+        if small:
+            assert plan_search(request).spec.protocol.backbone == EMBEDDED
+        else:
+            with pytest.raises(InputError, match="the hub is out of reach"):
+                plan_search(request)
+
     def test_photographs_and_a_backbone_that_was_named_do_not(self, folder: Folder, tmp_path: Path) -> None:
         text = folder(side=80)
         for backbone in (None, "vit_tiny_patch16_224.augreg_in21k"):
@@ -190,6 +200,22 @@ def test_a_benchmark_in_code_gets_the_same_probing_and_keeps_its_own_pace(
     assert spec.fixed == {**suited, "epochs_pre": 8}
     assert (spec.protocol.batch_size, spec.protocol.epochs) == (32, 5)
     assert plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path / "runs")).spec.fixed != suited
+
+
+def test_each_purpose_and_split_has_images_of_its_own_which_are_read_once(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, built = open_benchmark(folder(), None), []
+
+    def build(source: object, purpose: str, split_seed: int, reads: object) -> object:
+        built.append((purpose, split_seed))
+        return build_benchmark(source, purpose, split_seed, reads)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(benchmarks, "build_benchmark", build)
+    asked = [("search", 0), ("search", 1), ("final", 0), ("search", 0)]
+    found = [opened.require(purpose, seed, Backbone().input) for purpose, seed in asked]  # type: ignore[arg-type]
+    assert built == asked[:3] and found[3] is found[0]
+    assert [each.data.train for each in found[:3]] == [12, 12, 16] and found[0].data.digest != found[1].data.digest
 
 
 def test_a_search_on_them_reevaluates_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.runs import Reevaluate, TrialSummary
-from tausearch.studies import requested_reevaluation
+from tausearch.studies import requested_reevaluation, start_of
 from tausearch.studies.best_file import choose
-from trainables.backbones import Backbone
+from trainables.backbones import Backbone, glyph_vit
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import METHODS, Scenario
@@ -91,6 +91,18 @@ def test_a_trial_is_refused_before_its_method_is_made() -> None:
 def test_a_method_of_all_tasks_at_once_has_one() -> None:
     scenario = METHODS["joint"].scenario(get_source("digits").spec, Backbone())
     assert scenario.task_classes == (range(10),) and (scenario.num_tasks, scenario.num_classes) == (1, 10)
+
+
+def test_a_plan_has_the_usual_name_and_number_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("w.safetensors").write_bytes(glyph_vit.WEIGHTS.read_bytes())
+    plan = plan_search(SearchRequest("digits", "finetune", backbone_weights="w.safetensors", storage=tmp_path / "runs"))
+    assert (plan.spec.name, plan.spec.trials) == ("digits-finetune-1", 12)
+    assert plan.spec.protocol.weights == str(tmp_path / "w.safetensors")  # a worker has another folder
+    whole = plan_search(SearchRequest("digits", "ewc", algorithm="grid", storage=tmp_path / "runs")).spec
+    assert whole.trials == 18
+    final = plan_training(TrainRequest(start_of(whole), storage=tmp_path / "runs")).spec
+    assert (final.name, final.seeds, final.source, final.tuned_on) == ("digits-ewc-final-1", (0, 1, 2), None, None)
 
 
 @pytest.mark.parametrize("trials", [None, 1])

@@ -55,7 +55,7 @@ def test_benchmarks_and_methods_stand_in_the_order_of_the_file(tmp_path: Path) -
 
 
 def test_what_decides_the_measurement_holds_without_a_search_too(tmp_path: Path) -> None:
-    own = {"backbone": "vit", "weights": "/w", "precision": "bf16", "seed": 4, "class_order": 5, "epochs": 2}
+    own = {"backbone": "vit", "backbone_weights": "/w", "precision": "bf16", "seed": 4, "class_order": 5, "epochs": 2}
     text = WHOLE.replace("{algorithm: random, trials: 6, ", f"{{{', '.join(f'{k}: {v}' for k, v in own.items())}, ")
     joint = read_campaign(written(tmp_path, text)).cells[2]
     assert (joint.method, joint.search, joint.protocol) == ("joint", None, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,3 +180,28 @@ def test_timm_is_told_what_test_images_go_through(made: Storage, tmp_path: Path)
     config = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).pretrained_cfg
     assert (tuple(config["mean"]), tuple(config["std"]), config["crop_pct"]) == ((0.3,), (0.2,), 0.8)
     assert (config["crop_mode"], config["interpolation"]) == ("center", "bilinear")
+
+
+def test_the_latest_finished_final_run_of_the_configuration_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = BestFile.model_construct(benchmark="digits", method="ita-lora", hyperparameters={"lr": 0.1})
+
+    def found(name: str, complete: int = 2, lr: float = 0.1, **changes: str) -> SimpleNamespace:
+        about = {"purpose": "final", "benchmark": "digits", "method": "ita-lora", **changes}
+        spec = SimpleNamespace(name=name, trials=2, fixed={"lr": lr}, **about)
+        return SimpleNamespace(spec=spec, counts={"complete": complete})
+
+    runs = [
+        found("older"),
+        found("newest"),
+        found("stopped", complete=1),
+        found("otherwise", lr=0.2),
+        found("elsewhere", benchmark="glyphs"),
+        found("search", purpose="search"),
+    ]
+    copied: list[str] = []
+    monkeypatch.setattr("tausearch.api.export.all_statuses", lambda storage: (runs, []))
+    monkeypatch.setattr("tausearch.api.export.export_vectors", lambda storage, name, target: copied.append(name))
+    export_adapters(Storage(tmp_path), best, tmp_path / "out")
+    assert copied == ["newest"]

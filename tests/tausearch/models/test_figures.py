@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from tausearch import draw
+from tausearch.api import analysis
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, Storage, read_spec
@@ -140,3 +143,32 @@ def test_theorem_1_has_numbers_beside_both_axes(factor: float) -> None:
         places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False)
         assert 2 <= len([where for where, label in places if low <= where <= high and label.get_text()]) <= 9
     assert risks.get_yscale() == ("linear" if factor == 1 else "symlog")
+
+
+@pytest.mark.parametrize(
+    ("changes", "alike"),
+    [
+        ({}, True),
+        ({"method": "ita-lora"}, False),
+        ({"keys": ["weight", "bias"]}, False),
+        ({"seeds": [2, 3]}, False),
+        ({"fault": InputError("other tasks")}, False),
+    ],
+)
+def test_runs_are_aligned_if_only_their_methods_differ(
+    changes: dict[str, Any], alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pools(method: str, seeds: list[int], keys: list[str]) -> Any:
+        return SimpleNamespace(
+            sources=[SimpleNamespace(methods=(method,))],
+            network=SimpleNamespace(theta_0=dict.fromkeys(keys)),
+            by_seed=dict.fromkeys(seeds),
+        )
+
+    def require(sources: object) -> None:
+        if "fault" in changes:
+            raise changes["fault"]
+
+    monkeypatch.setattr(analysis.models, "require_alike", require)
+    other = pools(changes.get("method", "iel-lora"), changes.get("seeds", [1, 2]), changes.get("keys", ["weight"]))
+    assert analysis._alike(pools("ita-lora", [0, 1], ["weight"]), other) == alike

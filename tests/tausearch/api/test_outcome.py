@@ -1,0 +1,108 @@
+"""The end of a run: the metrics and files that MLflow gets, and what is not written before a run has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tausearch.api import outcome
+from tausearch.api.outcome import outcome_of
+from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary
+from tausearch.studies import Selection
+from tests.support.runs.trials import final_spec, make_trial
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let importances and correlations be known, and figures be as given; an error is raised."""
+    found: dict[str, Any] = {"figures": []}
+
+    def draw(*_: object) -> list[Path]:
+        if isinstance(found["figures"], Exception):
+            raise found["figures"]
+        return list(found["figures"])
+
+    monkeypatch.setattr("tausearch.presentation.draw_search", draw)
+    monkeypatch.setattr("tausearch.presentation.draw_final", draw)
+    monkeypatch.setattr(outcome.runs, "importances", lambda study: {"lr": SimpleNamespace(share=0.7)})
+    monkeypatch.setattr(outcome.runs, "rank_correlations", lambda *_: {1: 0.5})
+    return found
+
+
+def chosen(monkeypatch: pytest.MonkeyPatch, selection: object) -> None:
+    """Let the best file have a selection; None for no best file."""
+    best = None if selection is None else SimpleNamespace(selection=selection)
+    monkeypatch.setattr(outcome, "write_best", lambda *_: best)
+
+
+INSIGHT = {"importance/lr": 0.7, "rank_correlation/task_1": 0.5}
+
+
+@pytest.mark.parametrize("figures", [[Path("a.png")], OSError("no space")])
+def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
+    figures: Any, spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A re-evaluation may choose another trial than the one with the highest value."""
+    drawn["figures"] = figures
+    again = SimpleNamespace(value=71.0, error=None, ahead=0.5, ahead_error=0.25)
+    chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again))
+    trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
+    found = outcome_of(spec, directory).conclude(trials)
+    assert found.chosen is trials[1]
+    named = {"": 71.0, "_ahead": 0.5, "_ahead_error": 0.25}
+    assert found.metrics == INSIGHT | {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
+    pictures = figures if isinstance(figures, list) else []
+    assert found.files == (directory.spec_file, directory.best_file, *pictures)
+
+
+def test_without_a_choice_there_is_no_best_file(
+    spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen(monkeypatch, None)  # no trial keeps the bounds
+    found = outcome_of(spec, directory).conclude([make_trial(0, value=90.0)])
+    assert (found.chosen, found.metrics, found.files) == (None, INSIGHT, (directory.spec_file,))
+    nothing = outcome_of(spec, directory).conclude([make_trial(0, tasks=1)])
+    assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
+
+
+def test_a_choice_without_reevaluation_has_no_metrics_of_one(spec: SearchSpec) -> None:
+    selection = Selection.model_construct(trial=0, reevaluation=None)
+    assert outcome._reevaluated(spec, selection) == {}
+
+
+@pytest.mark.parametrize("figures", [[Path("a.png")], OSError("no space")])
+def test_a_final_run_has_results_once_all_seeds_have_ended(
+    figures: Any, spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn["figures"] = figures
+    final = final_spec(spec, trials=2, seeds=(0, 1))
+    summary = {"a": {"mean": 1.0, "std": None, "seeds": 1}, "b": {"mean": 2.0, "std": 0.0, "seeds": 2}}
+    monkeypatch.setattr(outcome.runs, "write_results", lambda *_: summary)
+    monkeypatch.setattr(outcome, "describe_run", lambda directory: None)
+    trials: list[TrialSummary] = [make_trial(0, value=1.0), make_trial(1, tasks=1)]
+    assert outcome_of(final, directory).conclude(trials).files == (directory.spec_file,)
+    trials[1] = make_trial(1, tasks=1, status="diverged")
+    found = outcome_of(final, directory).conclude(trials)
+    assert found.metrics == {"a/mean": 1.0, "b/mean": 2.0, "b/std": 0.0}
+    pictures = figures if isinstance(figures, list) else []
+    assert found.files == (directory.spec_file, directory.results_file, *pictures)
+
+
+def test_a_search_is_over_after_its_last_reevaluation(
+    spec: SearchSpec, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = spec.model_copy(update={"trials": 1, "reevaluate": Reevaluate(best=1, runs=1)})
+    race = SimpleNamespace(over=False)
+    monkeypatch.setattr(outcome.runs, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
+    assert not outcome_of(asked, directory).is_over([make_trial(0, value=50.0)])
+    race.over = True
+    assert outcome_of(asked, directory).is_over([make_trial(0, value=50.0)])
+    assert not outcome_of(asked, directory).is_over([make_trial(0, tasks=2)])
