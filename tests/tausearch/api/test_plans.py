@@ -98,7 +98,7 @@ def test_a_plan_has_the_usual_name_and_number_of_trials(tmp_path: Path, monkeypa
     Path("w.safetensors").write_bytes(glyph_vit.WEIGHTS.read_bytes())
     plan = plan_search(SearchRequest("digits", "finetune", backbone_weights="w.safetensors", storage=tmp_path / "runs"))
     assert (plan.spec.name, plan.spec.trials) == ("digits-finetune-1", 12)
-    assert plan.spec.protocol.weights == str(tmp_path / "w.safetensors")  # a worker has another folder
+    assert plan.spec.protocol.backbone_weights == str(tmp_path / "w.safetensors")  # a worker has another folder
     whole = plan_search(SearchRequest("digits", "ewc", algorithm="grid", storage=tmp_path / "runs")).spec
     assert whole.trials == 18
     final = plan_training(TrainRequest(start_of(whole), storage=tmp_path / "runs")).spec
