@@ -96,7 +96,7 @@ def prepare(folder: Path) -> None:
     }
     cell = CellRuns(**names, search=None, trials=0, seeds=3, steps=1)
     storage.campaign("table").path.mkdir(parents=True)
-    CampaignCells(campaign="table", cells=(cell,)).save(storage.campaign("table"))
+    CampaignCells(campaign="table", file="table.yaml", cells=(cell,)).save(storage.campaign("table"))
     (folder / "examples").mkdir()
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "examples" / "embedded.yaml")
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "embedded.yaml")

@@ -4,7 +4,7 @@ from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
 from .outputs import selected_runs, write_campaign_report
-from .plans import CampaignPlan, CampaignRequest, PlannedCell, plan_campaign
+from .plans import CampaignPlan, CampaignRequest, PlannedCell, RefusedCell, plan_campaign, preview_campaign
 from .status import CampaignStanding, CellStanding, all_standings, read_standing
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "LOCAL",
     "Measured",
     "PlannedCell",
+    "RefusedCell",
     "all_standings",
     "campaign",
     "campaign_of",
@@ -28,6 +29,7 @@ __all__ = [
     "estimate",
     "pilots_of",
     "plan_campaign",
+    "preview_campaign",
     "read_campaign",
     "read_cells",
     "read_pages",

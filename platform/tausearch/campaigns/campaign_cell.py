@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from tausearch.api import FinalRun, SearchRun
+from tausearch.campaigns.cells import read_cells
+from tausearch.campaigns.outputs import write_best, write_comparison
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
 from tausearch.campaigns.status import why_nothing_chosen
 from tausearch.execution import Run
@@ -45,13 +47,15 @@ class CampaignCell:
         self.runs = planned.runs
         self.say = say
         self.error: str | None = None
-        self._searched = self.runs.search is None or self._is_concluded(self.runs.search)
+        self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not planned.added)
         self._trained = False
+        self._chosen = self._searched  # before this process; else the search may yet choose another configuration
         search, final = planned.standing.search, planned.standing.final
         known = None if search is None else search.reevaluation
         self.search = TrialTable(() if search is None else search.trials)
         self.reevaluation = TrialTable(() if known is None else known.runs)
-        self.final = TrialTable(() if final is None else final.trials)
+        self._known = TrialTable(() if final is None else final.trials)
+        self.final = self._known if self._searched else TrialTable()
 
     def open(self, locks: ExitStack) -> Run | None:
         """Open the search, then the final run once the search has chosen; None after both, or after an error."""
@@ -59,9 +63,18 @@ class CampaignCell:
             return None
         if not self._searched:
             self._searched = True
+            if self.planned.added:
+                self.plan.directory.reopen(self.planned.search.spec.name)
             return self._entered(self.planned.search, locks)
         self._trained = True
-        return None if self._is_concluded(self.runs.final) else self._entered(self._final(), locks)
+        if self._chosen and self._is_concluded(self.runs.final):
+            return None
+        final = self._final()
+        if self._is_concluded(final.spec.name):
+            self.final = self._known
+            return None
+        self._rename(final.spec.name)
+        return self._entered(final, locks)
 
     def failed(self, error: Exception) -> None:
         """Note the error; the other cells go on."""
@@ -70,9 +83,12 @@ class CampaignCell:
             self.say(f"{self.runs.title}: {error}")
 
     def concluded(self, result: RunResult) -> None:
-        """Note in the campaign's folder that the run is concluded and need not be opened again."""
+        """Note in the campaign's folder that the run is concluded and need not be opened again; write its tables."""
         if result.signal is None and not result.out_of_time:
             self.plan.directory.conclude(result.name)
+        with suppress(OSError, InputError):  # the end of the campaign writes them again, and says what is wrong
+            write_best(self.plan.storage, self.plan.directory, self.runs)
+            write_comparison(self.plan.storage, self.plan.directory)
 
     def follow(self, run: Run) -> None:
         """Count the trials of a run that was opened."""
@@ -89,6 +105,12 @@ class CampaignCell:
             return SearchRun(spec, plan.storage, directory)
         assert isinstance(spec, FinalSpec)
         return FinalRun(spec, plan.storage, directory)
+
+    def _rename(self, final: str) -> None:
+        """Keep the name of the cell's final run, which is new if the search has chosen another configuration."""
+        if final != self.runs.final:
+            self.runs = self.runs.model_copy(update={"final": final})
+            read_cells(self.plan.directory).with_cell(self.runs).save(self.plan.directory)
 
     def _final(self) -> Plan[FinalSpec]:
         search = self.planned.search.directory

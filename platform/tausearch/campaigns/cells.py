@@ -41,14 +41,24 @@ class CellRuns(Strict):
 
 
 class CampaignCells(Strict):
-    """The cells of a campaign, as its folder keeps them."""
+    """The cells of a campaign, as its folder keeps them.
+
+    Attributes:
+        file: The campaign's file as the last driver was given it.
+    """
 
     campaign: str
+    file: str
     cells: tuple[CellRuns, ...]
 
     def save(self, directory: CampaignDirectory) -> None:
         """Write the cells to the campaign's folder."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
+
+    def with_cell(self, runs: CellRuns) -> CampaignCells:
+        """Return the cells with other names of runs for one of them."""
+        cells = tuple(runs if each.title == runs.title else each for each in self.cells)
+        return self.model_copy(update={"cells": cells})
 
 
 def read_cells(directory: CampaignDirectory) -> CampaignCells:

@@ -112,7 +112,7 @@ def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
 def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
     """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
-    if cell.standing.state in ("done", "failed"):
+    if cell.standing.state in ("done", "failed") and not cell.added:
         return Estimate(0.0, memory=memory)
     piloted = None if pilot is None else pilot.pace
     in_search, in_final = pace_of(runs, "search"), pace_of(runs, "final")

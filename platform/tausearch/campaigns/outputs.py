@@ -22,7 +22,7 @@ from tausearch.comparison import (
 )
 from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
 from tausearch.report import ReportCell, cell_link, write_report
-from tausearch.runs import CampaignDirectory, Storage, read_trials, replace_text, shown_benchmark
+from tausearch.runs import CampaignDirectory, Storage, read_spec, read_trials, replace_text, shown_benchmark
 from tausearch.studies import load_best, start_of
 from trainables.data import reference
 from trainables.errors import InputError
@@ -36,24 +36,24 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
     Returns:
         The files that were written.
     """
-    best = [_write_best(storage, standing.directory, each) for each in standing.cells]
-    tables = _write_comparison(storage, standing)
+    best = [write_best(storage, standing.directory, each.cell) for each in standing.cells]
+    tables = write_comparison(storage, standing.directory)
     report = []
     if standing.finished:
         report = [write_campaign_report(storage, standing), *_draw_accuracies(storage, standing)]
     return [*(path for path in best if path is not None), *tables, *report]
 
 
-def _write_best(storage: Storage, directory: CampaignDirectory, cell: CellStanding) -> Path | None:
+def write_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
     """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
-    target = directory.best_file(reference(cell.cell.benchmark).slug, cell.cell.method)
-    if cell.cell.search is not None:
-        source = storage.run(cell.cell.search).best_file
+    target = directory.best_file(reference(cell.benchmark).slug, cell.method)
+    if cell.search is not None:
+        source = storage.run(cell.search).best_file
         if not source.exists():
             return None
         best = load_best(source)
-    elif cell.final is not None:
-        best = start_of(cell.final.spec)
+    elif storage.run_exists(cell.final):
+        best = start_of(read_spec(storage.run(cell.final)))
     else:
         return None
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Pa
         InputError: If the file cannot be written.
     """
     cells = [_report_cell(storage, each) for each in standing.cells]
-    runs = _final_runs(storage, standing)
+    runs = _final_runs(storage, [each.cell for each in standing.cells])
     return write_report(
         f"campaign {standing.name}",
         cells,
@@ -115,7 +115,7 @@ def _draw_accuracies(storage: Storage, standing: CampaignStanding) -> list[Path]
     """Draw the plots of the report as figures, too."""
     folder = standing.directory.path / "figures"
     folder.mkdir(exist_ok=True)
-    plots = _accuracy_plots(storage, standing, _final_runs(storage, standing))
+    plots = _accuracy_plots(storage, standing, _final_runs(storage, [each.cell for each in standing.cells]))
     return [
         save(draw_plot(plot, f"campaign {standing.name}"), folder / f"{reference(benchmark).slug}.png")
         for benchmark, plot in plots.items()
@@ -143,17 +143,21 @@ def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
     return ReportCell(each.cell.benchmark, each.cell.method, search, final, each.reason or each.state)
 
 
-def _final_runs(storage: Storage, standing: CampaignStanding) -> list[FinalRun]:
+def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRun]:
     """Return the final runs that have results; unreadable runs are left out."""
-    ended = [storage.run(each.cell.final) for each in standing.cells if each.scores]
+    ended = [run for run in (storage.run(cell.final) for cell in cells) if run.results_file.exists()]
     return [run for _, run in map(read_final_run, ended) if run is not None]
 
 
-def _write_comparison(storage: Storage, standing: CampaignStanding) -> list[Path]:
-    """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV, if it has any."""
-    runs, files = _final_runs(storage, standing), []
-    order = matrix_order([each.cell for each in standing.cells])
-    for form, text in as_texts(runs, order).items() if runs else ():
-        files.append(standing.directory.path / f"comparison{_SUFFIXES[form]}")
+def write_comparison(storage: Storage, directory: CampaignDirectory) -> list[Path]:
+    """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV, if it has any.
+
+    Returns:
+        The files that were written.
+    """
+    cells = read_cells(directory).cells
+    runs, files = _final_runs(storage, cells), []
+    for form, text in as_texts(runs, matrix_order(cells)).items() if runs else ():
+        files.append(directory.path / f"comparison{_SUFFIXES[form]}")
         replace_text(files[-1], text)
     return files

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tausearch.api import (
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import Cell, read_campaign
 from tausearch.campaigns.status import CellStanding, cell_standing
+from tausearch.presentation import counted
 from tausearch.runs import (
     AnySpec,
     CampaignDirectory,
@@ -30,6 +32,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     open_storage,
+    read_spec,
     reevaluations_of,
 )
 from tausearch.studies import BestFile, load_best, start_of
@@ -70,10 +73,31 @@ class PlannedCell:
     training: Plan[FinalSpec]
     standing: CellStanding
 
+    @cached_property
+    def added(self) -> int:
+        """Number of trials that its search gets beyond those that it was started with."""
+        return self.search.added if self.cell.search is not None else 0
+
+    @property
+    def next(self) -> str:
+        """What a driver of the campaign would do, in a few words."""
+        if self.added:
+            return f"{counted(self.added, 'trial')} more"
+        words = {"waiting": "start", "done": "nothing", "failed": "nothing"}
+        return words.get(self.standing.state, "go on")
+
     @property
     def specs(self) -> list[AnySpec]:
         """The specifications of its runs, in order."""
         return [*([] if self.cell.search is None else [self.search.spec]), self.training.spec]
+
+
+@dataclass(frozen=True)
+class RefusedCell:
+    """A cell that cannot be run, and all reasons."""
+
+    title: str
+    faults: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -82,6 +106,7 @@ class CampaignPlan:
 
     Attributes:
         directory: Its folder, which need not exist yet.
+        refused: The cells that cannot be run; a campaign with such a cell is not driven.
         gone: Earlier cells that its file does not name any more.
         opening: Opens each benchmark once, so that it is checked once.
     """
@@ -90,6 +115,7 @@ class CampaignPlan:
     storage: Storage
     directory: CampaignDirectory
     cells: tuple[PlannedCell, ...]
+    refused: tuple[RefusedCell, ...]
     gone: tuple[CellRuns, ...]
     request: CampaignRequest
     opening: Opening
@@ -97,7 +123,21 @@ class CampaignPlan:
     @property
     def kept(self) -> CampaignCells:
         """The cells to write to the campaign's folder."""
-        return CampaignCells(campaign=self.name, cells=tuple(each.runs for each in self.cells))
+        cells = tuple(each.runs for each in self.cells)
+        return CampaignCells(campaign=self.name, file=str(self.request.file), cells=cells)
+
+    def require_all(self) -> None:
+        """Raise an `InputError` with a line for each fault of a cell; one of several cells is said once."""
+        titles: dict[str, list[str]] = {}
+        for cell in self.refused:
+            for fault in cell.faults:
+                titles.setdefault(fault, []).append(cell.title)
+        if titles:
+            raise InputError(*(self._line(fault, cells) for fault, cells in titles.items()))
+
+    def _line(self, fault: str, titles: Sequence[str]) -> str:
+        more = f" (and {counted(len(titles) - 1, 'more cell')})" if len(titles) > 1 else ""
+        return f"campaign file {self.request.file}: {titles[0]}: {fault}{more}"
 
 
 def plan_campaign(request: CampaignRequest) -> CampaignPlan:
@@ -108,7 +148,17 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
 
     Raises:
         InputError: If anything is wrong, with file, cell and option, or if a cell has started with other options.
-        SpaceError: If a search space is wrong.
+    """
+    plan = preview_campaign(request)
+    plan.require_all()
+    return plan
+
+
+def preview_campaign(request: CampaignRequest) -> CampaignPlan:
+    """Return the plan of a campaign, with the cells that are refused. Nothing is started.
+
+    Raises:
+        InputError: If the file is wrong, or a cell to start anew is not in it.
     """
     file = read_campaign(request.file)
     storage = open_storage(request.storage, write=False)
@@ -119,26 +169,43 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
         if title not in titles:
             raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
     planner = _Planner(request, storage, file.name)
-    cells = []
+    cells, refused = [], []
     for cell in file.cells:
         try:
             cells.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
         except ValueError as error:  # InputError and SpaceError are
-            raise InputError(f"campaign file {request.file}: {cell.title}: {error}") from error
+            faults = error.args if isinstance(error, InputError) else (str(error),)
+            refused.append(RefusedCell(cell.title, tuple(map(str, faults))))
     gone = tuple(each for title, each in known.items() if title not in titles)
-    return CampaignPlan(file.name, storage, directory, tuple(cells), gone, request, planner.opening)
+    return CampaignPlan(file.name, storage, directory, tuple(cells), tuple(refused), gone, request, planner.opening)
 
 
 def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan[FinalSpec]:
     """Return the plan of the final run of a cell whose search has chosen.
+
+    A final run of an earlier choice is left alone, and the plan has a new name.
 
     Raises:
         InputError: If it cannot be run, or has been started otherwise.
     """
     if planned.cell.search is None:
         return planned.training
-    best = load_best(planned.search.directory.best_file)
-    return plan_training(_training(planned.cell, planned.runs.final, best, request), opening)
+    best, name = load_best(planned.search.directory.best_file), planned.runs.final
+    plan = plan_training(_training(planned.cell, name, best, request), opening)
+    if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
+        free = plan.storage.free_name(f"{_stem_of(name)}-final")
+        return plan_training(_training(planned.cell, free, best, request), opening)
+    return plan
+
+
+def _has_chosen_otherwise(then: AnySpec, now: FinalSpec) -> bool:
+    """Whether a final run has other hyperparameters only because the search has chosen others since."""
+    return isinstance(then, FinalSpec) and then.overrides == now.overrides and then.fixed != now.fixed
+
+
+def _stem_of(final: str) -> str:
+    """Return the name of a cell's search, for that of its final run."""
+    return re.sub(r"-final(-[0-9]+)?$", "", final)
 
 
 class _Planner:
@@ -152,9 +219,10 @@ class _Planner:
 
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
-        final = f"{stem}-final"
+        final = f"{stem}-final" if known is None or anew else known.final
         asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
         search = plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening)
+        search = replace(search, may_extend=True)
         training = plan_training(_training(cell, final, start_of(search.spec), self.request), self.opening)
         runs = CellRuns(
             benchmark=search.spec.benchmark,
@@ -168,13 +236,12 @@ class _Planner:
             steps=search.spec.steps,
         )
         planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
-        _require_the_same(planned, self.request, self.opening)
-        return planned
+        return _of_the_same_options(planned, self.request, self.opening)
 
     def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
         """Return the prefix of the names of a cell's runs: the known one, or a new one for `--redo`."""
         if known is not None and not anew:
-            return known.final.removesuffix("-final")
+            return _stem_of(known.final)
         stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
         return self.storage.free_name(stem) if anew else stem
 
@@ -194,12 +261,26 @@ def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -
     return TrainRequest(best, name=name, **{**_given(request), **cell.train})
 
 
-def _require_the_same(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> None:
-    """Refuse a cell that has started with other options; the `InputError` names them."""
+def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> PlannedCell:
+    """Return a cell, with a new final run if its search has chosen otherwise since; refuse one with other options.
+
+    A search that is not over may choose otherwise still, so its cell keeps the final run until then.
+
+    Raises:
+        InputError: If the cell has started with other options; it names them.
+    """
+    search = planned.standing.search
     try:
         if planned.cell.search is not None and planned.search.exists:
             planned.search.continued()
-        if planned.training.exists:
-            plan_final(planned, request, opening).continued()
+        over = planned.cell.search is None or (search is not None and search.state == "finished" and not planned.added)
+        if not over or not planned.training.exists:
+            return planned
+        final = plan_final(planned, request, opening)
+        if final.exists:
+            final.continued()
+            return planned
     except InputError as error:
         raise InputError(f"{error}; to start the cell anew: --redo {planned.cell.title}") from error
+    runs = planned.runs.model_copy(update={"final": final.spec.name})
+    return replace(planned, runs=runs, training=final, standing=cell_standing(final.storage, runs))

@@ -85,9 +85,15 @@ class CellStanding:
 
 @dataclass(frozen=True)
 class CampaignStanding:
-    """The state of a campaign; `running` says whether a process drives it."""
+    """The state of a campaign.
+
+    Attributes:
+        file: Its file as the last driver was given it.
+        running: Whether a process drives it.
+    """
 
     name: str
+    file: str
     directory: CampaignDirectory
     running: bool
     cells: tuple[CellStanding, ...]
@@ -110,7 +116,13 @@ class CampaignStanding:
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --json` prints."""
         cells = [each.as_dict() for each in self.cells]
-        return {"name": self.name, "running": self.running, "finished": self.finished, "cells": cells}
+        return {
+            "name": self.name,
+            "file": self.file,
+            "running": self.running,
+            "finished": self.finished,
+            "cells": cells,
+        }
 
 
 def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignStanding:
@@ -121,7 +133,7 @@ def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignSta
     """
     cells, running = read_cells(directory), is_driven(directory)
     standing = tuple(cell_standing(storage, cell, running=running) for cell in cells.cells)
-    return CampaignStanding(directory.name, directory, running, standing)
+    return CampaignStanding(directory.name, cells.file, directory, running, standing)
 
 
 def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputError]]:
@@ -155,7 +167,7 @@ def _status(storage: Storage, name: str | None) -> RunStatus | None:
 
 def _state(search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
     """Return the state of a cell, and the reason if it failed."""
-    if final is not None:
+    if final is not None and (search is None or search.state == "finished"):
         if final.state != "finished":
             return ("training" if final.state == "running" else "stopped"), None
         bad = [trial for trial in final.trials if trial.status != "complete"]

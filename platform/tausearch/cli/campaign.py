@@ -32,16 +32,18 @@ def plan(
     json: options.Json = False,
 ) -> None:
     """Say what would run, and what it would take. Starts no run."""
-    from tausearch.campaigns import CampaignRequest, estimate, plan_campaign, run_pilots
+    from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
 
-    planned = plan_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
+    planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
     if pilot:
+        planned.require_all()
         run_pilots(planned)
     estimates = estimate(planned)
     if json:
         print_json(output.plan_as_dict(planned, estimates))
     else:
         output.show_plan(planned, estimates)
+    planned.require_all()
 
 
 @campaign_app.command()

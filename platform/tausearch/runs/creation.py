@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
-from tausearch.runs.spec import RunSpec, differences, read_spec
+from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, differences, read_spec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
 
@@ -82,12 +82,18 @@ def create(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDi
 
 @dataclass(frozen=True)
 class Plan(Generic[S]):
-    """A run to make or to continue."""
+    """A run to make or to continue.
+
+    Attributes:
+        named: Whether the user has named the run.
+        may_extend: Whether an existing search gets more trials, and the re-evaluation of so many, if the plan has more.
+    """
 
     spec: S
     storage: Storage
-    named: bool  # by the user
+    named: bool
     resume_if_exists: bool = False
+    may_extend: bool = False
 
     @property
     def directory(self) -> RunDirectory:
@@ -106,11 +112,28 @@ class Plan(Generic[S]):
             InputError: If the two specifications differ in anything else.
         """
         then = read_spec(self.directory)
-        if found := differences(then, self.spec):
+        extended = self._extended(then)
+        if found := differences(then.model_copy(update=extended), self.spec):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
         changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size")}
-        return then.model_copy(update={**changed, "tracking_uri": self.spec.tracking_uri or then.tracking_uri})
+        uri = self.spec.tracking_uri or then.tracking_uri
+        return then.model_copy(update={**changed, **extended, "tracking_uri": uri})
+
+    @property
+    def added(self) -> int:
+        """Number of trials that an existing search gets beyond those that it was planned with."""
+        if not self.exists:
+            return 0
+        then = read_spec(self.directory)
+        return self.spec.trials - then.trials if self._extended(then) else 0
+
+    def _extended(self, then: AnySpec) -> dict[str, Any]:
+        """Return the fields of the existing run that more trials change."""
+        spec: RunSpec = self.spec
+        if not self.may_extend or not isinstance(spec, SearchSpec) or spec.trials <= then.trials:
+            return {}
+        return {"trials": spec.trials, "reevaluate": spec.reevaluate}
 
     @contextmanager
     def entered(self) -> Iterator[tuple[S, RunDirectory]]:

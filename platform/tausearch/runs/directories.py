@@ -137,6 +137,10 @@ class CampaignDirectory(DrivenDirectory):
         (self.path / "concluded").mkdir(exist_ok=True)
         (self.path / "concluded" / run).touch()
 
+    def reopen(self, run: str) -> None:
+        """Note that a run that was finished gets more trials."""
+        (self.path / "concluded" / run).unlink(missing_ok=True)
+
     def trial_folder(self, run: str, number: int) -> str:
         """Return the name of a trial's folder in an attempt's folder."""
         return f"{run}.{trial_name(number)}"

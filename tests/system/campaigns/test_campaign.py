@@ -198,10 +198,25 @@ def test_a_second_driver_is_refused(result: CampaignResult, folder: Path, root: 
 def test_a_changed_cell_is_refused_before_anything_starts(
     result: CampaignResult, call: Callable[..., str], folder: Path
 ) -> None:
-    (folder / "changed.yaml").write_text(TABLE.replace("trials: 6", "trials: 8"))
+    (folder / "changed.yaml").write_text(TABLE.replace("trials: 6", "trials: 5"))
     said = call("campaign", "run", "changed.yaml", code=2)
     assert "changed.yaml: digits/ita-lora: run 'table-digits-ita-lora' was started otherwise" in said
-    assert "trials was 6, is now 8; to start the cell anew: --redo digits/ita-lora" in said and said.count("\n") == 1
+    assert "trials was 6, is now 5; to start the cell anew: --redo digits/ita-lora" in said and said.count("\n") == 3
+
+
+def test_more_trials_extend_a_cell_and_repeat_nothing(result: CampaignResult, folder: Path, root: Path) -> None:
+    """The tables have grown by the end; the trials of before and the other cells are as they were."""
+    more = "{benchmark: digits, method: ita-ia3, search: {trials: 7}}"
+    (folder / "more.yaml").write_text(f"{TABLE}  - {more}\n")
+    record = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
+    extended = run_campaign(plan_campaign(request(folder, "more.yaml")), FiveTasks)
+    assert [each.ended for each in extended.standing.cells] == [(6, 3), (7, 3), (6, 3), (0, 3)]
+    assert {each.state for each in extended.standing.cells} == {"done"} and extended.results in (1, 2)
+    new = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
+    assert {path: new[path] for path in record} == record
+    assert {path.parent.parent.name for path in set(new) - set(record)} >= {"table-digits-ita-ia3"}
+    best = (root / "campaigns/table/best/digits/ita-ia3.yaml").read_text()
+    assert best == (root / "table-digits-ita-ia3/best.yaml").read_text()
 
 
 @pytest.mark.slow  # a second campaign

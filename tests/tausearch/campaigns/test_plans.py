@@ -25,6 +25,7 @@ from tausearch.execution import bytes_of
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
+from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -123,8 +124,47 @@ def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Pat
 def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     assert [each.standing.state for each in planned(tmp_path).cells] == ["stopped", "waiting", "waiting"]
-    with pytest.raises(InputError, match="digits/ita-lora: .*trials was 4, is now 6; .*: --redo digits/ita-lora"):
-        planned(tmp_path, trials=6)
+    with pytest.raises(InputError, match="digits/ita-lora: .*trials was 4, is now 3; .*: --redo digits/ita-lora"):
+        planned(tmp_path, trials=3)
+    with pytest.raises(InputError, match="seed was 0, is now 1; .*: --redo digits/ita-lora"):
+        planned(tmp_path, TABLE.replace("algorithm: random", "algorithm: random, seed: 1"), trials=6)
+
+
+def test_more_trials_extend_a_cell(tmp_path: Path) -> None:
+    """And the re-evaluation may be that of so many trials; a cell that has not begun is not extended."""
+    started(tmp_path)
+    more = TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 2")
+    first, second, _ = planned(tmp_path, more, trials=6).cells
+    assert (first.added, first.next, second.added, second.next) == (2, "2 trials more", 0, "start")
+    spec = first.search.continued()
+    assert spec.trials == 6 and spec.reevaluate is not None
+    with pytest.raises(InputError, match="reevaluate"):
+        planned(tmp_path, more)
+    assert [each.next for each in planned(tmp_path).cells] == ["go on", "start", "start"]
+
+
+def test_the_plan_has_every_cell_though_one_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(tmp_path)
+    (tmp_path / "t.yaml").write_text(TABLE.format(trials=3))
+    monkeypatch.setenv("COLUMNS", "160")
+    words = ["campaign", "plan", str(tmp_path / "t.yaml"), "--storage", str(tmp_path / "runs")]
+    code, out, err = run(words, capsys, monkeypatch)
+    assert code == 2 and err.count("\n") == 1 and "digits/ita-lora: run 't-digits-ita-lora' was started" in err
+    rows = [line for line in out.splitlines() if "digits/" in line]
+    assert len(rows) == 3 and ["refused" in row for row in rows] == [False, False, True] and "start" in rows[0]
+    refused = json.loads(run([*words, "--json"], capsys, monkeypatch)[1])["refused"]
+    assert [each["title"] for each in refused] == ["digits/ita-lora"] and "is now 3" in refused[0]["reasons"][0]
+
+
+def test_what_is_wrong_with_several_cells_is_said_once_and_each_fault_has_a_line(tmp_path: Path) -> None:
+    wrong = TABLE.replace("algorithm: random", "algorithm: tpu").replace("search: null", "search: {{precision: half}}")
+    with pytest.raises(InputError) as caught:
+        planned(tmp_path, wrong)
+    first, second = str(caught.value).splitlines()
+    assert "t.yaml: digits/ita-lora: unknown algorithm 'tpu'" in first and first.endswith("(and 2 more cells)")
+    assert "t.yaml: digits/joint: unknown precision 'half'" in second
 
 
 def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
@@ -179,7 +219,8 @@ def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -
 def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path) -> None:
     plan = started(tmp_path)
     search = plan.cells[0].search
-    remember(search.directory, 0, 2.0)  # the search has trials left
+    for number in range(4):
+        remember(search.directory, number, 2.0)
     start_of(search.spec).save(search.directory.best_file)
     record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))

@@ -10,11 +10,14 @@ from typing import cast
 
 import pytest
 
-from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign, read_standing
+from tausearch.api.outcome import outcome_of
+from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign, read_cells, read_standing
 from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
-from tausearch.runs import Record, RunResult
+from tausearch.runs import Record, RunResult, read_spec
+from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
 
@@ -53,6 +56,38 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     assert opened(plan) == [second]
     shutil.rmtree(tmp_path / first)
     assert opened(plan) == [first, second]
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(better: bool, tmp_path: Path) -> None:
+    """The earlier final run is left alone, and a kill after the extension changes nothing."""
+    search, final = "t-digits-finetune", "t-digits-finetune-final"
+    table = TABLE.replace("[finetune, ewc]", "[finetune]")
+    plan = planned(tmp_path, table)
+    outcome = outcome_of(create(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
+    trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + number}) for number in range(2)]
+    for trial in trials:
+        Record(outcome.directory.record, tasks=5).write(trial)
+    outcome.conclude(trials)
+    trained, there = create(plan_final(plan.cells[0], plan.request, plan.opening).spec, plan.storage)
+    Record(there.record, tasks=5).write(make_trial(0, 5, 70.0))
+    for name in (search, final):
+        plan.directory.conclude(name)
+    extended = planned(tmp_path, table.replace("trials: 2", "trials: 3"))
+    cell = CampaignCell(extended, extended.cells[0], print)
+    assert cell.state == "searching" and not list(cell.final)
+    with ExitStack() as locks:
+        assert cell.open(locks).spec.trials == 3 and not plan.directory.is_concluded(search)
+    last = make_trial(2, 5, 99.0 if better else 1.0, hyperparameters={"lr": 7.0})
+    Record(outcome.directory.record, tasks=5).write(last)
+    outcome_of(extended.cells[0].search.spec, outcome.directory).conclude([*trials, last])
+    with ExitStack() as locks:
+        run = cell.open(locks)
+        assert (None if run is None else run.spec.name) == (f"{final}-1" if better else None)
+    names = [each.final for each in read_cells(plan.directory).cells]
+    assert names == [f"{final}-1" if better else final] and read_spec(there).fixed == trained.fixed
+    after = planned(tmp_path, table.replace("trials: 2", "trials: 3")).cells[0]
+    assert after.runs.final == names[0] and after.added == 0 and after.runs.search == search
 
 
 BEST = "search: {trials: 2, constraint: ['forgetting <= 1']}"

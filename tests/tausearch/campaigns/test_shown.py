@@ -67,6 +67,7 @@ def test_what_stands_in_one_line_and_in_full(
     row = [part.strip() for part in out.splitlines()[3].split("│")[1:6]]
     assert err == "" and row == ["t", "stopped", "3", "0", "0"]
     _, out, _ = shown(storage, capsys, monkeypatch, "status", "t")
+    assert f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}\n" in out.partition("go on: ")[2]
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
     content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--json")[1])
     assert [each["state"] for each in content["cells"]] == ["stopped", "waiting", "waiting"]
@@ -116,7 +117,7 @@ def test_a_report_opens_with_methods_by_benchmarks(tmp_path: Path) -> None:
     cells.sort(key=lambda cell: cell.benchmark)
     directory = storage.campaign("t")
     directory.path.mkdir(parents=True)
-    CampaignCells(campaign="t", cells=tuple(cells)).save(directory)
+    CampaignCells(campaign="t", file="t.yaml", cells=tuple(cells)).save(directory)
     text = write_campaign_report(storage, read_standing(storage, directory)).read_text(encoding="utf-8")
     matrix = text[text.index('class="matrix"') : text.index("</section>")]
     rows = [re.sub(r"\s+", " ", row) for row in re.findall(r"<tr.*?</tr>", matrix, re.DOTALL)]

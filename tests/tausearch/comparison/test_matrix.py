@@ -212,7 +212,7 @@ def test_a_campaigns_table_has_its_runs_and_its_order(
     make_final_run(storage, "other", [99.0, 99.0], benchmark="digits", protocol=DIGITS)
     directory = storage.campaign("t")
     directory.path.mkdir(parents=True)
-    CampaignCells(campaign="t", cells=tuple(cells)).save(directory)
+    CampaignCells(campaign="t", file="t.yaml", cells=tuple(cells)).save(directory)
 
     def shown(*options: str) -> tuple[int, str, str]:
         return run(["compare", *options, "--storage", str(storage.root)], capsys, monkeypatch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ from tausearch.presentation import (
     Emphasis,
     Table,
     clock,
+    code_words,
     console,
     counted,
+    emphasise,
     numbers,
     percent,
     score,
@@ -55,6 +58,10 @@ def show_standing(standing: CampaignStanding, storage_option: str) -> None:
     out.print(terminal_table(Table("", columns, rows, emphasis)))
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
+    if standing.state == "stopped":
+        code = code_words(*(each.cell.benchmark for each in standing.cells))
+        command = f"{tool()} campaign run {shlex.quote(standing.file)}{storage_option}{code}"
+        out.print(f"go on: {command}", soft_wrap=True)
     for benchmark, page in read_pages(standing.directory).items():
         started = f" (after: {tool()} ui{storage_option})" if page.startswith(LOCAL) else ""
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
@@ -113,20 +120,24 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     columns = [
         *map(Column, ("cell", "state", "search", "final run")),
         *numbers("tasks"),
+        Column("next"),
         *numbers("estimate", format=clock),
     ]
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             each.runs.title,
             each.standing.state,
             _searched(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
             counted(each.runs.seeds, "seed"),
             each.runs.tasks,
+            each.next,
             "?" if estimate.seconds is None else estimate.seconds,
         )
         for each, estimate in zip(plan.cells, estimates, strict=True)
     ]
-    out.print(terminal_table(Table(f"campaign {plan.name}", columns, rows)))
+    rows += [(each.title, "refused", None, None, None, "nothing", None) for each in plan.refused]
+    bad = emphasise(range(len(plan.cells), len(rows)), "bad")
+    out.print(terminal_table(Table(f"campaign {plan.name}", columns, rows, bad)))
     _show_totals(out, plan, estimates)
     for gone in plan.gone:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
@@ -171,6 +182,7 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
     cells = [
         {
             **each.standing.as_dict(),
+            "next": each.next,
             "seconds_left": estimate.seconds,
             "known_from": estimate.source,
             "disk": estimate.disk,
@@ -178,4 +190,5 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
         }
         for each, estimate in zip(plan.cells, estimates, strict=True)
     ]
-    return {"name": plan.name, "cells": cells, "gone": [each.title for each in plan.gone]}
+    refused = [{"title": each.title, "reasons": list(each.faults)} for each in plan.refused]
+    return {"name": plan.name, "cells": cells, "refused": refused, "gone": [each.title for each in plan.gone]}
