@@ -44,7 +44,8 @@ def _plan(standing: CampaignStanding) -> str:
     took: Counter[str] = Counter()
     for each in standing.cells:
         if each.cell.title in pilots:
-            said[each.cell.benchmark] += (each.cell.trials + each.cell.seeds) * pilots[each.cell.title].seconds
+            trials, seeds = each.cell.trials, each.cell.seeds
+            said[each.cell.benchmark] += pilots[each.cell.title].pace.seconds(trials + seeds, min(1, trials) + seeds)
             took[each.cell.benchmark] += inside([each])
     parts = [f"{clock(said[name])} and {clock(took[name])} on {name}" for name in said]
     return f" Estimate of `campaign plan --pilot` and actual time: {'; '.join(parts)}." if parts else ""
