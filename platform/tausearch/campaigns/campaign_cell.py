@@ -49,13 +49,14 @@ class CampaignCell:
         self.error: str | None = None
         self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not planned.added)
         self._trained = False
-        self._chosen = self._searched  # before this process; else the search may yet choose another configuration
+        self._may_choose_anew = not self._searched
         search, final = planned.standing.search, planned.standing.final
         known = None if search is None else search.reevaluation
         self.search = TrialTable(() if search is None else search.trials)
         self.reevaluation = TrialTable(() if known is None else known.runs)
         self._known = TrialTable(() if final is None else final.trials)
-        self.final = self._known if self._searched else TrialTable()
+        unfinished = search is not None and (planned.added > 0 or search.state != "finished")
+        self.final = TrialTable() if unfinished else self._known
 
     def open(self, locks: ExitStack) -> Run | None:
         """Open the search, then the final run once the search has chosen; None after both, or after an error."""
@@ -67,7 +68,7 @@ class CampaignCell:
                 self.plan.directory.reopen(self.planned.search.spec.name)
             return self._entered(self.planned.search, locks)
         self._trained = True
-        if self._chosen and self._is_concluded(self.runs.final):
+        if not self._may_choose_anew and self._is_concluded(self.runs.final):
             return None
         final = self._final()
         if self._is_concluded(final.spec.name):

@@ -69,6 +69,7 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def result_of(*states: CellState, errors: dict[int, str] | None = None) -> CampaignResult:
         standing = CampaignStanding(
             "t",
+            "t.yaml",
             plan.directory,
             True,
             tuple(

@@ -52,7 +52,7 @@ def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) 
     cells = tuple(
         CellStanding(each.runs, state) for each, state in zip(plan.cells, ("done", "failed", "done"), strict=True)
     )  # type: ignore[arg-type]
-    ended = CampaignStanding("t", plan.directory, False, cells)
+    ended = CampaignStanding("t", "t.yaml", plan.directory, False, cells)
     assert (ended.finished, ended.state) == (True, "finished")
     assert replace(ended, running=True).state == "running"
     assert [each.cell.title for each in ended.failed] == ["digits/finetune"]
@@ -60,10 +60,10 @@ def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) 
 
 def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
     plan = started(tmp_path)
-    record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
+    record = Record(create(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)
     record.write(make_trial(0, 0, status="diverged", error="not finite"))
     record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=1))
-    first = standing_of(plan).cells[0]
+    first = standing_of(plan).cells[2]
     assert (first.state, first.reason) == ("failed", "seed 0 diverged: not finite")
 
 
@@ -113,5 +113,5 @@ def test_the_report_is_written_at_the_end_only(finished: bool, tmp_path: Path, m
     report = plan.directory.report_file
     monkeypatch.setattr("tausearch.campaigns.outputs.write_campaign_report", lambda *_: report)
     cells = tuple(CellStanding(each.runs, "failed" if finished else "waiting") for each in plan.cells)
-    files = write_outputs(plan.storage, CampaignStanding("t", plan.directory, False, cells))
+    files = write_outputs(plan.storage, CampaignStanding("t", "t.yaml", plan.directory, False, cells))
     assert files == [report] * finished
