@@ -42,7 +42,7 @@ FLOORS = [
     {"methods"},
     {"preconsolidation", "composition", "evaluation"},
     {"data", "task_vectors"},
-    {"backbones", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
+    {"backbones", "bounds", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
     | {"tensor_files", "precision", "task_names"},
 ]
 

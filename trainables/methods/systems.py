@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from trainables.bounds import LOWER_BOUND, UPPER_BOUND
 from trainables.methods import probe, tmc
 from trainables.methods.composable.config import own_data_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
@@ -35,14 +36,16 @@ register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
 _PROBED = Capabilities(needs_preconsolidation=True)
-register(MethodEntry("probe", probe.ProbeConfig, _PROBED, probe.Probe, own_data_defaults=own_data_probing))
+register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, _PROBED, probe.Probe, own_data_defaults=own_data_probing))
 
 _LOCAL = {"cross_entropy": "local"}
 _TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's
 
 register(MethodEntry("finetune", finetune.FinetuneConfig, Capabilities(), finetune.Finetune, neutral_values=_LOCAL))
 register(
-    MethodEntry("joint", finetune.FinetuneConfig, Capabilities(joint=True), finetune.Finetune, neutral_values=_LOCAL)
+    MethodEntry(
+        UPPER_BOUND, finetune.FinetuneConfig, Capabilities(joint=True), finetune.Finetune, neutral_values=_LOCAL
+    )
 )
 register(
     MethodEntry(

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
-from tausearch.api.final_runs import FinalResult, FinalRun, run_training
+from tausearch.api.bounds import Remaining, bound_search, bound_training, with_bounds_of
+from tausearch.api.final_runs import FinalResult, FinalRun, run_training, train_with
 from tausearch.api.plans import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
-from tausearch.api.searches import SearchResult, SearchRun, run_search
+from tausearch.api.searches import SearchResult, SearchRun, run_search, search_with
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec
@@ -30,14 +31,23 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     """
     root = runs.open_storage(request.storage, write=True)
     runs.require_space(root.root)
-    directory = root.run(request.name)
+    directory, left = root.run(request.name), Remaining(request.time_budget)
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
         how = (request.address, request.time_budget, request.progress_to)
+        result: SearchResult | FinalResult
         if spec.purpose == "search":
-            return run_search(SearchRun(spec, root, directory), *how)
-        return run_training(FinalRun(spec, root, directory), *how)
+            result = run_search(SearchRun(spec, root, directory), *how)
+        else:
+            result = run_training(FinalRun(spec, root, directory), *how)
+    return with_bounds_of(spec, result, request, lambda spec, method: _bound(spec, method, request, left()))
+
+
+def _bound(spec: AnySpec, method: str, request: ResumeRequest, left: float | None) -> SearchResult | FinalResult:
+    if spec.purpose == "search":
+        return search_with(bound_search(spec, method, request, left))
+    return train_with(bound_training(spec, method, request))
 
 
 resume = with_fields_of(ResumeRequest, resume_with)
@@ -88,7 +98,8 @@ def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
     wanted = request.max_concurrent_trials or spec.resources.max_concurrent_trials
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
-    return spec.model_copy(update={"resources": resources, "tracking_uri": uri})
+    asked = spec.with_bounds or request.with_bounds
+    return spec.model_copy(update={"resources": resources, "tracking_uri": uri, "with_bounds": asked})
 
 
 def _extended(spec: AnySpec, trials: int) -> SearchSpec:

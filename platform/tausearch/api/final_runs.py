@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import ClassVar
 
 from tausearch.api.benchmarks import allow_typed
+from tausearch.api.bounds import bound_training, with_bounds_of
 from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
 from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
+    AnySpec,
+    BesideBounds,
     Conclusion,
     FinalSpec,
     Record,
@@ -25,6 +28,7 @@ from tausearch.runs import (
     Summary,
     TrialSummary,
     TrialTable,
+    beside_bounds,
     summarise,
 )
 from tausearch.studies import FixedSearcher
@@ -42,6 +46,11 @@ class FinalResult(RunResult):
     summary: Summary
     results_file: Path | None
     unit: ClassVar[str] = "seed"
+
+    @property
+    def bounds(self) -> BesideBounds | None:
+        """The mean test accuracy beside chance, `probe` and `joint`; None if no seed finished."""
+        return beside_bounds(RunDirectory(self.path))
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"test {Score.of(scores).text()} %"
@@ -61,7 +70,13 @@ def train_with(request: TrainRequest) -> FinalResult:
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
-        return run_training(run, address=request.address, progress_to=request.progress_to)
+        result = run_training(run, address=request.address, progress_to=request.progress_to)
+
+    def measure(spec: AnySpec, method: str) -> RunResult:
+        assert isinstance(spec, FinalSpec), "the run is a final run"
+        return train_with(bound_training(spec, method, request))
+
+    return with_bounds_of(spec, result, request, measure)
 
 
 train = with_fields_of(TrainRequest, train_with)

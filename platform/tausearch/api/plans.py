@@ -208,6 +208,7 @@ def _given(
         "steps": _steps(entry, opened),
         "cache_size": request.cache_size,
         "tracking_uri": uri,
+        "with_bounds": request.with_bounds,
     }
     return storage, given
 

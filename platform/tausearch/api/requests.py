@@ -121,6 +121,8 @@ class NewRunRequest(DriveRequest):
         cpus_per_trial: Number of CPU threads of a trial.
         cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 for no cache.
         resume_if_exists: Whether to continue the run of this name if it has the same specification.
+        with_bounds: Whether to run `probe` and `joint` afterwards, at the start of their spaces, on the same images,
+            split and backbone (in a final run with the same seeds), where they were not measured yet.
     """
 
     name: str | None = None
@@ -128,6 +130,7 @@ class NewRunRequest(DriveRequest):
     cpus_per_trial: int = within(bounds.THREADS, 1)
     cache_size: float = within(bounds.GIGABYTES, DEFAULT_CACHE_SIZE)
     resume_if_exists: bool = False
+    with_bounds: bool = False
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,7 @@ class ResumeRequest(DriveRequest):
         reevaluate_runs: As in `SearchRequest`; re-evaluations that have ended count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
         without_damaged: Whether to move damaged files of the record aside and run their trials again.
+        with_bounds: As in `NewRunRequest`; a run that was made without can have them.
     """
 
     name: str
@@ -217,6 +221,7 @@ class ResumeRequest(DriveRequest):
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     time_budget: float | None = within(bounds.TIME, None)
     without_damaged: bool = False
+    with_bounds: bool = False
 
 
 @dataclass(frozen=True)

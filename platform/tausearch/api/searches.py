@@ -12,6 +12,7 @@ import optuna
 from ray.tune import Trainable
 
 from tausearch.api.benchmarks import allow_typed
+from tausearch.api.bounds import Remaining, bound_search, with_bounds_of
 from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
@@ -19,6 +20,8 @@ from tausearch.cluster import with_measured_share
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
+    AnySpec,
+    BesideBounds,
     Conclusion,
     Plan,
     Record,
@@ -31,6 +34,7 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
+    beside_bounds,
     read_spec,
 )
 from tausearch.studies import (
@@ -61,6 +65,11 @@ class SearchResult(RunResult):
     reevaluation: Reevaluation | None
 
     @property
+    def bounds(self) -> BesideBounds | None:
+        """The chosen accuracy beside chance, `probe` and `joint`; None if no trial finished."""
+        return beside_bounds(RunDirectory(self.path))
+
+    @property
     def study(self) -> optuna.Study:
         """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
         spec = read_spec(RunDirectory(self.path))
@@ -85,9 +94,15 @@ def search_with(request: SearchRequest) -> SearchResult:
         plan = _measured(request, plan, out)
     for line in warm_start_lines(plan.spec):
         print(line, file=out, flush=True)
+    left = Remaining(request.time_budget)
     with plan.entered() as (spec, directory):
         run = SearchRun(spec, plan.storage, directory)
-        return run_search(run, request.address, request.time_budget, request.progress_to)
+        result = run_search(run, request.address, request.time_budget, request.progress_to)
+
+    def measure(spec: AnySpec, method: str) -> RunResult:
+        return search_with(bound_search(spec, method, request, left()))
+
+    return with_bounds_of(spec, result, request, measure)
 
 
 search = with_fields_of(SearchRequest, search_with)

@@ -23,7 +23,7 @@ from trainables.data.reference import OPTIONS
 from trainables.errors import InputError
 
 Options = Mapping[str, Any]
-_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists"}
+_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
 # Options that `search` lists and that decide what is measured, not how a search proceeds.
 _OF_THE_PROTOCOL = {*OPTIONS, "backbone", "backbone_weights", "precision", "seed"}
 _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"}

@@ -39,6 +39,7 @@ def search(
     ] = SearchRequest.seed,
     name: options.Name = None,
     resume_if_exists: options.ResumeIfExists = False,
+    with_bounds: options.WithBounds = False,
     space: options.Space = None,
     set_: options.Set = None,
     warm_start: options.WarmStart = None,
@@ -86,6 +87,7 @@ def search(
         seed=seed,
         name=name,
         resume_if_exists=resume_if_exists,
+        with_bounds=with_bounds,
         space=space,
         set=options.assignments(set_),
         warm_start=warm_start,
@@ -131,6 +133,7 @@ def resume(
     tracking_uri: options.TrackingAsBefore = None,
     address: options.Address = None,
     without_damaged: options.WithoutDamaged = False,
+    with_bounds: options.WithBounds = False,
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
@@ -144,6 +147,7 @@ def resume(
         tracking_uri=tracking_uri,
         address=address,
         without_damaged=without_damaged,
+        with_bounds=with_bounds,
         progress_to=options.progress_to(json),
     )
     _continue(request, storage, json)
@@ -162,6 +166,7 @@ def extend(
     tracking_uri: options.TrackingAsBefore = None,
     address: options.Address = None,
     without_damaged: options.WithoutDamaged = False,
+    with_bounds: options.WithBounds = False,
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
@@ -178,6 +183,7 @@ def extend(
         tracking_uri=tracking_uri,
         address=address,
         without_damaged=without_damaged,
+        with_bounds=with_bounds,
         progress_to=options.progress_to(json),
     )
     _continue(request, storage, json)
@@ -206,6 +212,7 @@ def train(
     no_cache: options.NoCache = False,
     name: options.Name = None,
     resume_if_exists: options.ResumeIfExists = False,
+    with_bounds: options.WithBounds = False,
     data_root: options.DataRoot = None,
     storage: options.Storage = DEFAULT_STORAGE,
     tracking_uri: options.Tracking = None,
@@ -226,6 +233,7 @@ def train(
         cache_size=0.0 if no_cache else cache_size,
         name=name,
         resume_if_exists=resume_if_exists,
+        with_bounds=with_bounds,
         data_root=data_root,
         storage=storage,
         tracking_uri=tracking_uri,

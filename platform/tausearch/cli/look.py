@@ -36,7 +36,11 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch.runs import all_statuses, read_status  # pydantic takes a moment to import; --help must not
+    from tausearch.runs import (  # pydantic takes a moment to import; --help must not
+        all_statuses,
+        beside_bounds,
+        read_status,
+    )
 
     root = open_storage(storage, write=False)
     if name is None:
@@ -47,14 +51,14 @@ def status(
         else:
             output.show_statuses(statuses)
         return
-    found = read_status(root.run(name))
+    found, beside = read_status(root.run(name)), beside_bounds(root.run(name))
     choices = _choices(found) if protocols else None
     if json:
-        print_json(output.status_as_dict(found, choices))
+        print_json(output.status_as_dict(found, choices, beside))
     elif choices is not None:
         output.show_protocols(found, choices)
     else:
-        output.show_status(found)
+        output.show_status(found, beside)
 
 
 def _choices(found: RunStatus) -> list[ProtocolChoice]:

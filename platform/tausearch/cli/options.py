@@ -45,6 +45,9 @@ Name = Annotated[str | None, typer.Option(help="Name of the run [default: made f
 ResumeIfExists = Annotated[
     bool, typer.Option("--resume-if-exists", help="Continue the run of that --name if there is one.")
 ]
+WithBounds = Annotated[
+    bool, typer.Option("--with-bounds", help="Then run probe and joint, where not done yet: the lower and upper bound.")
+]
 Tracking = Annotated[
     str | None,
     typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow tracking URI [default: SQLite in the storage folder]."),

@@ -26,6 +26,7 @@ from tausearch.runs import (
     reevaluations_of,
 )
 from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, learns, points_ahead
+from trainables.bounds import BOUNDS
 from trainables.data.sources import steps_of
 
 _NAMED = 10  # tasks that a line names
@@ -120,6 +121,8 @@ class Preview:
         if isinstance(self.spec, SearchSpec):
             yield from self._choice(self.spec.reevaluate)
         yield f"estimate: {self._estimate()}"
+        if self.spec.with_bounds:
+            yield f"bounds: {self._bounds()}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `--dry-run --json` prints."""
@@ -206,6 +209,11 @@ class Preview:
             parts.append(f"{decimal(int(taken.gpu_bytes))} of a GPU per trial")
         disk = "" if taken.disk is None else f"; the largest is {decimal(taken.disk)}"
         return f"{', '.join(parts)} (from {', '.join(taken.runs)}{disk})"
+
+    def _bounds(self) -> str:
+        each = counted(self.spec.trials, "seed") if self.spec.purpose == "final" else "one trial"
+        after = " and ".join(method for method in BOUNDS if method != self.spec.method)
+        return f"then {after}, {each} of each at the start of its space, where it was not measured yet"
 
 
 def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:

@@ -19,6 +19,7 @@ from tausearch.runs import (
     RunStatus,
     Score,
     SearchSpec,
+    beside_bounds,
     read_scores,
     read_status,
     shown_benchmark,
@@ -114,7 +115,7 @@ def read_cell(cell: ReportCell) -> CellView:
 def _read_search(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
     assert isinstance(status.spec, SearchSpec)
-    shown = view.search = RunView(directory.name, _facts(status), trials=_trials(status))
+    shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
     if status.best is not None:
         shown.score = percent(status.accuracy)
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
@@ -134,7 +135,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
 
 def _read_final(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
-    shown = view.final = RunView(directory.name, _facts(status), trials=_trials(status))
+    shown = view.final = RunView(directory.name, _facts(status, directory), trials=_trials(status))
     with view.noting(str(directory.results_file)):
         _add_scores(shown, read_scores(directory))
     shown.tables.append(tables.trained_table(status.spec))
@@ -167,7 +168,7 @@ def _add_scores(shown: RunView, scores: dict[str, Score]) -> None:
     shown.forgetting = scores[TEST.forgetting].text() if TEST.forgetting in scores else ""
 
 
-def _facts(status: RunStatus) -> dict[str, str]:
+def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
     spec, protocol = status.spec, status.spec.protocol
     counts = ", ".join(f"{count} {name}" for name, count in status.counts.items() if count)
     facts = {"state": status.state, "trials" if spec.purpose == "search" else "seeds": counts}
@@ -184,6 +185,8 @@ def _facts(status: RunStatus) -> dict[str, str]:
     size = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batch size {protocol.batch_size}"
     facts["protocol"] = f"{size}, {protocol.backbone}, {protocol.precision}"
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
+    if (beside := beside_bounds(directory)) is not None:
+        facts["bounds"] = str(beside)
     return facts
 
 

@@ -1,3 +1,4 @@
+from .bounds import BesideBounds, Bound, beside_bounds, chance, little_left
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
 from .directories import CampaignDirectory, DrivenDirectory, RunDirectory
@@ -73,6 +74,11 @@ from .storage import (
 from .trials import STATUSES, Status, TrialSummary, TrialTable, all_ended, at_rest, final_value, metrics_of, ranked
 
 __all__ = [
+    "BesideBounds",
+    "Bound",
+    "beside_bounds",
+    "chance",
+    "little_left",
     "ALGORITHMS",
     "Algorithm",
     "CampaignDirectory",

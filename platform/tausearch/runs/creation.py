@@ -116,7 +116,7 @@ class Plan(Generic[S]):
         if found := differences(then.model_copy(update=extended), self.spec):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
-        changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size")}
+        changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size", "with_bounds")}
         uri = self.spec.tracking_uri or then.tracking_uri
         return then.model_copy(update={**changed, **extended, "tracking_uri": uri})
 

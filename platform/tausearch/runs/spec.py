@@ -74,6 +74,7 @@ class RunSpec(Strict):
         data_root: Folder of the published datasets.
         left_out: A line for each image that cannot be read and is left out (`--skip-broken`), and for classes in no
             task.
+        with_bounds: Whether `probe` and `joint` are run after it, where they were not measured yet.
         tasks: The tasks of the benchmark by name. They follow from it, so `run.yaml` has them not; a file of their own
             spares the readers of a run a look at the images. Empty where the file is missing.
         version: The version of tausearch that made the run.
@@ -95,6 +96,7 @@ class RunSpec(Strict):
     data_root: str | None = None
     data: DataFacts | None = None
     left_out: tuple[str, ...] = ()
+    with_bounds: bool = False
     tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()
     version: str = Field(default_factory=lambda: version("tausearch"))
 
@@ -329,7 +331,8 @@ def _read_tasks(directory: RunDirectory) -> tuple[NamedTask, ...]:
         return ()
 
 
-_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data"}  # the results do not change
+# Results do not change with these.
+_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data", "with_bounds"}
 
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 from tausearch.api import FinalResult, SearchResult
 from tausearch.cli import launch
 from tausearch.cli.output import (
+    search_as_dict,
     show_backbones,
     show_cache,
     show_predictions,
@@ -157,6 +158,23 @@ def test_little_left_of_earlier_tasks_is_said(
     show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
     out = capsys.readouterr().out
     assert ("trial 0 forgets 83 points: little is left of earlier tasks (see docs/troubleshooting.md)" in out) is said
+
+
+def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is_named(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = make_trial(0, value=44.0)
+    trial.rows[-1]["val/accuracy/task_1"] = 40.0  # 90 when it was learned
+    result = searched(spec, [trial], tmp_path, choose(spec, trial, 1))
+    missing = "missing here: probe, joint (`tausearch resume digits-ita-lora-1 --with-bounds` runs them)"
+    show_search(result, spec, "")
+    show_status(read_status(RunDirectory(result.path)), result.bounds)
+    lines = lines_of(capsys)
+    assert lines.count(f"bounds {missing}") == 2
+    where = "(see docs/troubleshooting.md)"
+    assert f"trial 0: little is left of task 1 (40 %, 90 % when it was learned) {where}" in lines
+    assert search_as_dict(result)["bounds"] == result.bounds.as_dict()
+    assert result.bounds.as_dict()["missing"] == ["probe", "joint"]
 
 
 ENDED, FAILED = make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed")

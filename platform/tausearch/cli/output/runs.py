@@ -31,6 +31,7 @@ from tausearch.presentation import (
 from tausearch.runs import (
     ENOUGH,
     AnySpec,
+    BesideBounds,
     FinalSpec,
     MetricSummary,
     ProtocolChoice,
@@ -43,6 +44,7 @@ from tausearch.runs import (
     best_trial,
     chosen_trial,
     correlation_interval,
+    little_left,
     pareto_front,
     rank_correlations,
     summarise_orders,
@@ -76,10 +78,13 @@ def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
     return [{**trial.facts, **{name: getattr(trial, name) for name in names}} for trial in trials]
 
 
-def status_as_dict(found: RunStatus, choices: Sequence[ProtocolChoice] | None) -> dict[str, Any]:
+def status_as_dict(
+    found: RunStatus, choices: Sequence[ProtocolChoice] | None, beside: BesideBounds | None
+) -> dict[str, Any]:
     """Return what `tausearch status NAME --json` prints, with the choices of first tasks where they are asked for."""
     return {
         **found.as_dict(),
+        **_bounds_as_dict(beside),
         "rank_correlation": {f"task_{k}": value for k, value in found.rank_correlations.items()},
         "pareto_front": [trial.number for trial in found.front],
         **({} if choices is None else {"protocols": [asdict(each) for each in choices]}),
@@ -92,13 +97,19 @@ def search_as_dict(result: SearchResult) -> dict[str, Any]:
     best = None if result.best is None else result.best.model_dump(mode="json")
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
-    return {"name": result.name, "best": best, "trials": trials, **reevaluated, **_tracking_as_dict(result)}
+    more = {**reevaluated, **_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
+    return {"name": result.name, "best": best, "trials": trials, **more}
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:
     """Return what the commands that run a final run print with `--json`."""
     seeds = _trials_as_dicts(result.trials)
-    return {"name": result.name, "summary": result.summary, "seeds": seeds, **_tracking_as_dict(result)}
+    more = {**_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
+    return {"name": result.name, "summary": result.summary, "seeds": seeds, **more}
+
+
+def _bounds_as_dict(beside: BesideBounds | None) -> dict[str, Any]:
+    return {} if beside is None else {"bounds": beside.as_dict()}
 
 
 def _tracking_as_dict(result: RunResult) -> dict[str, Any]:
@@ -118,7 +129,9 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         lines.say("best", f"{selection.value:.2f} % ({selection.metric}): {chosen}")
         _show_gain(lines, spec, result.trials, result.reevaluation)
         forgetting = {trial.number: trial.forgetting for trial in result.trials}
-        _show_forgetting(lines, f"trial {selection.trial}", forgetting[selection.trial])
+        chosen_trials = [trial for trial in result.trials if trial.number == selection.trial]
+        _show_left(lines, spec, f"trial {selection.trial}", chosen_trials, forgetting[selection.trial])
+        _show_bounds(lines, result.bounds)
         lines.say("best file", result.best_file)
         file, code = shlex.quote(str(result.best_file)), code_words(spec.benchmark)
         lines.say("final run", f"{tool()} train {file} --seeds 0 1 2{storage_option}{code}")
@@ -145,7 +158,9 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
         if accuracy := summary.get(spec.metrics.final_accuracy):
             lines.out.print(f"class order {order:<10}{_over_seeds(accuracy)}")
     forgetting = result.summary.get(spec.metrics.forgetting)
-    _show_forgetting(lines, "this configuration", 0.0 if forgetting is None else forgetting["mean"])
+    forgotten = 0.0 if forgetting is None else forgetting["mean"]
+    _show_left(lines, spec, "this configuration", result.trials, forgotten)
+    _show_bounds(lines, result.bounds)
     _show_settings(lines, spec)
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
@@ -190,8 +205,8 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
     console().print(table)
 
 
-def show_status(found: RunStatus) -> None:
-    """Print one run with its trials."""
+def show_status(found: RunStatus, beside: BesideBounds | None = None) -> None:
+    """Print one run with its trials, beside its bounds."""
     lines = _Lines(console(), 14)
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     begun = sum(trial.status == "pending" for trial in found.trials)
@@ -203,6 +218,7 @@ def show_status(found: RunStatus) -> None:
     best = None if found.best is None else found.best.number
     _show_trials(lines, found.spec, found.trials, best)
     _show_settings(lines, found.spec)
+    _show_bounds(lines, beside)
     if found.spec.purpose == "search":
         _show_gain(lines, found.spec, found.trials, found.reevaluation)
         if found.best is None and found.counts["complete"]:
@@ -291,10 +307,19 @@ def _show_gain(
         lines.say("equal", f"{equal} of {finished} trials came to {percent(best.value)} %: {how}")
 
 
-def _show_forgetting(lines: _Lines, who: str, points: float) -> None:
-    """Warn if little is left of earlier tasks, which an accuracy alone does not tell."""
+def _show_left(lines: _Lines, spec: RunSpec, who: str, trials: Sequence[TrialSummary], points: float) -> None:
+    """Warn in one line if little is left of tasks, which an accuracy alone does not tell."""
+    where = "(see docs/troubleshooting.md)"
     if points > _MUCH_FORGOTTEN:
-        lines.warn(f"{who} forgets {points:.0f} points: little is left of earlier tasks (see docs/troubleshooting.md)")
+        lines.warn(f"{who} forgets {points:.0f} points: little is left of earlier tasks {where}")
+    elif tasks := little_left(spec, trials):
+        lines.warn(f"{who}: little is left of task {tasks} {where}")
+
+
+def _show_bounds(lines: _Lines, beside: BesideBounds | None) -> None:
+    """Print an accuracy beside chance and the bounds."""
+    if beside is not None:
+        lines.say("bounds", beside)
 
 
 def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:

@@ -1,0 +1,137 @@
+"""A run beside its bounds: chance, the frozen backbone with probed classifiers, and joint training.
+
+An accuracy alone does not say whether a method has learned much. A bound counts if it was measured on the same images,
+tasks, split and backbone, and for a final run on the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from tausearch.runs.directories import RunDirectory
+from tausearch.runs.spec import AnySpec, RunSpec, read_spec
+from tausearch.runs.status import RunStatus, read_status
+from tausearch.runs.storage import Storage
+from tausearch.runs.trials import TrialSummary
+from trainables.bounds import BOUNDS
+
+_OF_CHANCE = 2.0  # times chance, below which little of a task is left
+_OF_LEARNED = 0.5  # of a task's accuracy right after it was learned
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound that was measured: the accuracy of a run of `probe` or `joint`, percent."""
+
+    method: str
+    run: str
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class BesideBounds:
+    """The accuracy of a run beside its bounds, percent; `chance` is None where the classes are not known.
+
+    Attributes:
+        run: The name of the run.
+        found: The bounds that were measured, the lower one first; of several runs the most accurate.
+        missing: The bounds without a finished run.
+    """
+
+    run: str
+    accuracy: float
+    chance: float | None
+    found: tuple[Bound, ...]
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        known = [] if self.chance is None else [f"chance {self.chance:.2f} %"]
+        known += [f"{each.method} {each.accuracy:.2f} % ({each.run})" for each in self.found]
+        advice = f"(`tausearch resume {self.run} --with-bounds` runs {'it' if len(self.missing) == 1 else 'them'})"
+        missing = f"missing here: {', '.join(self.missing)} {advice}" if self.missing else ""
+        return "; ".join(filter(None, [f"{self.accuracy:.2f} % beside {', '.join(known)}" if known else "", missing]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `--json` prints."""
+        found = [vars(each) for each in self.found]
+        return {"accuracy": self.accuracy, "chance": self.chance, "found": found, "missing": list(self.missing)}
+
+
+def beside_bounds(directory: RunDirectory) -> BesideBounds | None:
+    """Return a run beside its bounds; None before it has an accuracy. Other runs that cannot be read are passed over.
+
+    Raises:
+        InputError: If the run itself cannot be read.
+    """
+    status = read_status(directory)
+    accuracy = _accuracy(status)
+    if accuracy is None:
+        return None
+    storage, spec = Storage(directory.path.parent), status.spec
+    specs, _ = storage.read_each(read_spec)
+    alike = [storage.run(each.name) for each in specs if each.method in BOUNDS and _comparable(each, spec)]
+    wanted = tuple(method for method in BOUNDS if method != spec.method)
+    best: dict[str, Bound] = {}
+    for other in _finished(alike):
+        if (value := _accuracy(other)) is not None:
+            bound = Bound(other.spec.method, other.spec.name, value)
+            best[bound.method] = max(bound, best.get(bound.method, bound), key=lambda each: each.accuracy)
+    found = tuple(best[method] for method in wanted if method in best)
+    missing = tuple(method for method in wanted if method not in best)
+    return BesideBounds(spec.name, accuracy, chance(spec), found, missing)
+
+
+def chance(spec: RunSpec) -> float | None:
+    """Return the accuracy of a guess among all classes, percent; None where the classes are not known."""
+    classes = sum(len(task.classes) for task in spec.tasks)
+    return 100.0 / classes if classes else None
+
+
+def little_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
+    """Name the tasks of which little is left at the end, in the mean over finished trials.
+
+    That is an accuracy below twice chance, or below half of that right after the task was learned.
+
+    Returns:
+        The titles of the tasks with both accuracies; None if there is no such task.
+    """
+    finished = [trial for trial in trials if trial.status == "complete" and trial.rows]
+    guess, lines = chance(spec), []
+    for task in range(1, spec.protocol.tasks + 1) if finished else ():
+        name = spec.metrics.accuracy(task)
+        if any(name not in trial.rows[-1] for trial in finished):
+            continue
+        end = fmean(trial.rows[-1][name] for trial in finished)
+        learned = fmean(next(row[name] for row in trial.rows if name in row) for trial in finished)
+        if end < _OF_LEARNED * learned or (guess is not None and end < _OF_CHANCE * guess):
+            lines.append(f"{spec.task_title(task)} ({end:.0f} %, {learned:.0f} % when it was learned)")
+    return "; ".join(lines) or None
+
+
+def _finished(directories: Sequence[RunDirectory]) -> list[RunStatus]:
+    found = []
+    for directory in directories:
+        try:
+            found.append(read_status(directory))
+        except ValueError:  # an `InputError`; `status` says what is wrong with that run
+            continue
+    return [status for status in found if status.state == "finished"]
+
+
+def _accuracy(status: RunStatus) -> float | None:
+    return status.accuracy if status.score is None else status.score.mean
+
+
+def _comparable(bound: AnySpec, spec: AnySpec) -> bool:
+    """Whether two runs were measured on the same images, tasks, split and backbone, whatever their method."""
+    if (bound.purpose, bound.benchmark) != (spec.purpose, spec.benchmark):
+        return False
+    if bound.data is not None and spec.data is not None and bound.data.digest != spec.data.digest:
+        return False
+    if bound.purpose == "final" and spec.purpose == "final" and set(bound.seeds) != set(spec.seeds):
+        return False
+    apart = {"backbone_weights"} if spec.purpose == "search" else {"backbone_weights", "split_seed"}
+    return bound.protocol.model_dump(exclude=apart) == spec.protocol.model_dump(exclude=apart)

@@ -1,0 +1,121 @@
+"""A run beside chance, probe and joint: which runs count, what is said, and of which tasks little is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.runs import DataFacts, Record, RunDirectory, RunSpec, Storage, beside_bounds, chance, little_left
+from tausearch.runs.creation import create
+from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial
+from trainables.bounds import BOUNDS
+from trainables.methods import METHODS
+from trainables.task_names import NamedTask
+
+TASKS = tuple(NamedTask(classes, name) for classes, name in ((("a", "b"), "birds"), (("c", "d"), None)))
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path)
+
+
+def searched(storage: Storage, spec: RunSpec, value: float | None, **changes: Any) -> RunDirectory:
+    """A finished search of one trial."""
+    _, directory = create(spec.model_copy(update={"tasks": TASKS, "trials": 1, **changes}), storage)
+    trial = make_trial(0, value=value) if value is not None else make_trial(0)
+    Record(directory.record).write(trial)
+    return directory
+
+
+def bound(storage: Storage, spec: RunSpec, method: str, value: float | None, name: str = "", **changes: Any) -> None:
+    searched(storage, spec, value, method=method, name=name or f"s-{method}", **changes)
+
+
+def test_the_bounds_are_methods() -> None:
+    assert set(BOUNDS) <= set(METHODS)
+
+
+def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(spec: RunSpec, storage: Storage) -> None:
+    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    assert found is not None and found.missing == ("probe", "joint")
+    assert str(found) == (
+        "58.00 % beside chance 25.00 %; missing here: probe, joint (`tausearch resume s --with-bounds` runs them)"
+    )
+    assert beside_bounds(searched(storage, spec, None, name="running")) is None
+
+
+def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, storage: Storage) -> None:
+    for method, value in (("probe", 50.0), ("joint", 98.0)):
+        bound(storage, spec, method, value)
+    bound(storage, spec, "joint", 97.0, "worse")
+    bound(storage, spec, "joint", None, "unfinished")
+    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    assert str(found) == "58.00 % beside chance 25.00 %, probe 50.00 % (s-probe), joint 98.00 % (s-joint)"
+    assert found is not None and found.as_dict()["found"][1] == {"method": "joint", "run": "s-joint", "accuracy": 98.0}
+    own = beside_bounds(storage.run("s-probe"))
+    assert str(own) == "50.00 % beside chance 25.00 %, joint 98.00 % (s-joint)"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"benchmark": "digits?tasks=2"},
+        {"protocol": {"split_seed": 1}},
+        {"protocol": {"backbone": "vit_tiny"}},
+        {"protocol": {"weights_digest": "1" * 64}},
+        {"protocol": {"epochs": 9}},
+        {"protocol": {"precision": "bf16"}},
+        {"data": DataFacts(digest="2", train=9, evaluation=3)},
+    ],
+)
+def test_a_run_of_another_protocol_is_no_bound(changes: dict[str, Any], spec: RunSpec, storage: Storage) -> None:
+    spec = spec.model_copy(update={"data": DataFacts(digest="1", train=9, evaluation=3)})
+    if "protocol" in changes:
+        changes = {"protocol": spec.protocol.model_copy(update=changes["protocol"])}
+    bound(storage, spec, "joint", 98.0, **changes)
+    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    assert found is not None and not found.found
+
+
+def test_where_the_weights_lie_makes_no_difference(spec: RunSpec, storage: Storage) -> None:
+    bound(storage, spec, "joint", 98.0, protocol=spec.protocol.model_copy(update={"backbone_weights": "/a/file"}))
+    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    assert found is not None and found.missing == ("probe",)
+
+
+def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(storage: Storage) -> None:
+    make_final_run(storage, "f", [80.0, 82.0])
+    make_final_run(storage, "three", [95.0, 95.0, 95.0], method="joint")
+    make_final_run(storage, "j", [90.0, 92.0], method="joint", protocol={"split_seed": 5})
+    found = beside_bounds(storage.run("f"))
+    assert found is not None and (found.accuracy, found.chance, found.missing) == (81.0, None, ("probe",))
+    assert [(each.run, each.accuracy) for each in found.found] == [("j", 91.0)]
+
+
+def test_a_run_that_cannot_be_read_is_passed_over(spec: RunSpec, storage: Storage) -> None:
+    bound(storage, spec, "joint", 98.0)
+    (next((storage.run("s-joint").record).glob("*"))).write_text("broken")
+    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    assert found is not None and not found.found
+
+
+def test_tasks_of_which_little_is_left_are_named_with_what_was_there(spec: RunSpec) -> None:
+    protocol = spec.protocol.model_copy(update={"tasks": 2})
+    spec = spec.model_copy(update={"tasks": TASKS, "protocol": protocol, "steps": 2})
+    assert chance(spec) == 25.0
+
+    def left(first: float, learned: float, second: float) -> str | None:
+        trial = make_trial(0, tasks=2, value=50.0)
+        trial.rows[0]["val/accuracy/task_1"] = learned
+        trial.rows[1] |= {"val/accuracy/task_1": first, "val/accuracy/task_2": second}
+        return little_left(spec, [trial, make_trial(1)])
+
+    assert left(60, 100, 60) is None and left(50, 100, 50) is None
+    assert left(49, 60, 60) == "1: birds (49 %, 60 % when it was learned)"  # under twice chance
+    assert left(54, 110, 60) == "1: birds (54 %, 110 % when it was learned)"  # under half
+    assert left(60, 100, 8) == "2: c, d (8 %, 8 % when it was learned)"
+    assert little_left(spec, [make_trial(1)]) is None
