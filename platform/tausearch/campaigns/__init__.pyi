@@ -3,7 +3,7 @@ from .driver import CampaignResult, campaign, campaign_with, run_campaign
 from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
-from .outputs import selected_runs, write_campaign_report
+from .outputs import selected_runs, set_apart, write_campaign_report
 from .plans import CampaignPlan, CampaignRequest, PlannedCell, RefusedCell, plan_campaign, preview_campaign
 from .status import CampaignStanding, CellStanding, all_standings, read_standing
 
@@ -37,6 +37,7 @@ __all__ = [
     "run_campaign",
     "run_pilots",
     "selected_runs",
+    "set_apart",
     "track_tables",
     "write_campaign_report",
 ]

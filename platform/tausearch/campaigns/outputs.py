@@ -89,6 +89,14 @@ def _matrix_of(standing: CampaignStanding, runs: Sequence[FinalRun]) -> Matrix:
     return result_matrix(runs, paper_results(), matrix_order(cells), planned=planned)
 
 
+def set_apart(storage: Storage, standing: CampaignStanding) -> dict[str, tuple[str, ...]]:
+    """Return title to what sets a cell's final run apart from the others on its benchmark; only cells with some."""
+    found = _matrix_of(standing, _final_runs(storage, [each.cell for each in standing.cells]))
+    cells = [cell for row in found.rows for cell in row.cells.values() if cell.run is not None]
+    apart = {cell.run.spec.name: cell.apart for cell in cells if cell.run is not None and cell.apart}
+    return {each.cell.title: apart[each.cell.final] for each in standing.cells if each.cell.final in apart}
+
+
 def _page_matrix(standing: CampaignStanding, runs: Sequence[FinalRun]) -> Table:
     places = [(each.cell.method, each.cell.benchmark) for each in standing.cells]
     links = {place: cell_link(number) for number, place in enumerate(places)}

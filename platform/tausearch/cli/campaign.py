@@ -84,7 +84,7 @@ def run(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
         )
     else:
-        output.show_campaign(result, storage_words(storage))
+        output.show_campaign(result, open_storage(storage, write=False), storage_words(storage))
     succeeded = result.out_of_time or not result.failed
     leave(result.signal, result.out_of_time, result.resume_command, succeeded)
 
@@ -104,7 +104,7 @@ def status(
         if json:
             print_json(standing.as_dict())
         else:
-            output.show_standing(standing, storage_words(storage))
+            output.show_standing(standing, root, storage_words(storage))
         return
     standings, faults = all_standings(root)
     say_unreadable(*faults)

@@ -103,7 +103,10 @@ def test_a_report_is_written(
     assert told == {"report": str(page)}
 
 
-def test_a_report_opens_with_methods_by_benchmarks(tmp_path: Path) -> None:
+def test_a_report_opens_with_methods_by_benchmarks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the status marks what cannot be compared."""
     storage = Storage(tmp_path / "runs")
     cells = []
     for method, accuracies in (("ita-lora", [80.0, 82.0]), ("finetune", [50.0, 51.0]), ("joint", None)):
@@ -128,6 +131,9 @@ def test_a_report_opens_with_methods_by_benchmarks(tmp_path: Path) -> None:
     assert '<a href="#cell-3">waiting</a>' in rows[3]
     assert "<sup>a</sup> epochs 5 instead of 20" in text and text.count("accuracy after every task</b>") == 2
     assert "ita-lora (epochs 5 instead of 20)" in text
+    out = shown(storage, capsys, monkeypatch, "status", "t")[1]
+    assert "│ cub200/ita-lora * │" in out and out.count(" * │") == 1
+    assert "\n* cub200/ita-lora: not as most on this benchmark: epochs 5 instead of 20\n" in out
 
 
 def test_sync_tags_the_tables_in_the_given_store(

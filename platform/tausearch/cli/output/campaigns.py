@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tausearch.campaigns import LOCAL, read_pages
+from tausearch.campaigns import LOCAL, read_pages, set_apart
 from tausearch.cluster import local_cpus
 from tausearch.presentation import (
     Column,
@@ -30,7 +30,7 @@ from tausearch.presentation import (
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
-    from tausearch.runs import SearchSpec
+    from tausearch.runs import SearchSpec, Storage
 
 _EMPHASIS: dict[str, Emphasis] = {
     "done": "good",
@@ -41,9 +41,9 @@ _EMPHASIS: dict[str, Emphasis] = {
 }
 
 
-def show_standing(standing: CampaignStanding, storage_option: str) -> None:
-    """Print a campaign cell by cell."""
-    out = console()
+def show_standing(standing: CampaignStanding, root: Storage, storage_option: str) -> None:
+    """Print a campaign cell by cell; accuracies under another protocol than the others' are marked."""
+    out, apart = console(), set_apart(root, standing)
     done = sum(each.state == "done" for each in standing.cells)
     out.print(f"{standing.name}: {standing.state}; {done}/{len(standing.cells)} cells done")
     columns = [
@@ -53,9 +53,11 @@ def show_standing(standing: CampaignStanding, storage_option: str) -> None:
         Column("test %", score),
         Column("forgetting", score),
     ]
-    rows = [_row(each) for each in standing.cells]
+    rows = [_row(each, marked=each.cell.title in apart) for each in standing.cells]
     emphasis = {n: _EMPHASIS[each.state] for n, each in enumerate(standing.cells) if each.state in _EMPHASIS}
     out.print(terminal_table(Table("", columns, rows, emphasis)))
+    for title, differences in apart.items():
+        out.print(f"* {title}: not as most on this benchmark: {'; '.join(differences)}", soft_wrap=True)
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
     if standing.state == "stopped":
@@ -67,10 +69,10 @@ def show_standing(standing: CampaignStanding, storage_option: str) -> None:
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
-def _row(each: CellStanding) -> tuple[object, ...]:
+def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
     values = each.as_dict()
     return (
-        each.cell.title,
+        f"{each.cell.title} *" if marked else each.cell.title,
         each.state,
         "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.cell.trials}",
         None if each.search is None else each.search.accuracy,
@@ -96,9 +98,9 @@ def show_standings(standings: Sequence[CampaignStanding]) -> None:
     console().print(terminal_table(table) if standings else "no campaigns yet")
 
 
-def show_campaign(result: CampaignResult, storage_option: str) -> None:
+def show_campaign(result: CampaignResult, root: Storage, storage_option: str) -> None:
     """Print the results of a campaign, and where they lie."""
-    show_standing(result.standing, storage_option)
+    show_standing(result.standing, root, storage_option)
     out = console()
     for title, reason in result.failed.items():
         if title not in {each.cell.title for each in result.standing.failed}:
