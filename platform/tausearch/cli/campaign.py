@@ -35,8 +35,9 @@ def plan(
     from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
 
     planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
-    if pilot:
+    if pilot or not planned.cells:
         planned.require_all()
+    if pilot:
         run_pilots(planned)
     estimates = estimate(planned)
     if json:

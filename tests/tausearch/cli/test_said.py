@@ -163,7 +163,9 @@ def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory(monkeypatch: py
 
 def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: Captured) -> None:
     failed = [SimpleNamespace(cell=SimpleNamespace(title="digits/a"), reason="gone", state="failed")]
-    standing = mock.Mock(cells=[], failed=failed, state="stopped", directory=mock.Mock(log_file="/c/log"))
+    standing = mock.Mock(
+        cells=[], failed=failed, state="stopped", file="t.yaml", directory=mock.Mock(log_file="/c/log")
+    )
     standing.name = "t"
     files = [
         Path("/c/best/digits/a.yaml"),
@@ -178,7 +180,8 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         patch.setattr(campaigns, "read_pages", lambda _: {"digits": "http://127.0.0.1:5000/#/1", "glyphs": "http://b"})
         patch.setattr(campaigns, "LOCAL", "http://127.0.0.1")
         patch.setattr(campaigns, "tool", lambda: "tausearch")
-        campaigns.show_campaign(result, " --storage x")
+        patch.setattr(campaigns, "set_apart", lambda *_: {})
+        campaigns.show_campaign(result, mock.Mock(), " --storage x")
     lines = lines_of(capsys)
     assert lines.count("digits/a: gone") == 1 and lines.count("digits/b: out") == 1
     assert "MLflow, digits: http://127.0.0.1:5000/#/1 (after: tausearch ui --storage x)" in lines
