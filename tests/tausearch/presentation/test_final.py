@@ -12,6 +12,7 @@ from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels
 from tausearch.presentation.figures.final import _over_tasks
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
 from tests.support.runs.trials import final_spec, make_trial
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture
@@ -38,6 +39,17 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: FinalSpec,
     for file in files:
         assert Image.open(file).width > 300 and file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     assert draw_final(final, trials[2:], tmp_path / "none") == [] and not (tmp_path / "none").exists()
+
+
+def test_the_tasks_have_names_where_there_is_room(final: FinalSpec) -> None:
+    tasks = tuple(NamedTask((f"{n}", "b"), name=None if n else "birds$") for n in range(13))
+    trial = make_trial(0)
+    for count, labels in ((12, ["1: birds\\$", "2: 1, b"]), (13, None), (0, None)):
+        trial.rows = rows_of(*range(50, 50 + (count or 3)))
+        named = final.model_copy(update={"tasks": tasks[:count], "steps": count or 3})
+        (axes,) = _over_tasks(named, [trial], "").axes
+        shown = [text.get_text() for text in axes.get_xticklabels()]
+        assert shown[:2] == labels if labels else not any("b" in text for text in shown)
 
 
 def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tausearch.presentation.figures.matrix import accuracy_matrix_figure
+from tausearch.presentation.figures.matrix import MOST_NAMED, accuracy_matrix_figure
 from tausearch.presentation.figures.style import caption, one_pair_of_axes, plain, save
 from tausearch.presentation.run_tables import mean_rows
 from tausearch.runs import RunSpec, TrialSummary
@@ -48,7 +48,10 @@ def _over_tasks(spec: RunSpec, finished: Sequence[TrialSummary], title: str) -> 
         for number, values in enumerate(seeds):
             axes.plot(tasks, values, color="grey", linewidth=0.7, label=None if number else "each seed")
     axes.plot(tasks, mean, marker="o", label="mean over seeds")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if spec.steps == len(spec.tasks) and len(tasks) <= MOST_NAMED:
+        axes.set_xticks(tasks, [plain(spec.step_title(task)) for task in tasks], rotation=30, ha="right", fontsize=8)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="after task", ylabel=f"{spec.metrics.prefix} accuracy on tasks seen (%)")
     axes.set_title(plain(title), fontsize=10, wrap=True)
     axes.grid(alpha=0.3)

@@ -17,7 +17,7 @@ from trainables.metrics import MetricNames
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
 _LINE, _LETTERS = 0.16, 14  # of the title: inches of a line, and letters that fit into an inch of it
 _BAR = 0.75  # inches more on the right for a colour bar
-_MOST_NUMBERS = 12  # tasks up to which each cell has its number written in, and no colour bar need be read
+MOST_NAMED = 12  # tasks up to which they have names, each cell has its number written in, and there is no colour bar
 
 
 def accuracy_matrix_figure(
@@ -37,7 +37,7 @@ def accuracy_matrix_figure(
     """
     cells = accuracy_cells(rows, names)
     tasks = len(cells[0])
-    numbers = tasks <= _MOST_NUMBERS
+    numbers = tasks <= MOST_NAMED
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
     below = _BELOW + _names_height(labels[:tasks]) * numbers
     right = _RIGHT if numbers else _RIGHT + _BAR
