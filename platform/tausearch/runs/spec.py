@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -30,7 +31,6 @@ Scheduler = Literal["none", "asha", "median"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
 Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
-_TASKS = TypeAdapter(tuple[NamedTask, ...])
 
 
 class Resources(Strict):
@@ -326,9 +326,15 @@ def _spec_of(content: object) -> AnySpec:
 def _read_tasks(directory: RunDirectory) -> tuple[NamedTask, ...]:
     """Return the tasks of a run by name; a missing or damaged file costs the names alone."""
     try:
-        return _TASKS.validate_python(read_json(directory.tasks_file))
+        content = read_json(directory.tasks_file)
+        return _reader_of_tasks().validate_python(content)
     except (OSError, ValueError):  # of `read_json` and of pydantic
         return ()
+
+
+@cache
+def _reader_of_tasks() -> TypeAdapter[tuple[NamedTask, ...]]:
+    return TypeAdapter(tuple[NamedTask, ...])  # takes milliseconds to make, which runs without names are spared
 
 
 # Results do not change with these.
