@@ -172,6 +172,7 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         Path("/c/best/glyphs/a.yaml"),
         Path("/c/comparison.csv"),
         Path("/c/best.yaml"),
+        Path("/c/figures/digits.png"),
     ]
     result = mock.Mock(
         standing=standing, files=files, failed={"digits/a": "gone", "digits/b": "out"}, tracking_errors={}
@@ -186,7 +187,8 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
     assert lines.count("digits/a: gone") == 1 and lines.count("digits/b: out") == 1
     assert "MLflow, digits: http://127.0.0.1:5000/#/1 (after: tausearch ui --storage x)" in lines
     assert "MLflow, glyphs: http://b" in lines
-    assert lines[-4:] == ["best files /c/best (2)", "comparison /c/comparison.csv", "best /c/best.yaml", "log /c/log"]
+    files = ["best files /c/best (2)", "comparison /c/comparison.csv", "best /c/best.yaml", "figures /c/figures (1)"]
+    assert lines[-5:] == [*files, "log /c/log"]
 
 
 def reevaluation(

@@ -108,11 +108,14 @@ def show_campaign(result: CampaignResult, root: Storage, storage_option: str) ->
     for name, error in result.tracking_errors.items():
         out.print(sync_advice(name, error, storage_option))
     best = [path for path in result.files if path.parent.parent.name == "best"]
+    figures = [path for path in result.files if path.parent.name == "figures"]
     if best:
         out.print(f"best files  {best[0].parent.parent} ({len(best)})", soft_wrap=True)
     for path in result.files:
-        if path not in best:
+        if path not in (*best, *figures):
             out.print(f"{path.stem:<11} {path}", soft_wrap=True)
+    if figures:
+        out.print(f"figures     {figures[0].parent} ({len(figures)})", soft_wrap=True)
     out.print(f"log         {result.standing.directory.log_file}", soft_wrap=True)
 
 
