@@ -143,6 +143,13 @@ def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSp
     assert f"(from before; the largest is {decimal(found.taken.disk)})" in str(found)
 
 
+def test_how_large_a_run_became_says_nothing_of_runs_of_the_other_kind(spec: SearchSpec, tmp_path: Path) -> None:
+    remembered(final_spec(spec), tmp_path, 60.0, name="final")
+    found = previewed(spec, tmp_path, name="now")
+    assert found.taken.runs == ("final",) and found.taken.disk is None
+    assert previewed(final_spec(spec), tmp_path, name="again").taken.disk is not None
+
+
 def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None:
     data = DataFacts(digest="0", train=168, per_task=(63, 63, 42), evaluation=24)
     said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))

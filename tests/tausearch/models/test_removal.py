@@ -24,7 +24,7 @@ from tests.support.command_line import Command
 from tests.support.runs.composable_runs import make_composable_run, pool_of, small_benchmark
 from tests.support.runs.letter_images import LETTERS, draw_letters
 from trainables.backbones import Backbone
-from trainables.composition import VECTOR_FILE, ComposedNetwork, read_vector
+from trainables.composition import VECTOR_FILE, ComposedNetwork, ReducedPool, read_vector
 from trainables.data import BenchmarkSpec, Removal, get_source, of_classes
 from trainables.errors import InputError
 
@@ -212,6 +212,11 @@ def test_a_whole_task_of_tangents_goes_with_its_rows(made: Storage, tmp_path: Pa
     (batch,) = small_benchmark().evaluation[2].batches(256, None, shuffle=False)
     right = (model.module(batch.x).argmax(1) + 2 == batch.y).float().mean()
     assert 100 * float(right) == done.result.accuracies[0][1]
+
+
+def test_a_task_whose_vector_is_gone_has_its_new_number_after_a_task_that_is_gone_whole() -> None:
+    removal = Removal((range(2), range(2, 4), range(4, 6)), frozenset({0, 1, 4}))
+    assert ReducedPool((Path("task_2"), Path("task_3")), removal).empty == {2}
 
 
 def test_a_removal_from_several_runs(made: Storage) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import ProtocolChoice, Record, SearchSpec, TrialSummary, open_storage, protocol_choices
+from tausearch.runs import (
+    Constraint,
+    ProtocolChoice,
+    Record,
+    SearchSpec,
+    TrialSummary,
+    open_storage,
+    protocol_choices,
+)
 from tausearch.runs.creation import create
 from tests.support.command_line import run
 from tests.support.runs.trials import final_spec, make_trial
@@ -86,3 +94,16 @@ def test_the_command(
     for asked, message in ((["final"], "run 'final' is a final run"), ([], "--protocols: needs the name of a search")):
         code, out, err = run(["status", *asked, "--protocols", *there], capsys, monkeypatch)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1
+
+
+def test_the_command_leaves_out_trials_that_break_a_constraint(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = Constraint(metric="val/final_accuracy", relation="<=", bound=57)  # trial 4, the best after the last, has 58
+    asked = spec.model_copy(update={"steps": 5, "trials": 5, "constraints": (bound,)})
+    made, directory = create(asked, open_storage(tmp_path, write=True))
+    for each in trials():
+        Record(directory.record, tasks=5).write(each)
+    words = ["status", made.name, "--protocols", "--json", "--storage", str(tmp_path)]
+    found = json.loads(run(words, capsys, monkeypatch)[1])["protocols"]
+    assert [(each["trial"], each["finished"]) for each in found] == [(1, 4), (2, 4), (0, 4)]

@@ -166,6 +166,13 @@ def test_of_two_equal_seconds_the_earlier_candidate_is_named() -> None:
     assert verdict(race([7, 2, 5], 1, known)).second == 2
 
 
+def test_of_equal_seconds_an_eliminated_one_is_named_if_it_is_the_earlier_candidate() -> None:
+    standing, _ = run(np.array([[90.0] * 4, [80.0] * 4, [90.0, 90.0, 70.0, 70.0]]))
+    assert dict(standing.eliminated) == {1: 2}
+    won = verdict(standing)
+    assert (won.chosen, won.second, won.ahead) == (0, 1, 10.0)
+
+
 def test_the_second_may_be_an_eliminated_candidate_over_the_rounds_that_it_ran() -> None:
     table = np.array([[90.0, 92.0, 40.0], [50.0, 52.01, 99.0], [49.0, 51.0, 99.0]])
     won = verdict(run(table)[0])

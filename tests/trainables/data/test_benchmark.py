@@ -238,6 +238,12 @@ class TestPaperTransforms:
         one, several = (made(each, torch.Generator().manual_seed(3)) for each in (images, list(images)))
         assert torch.equal(one, several) and one.shape == (4, 3, 56, 56)
 
+    @pytest.mark.parametrize(("height", "width"), [(4, 400), (400, 4)])
+    def test_of_an_image_too_narrow_for_a_crop_the_middle_is_taken(
+        self, height: int, width: int, generator: torch.Generator
+    ) -> None:
+        assert _crop_box(height, width, generator) == ((height - 4) // 2, (width - 4) // 2, 4, 4)
+
     def test_crops_follow_torchvisions_rules(self, generator: torch.Generator) -> None:
         boxes = [_crop_box(60, 80, generator) for _ in range(2000)]
         assert all(t >= 0 and t + h <= 60 and left >= 0 and left + w <= 80 for t, left, h, w in boxes)

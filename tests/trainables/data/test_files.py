@@ -42,6 +42,17 @@ def test_the_least_deep_file_and_the_extracted_file_are_taken(tmp_path: Path) ->
     assert (tree.content("x/1.png"), tree.content("x/2.png")) == (b"extracted", b"first")
 
 
+def test_an_image_that_was_written_again_changes_the_digest_though_its_name_and_size_are_the_same(folder: Path) -> None:
+    def digest(modified: int) -> str:
+        for path in filter(Path.is_file, folder.rglob("*")):
+            os.utime(path, (modified, modified))
+        read, _ = get_source(f"folder:{folder}?tasks=2").load("train")
+        assert not isinstance(read, torch.Tensor)
+        return read.digest
+
+    assert digest(1000) == digest(1000) != digest(2000)
+
+
 @pytest.mark.parametrize(
     ("columns", "image", "label", "path"),
     [
