@@ -39,6 +39,7 @@ def test_only_the_trial_knows_ray() -> None:
 FLOORS = [
     {"trial"},
     {"sequence"},
+    {"removability"},
     {"methods"},
     {"preconsolidation", "composition", "evaluation"},
     {"data", "task_vectors"},

@@ -36,6 +36,12 @@ class MetricNames(NamedTuple):
         """Return the name of the accuracy on one task (1-based)."""
         return f"{self.prefix}/accuracy/task_{task}"
 
+    @property
+    def removability(self) -> tuple[str, str, str]:
+        """Names of what a task loses without its vector: beyond the other tasks, itself, and the other tasks."""
+        name = f"{self.prefix}/removability"
+        return name, f"{name}/target", f"{name}/rest"
+
 
 VALIDATION, TEST = (
     MetricNames(prefix, *(f"{prefix}/{name}" for name in MetricNames._fields[1:])) for prefix in ("val", "test")
@@ -93,3 +99,16 @@ def forgetting(matrix: AccuracyMatrix) -> float:
         return 0.0
     drops = [max(matrix[i][j] for i in range(j, last)) - matrix[last][j] for j in range(last)]
     return round(sum(drops) / last, 9)
+
+
+def removability(whole: Sequence[float], without: AccuracyMatrix) -> tuple[float, float, float]:
+    """Return the mean fall of a task left out beyond that of the others, and the two means, in percentage points.
+
+    Args:
+        whole: Accuracy on every task of the composition of all task vectors; two tasks or more.
+        without: Row t is that of the composition without the vector of task t.
+    """
+    tasks = range(len(whole))
+    target = sum(whole[t] - without[t][t] for t in tasks) / len(whole)
+    rest = sum(whole[j] - without[t][j] for t in tasks for j in tasks if j != t) / (len(whole) * (len(whole) - 1))
+    return round(target - rest, 9), round(target, 9), round(rest, 9)

@@ -15,9 +15,10 @@ from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
-from trainables.methods import Context, get_method
+from trainables.methods import Composable, Context, get_method
 from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, average_accuracy, forgetting, pooled_accuracy, seconds
 from trainables.preconsolidation import Cache, Consolidation, Preconsolidator
+from trainables.removability import left_out
 from trainables.state import JSON, SILENT, Epoch, State
 
 
@@ -35,11 +36,12 @@ class IncrementalSequence:
         cache: Directory of the pre-consolidation cache; None computes everything here.
         cache_bytes: Maximal size of the cache, bytes; None for no limit.
         artifacts: Folder for task vectors and adapters; None writes none.
+        removability: Whether the last row says what each task loses without its vector; keeps all vectors on the CPU.
         on_epoch: Called after every epoch of fine-tuning.
 
     Raises:
         InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or does not suit
-            the tasks or the backbone.
+            the tasks or the backbone, or `removability` does not suit the method or the tasks.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class IncrementalSequence:
         cache: Path | None = None,
         cache_bytes: int | None = None,
         artifacts: Path | None = None,
+        removability: bool = False,
         on_epoch: Callable[[Epoch], None] = SILENT,
     ) -> None:
         entry = get_method(method)
         config = entry.parse(hyperparameters)
         scenario = entry.scenario(benchmark.spec, backbone)
         entry.validate(config, scenario)
+        self.left_out = left_out(entry, scenario.num_tasks) if removability else None
         self.entry = entry
         self.backbone = backbone
         self.benchmark = benchmark
@@ -104,7 +108,8 @@ class IncrementalSequence:
 
         The row has `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`, `seconds/<stage>`,
         and `cache/hit` of a method that needs pre-consolidation; after the last task also `.../final_accuracy`,
-        `.../pooled_accuracy` and `.../forgetting`. Accuracies are percentages.
+        `.../pooled_accuracy` and `.../forgetting`, and `.../removability` with its two parts where it is measured.
+        Accuracies are percentages.
 
         Raises:
             DivergedError: If training became NaN or infinite.
@@ -126,6 +131,7 @@ class IncrementalSequence:
             pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
             seen = [images for each, images in pairs if each.classes.start < task.classes.stop]
             self.accuracies.append(accuracies(self.method.predict, seen, self.device))
+            row |= self._removability(task)
         if self.artifacts is not None:
             self.method.save_artifacts(self.artifacts, self._origin(task))
         return row | self._accuracy_metrics()
@@ -138,6 +144,16 @@ class IncrementalSequence:
         found = self.preconsolidator.task(task.index)
         torch.cuda.empty_cache()
         return found
+
+    def _removability(self, task: Task) -> dict[str, float]:
+        """Keep the vector of a task; return the metrics after the last one, if they are measured."""
+        if self.left_out is None:
+            return {}
+        assert isinstance(self.method, Composable), "so its capabilities say"
+        self.left_out.add(self.method, self._origin(task))
+        if not self.finished:
+            return {}
+        return self.left_out.metrics(self.method, self.benchmark, self.accuracies[-1], self.device)
 
     def _origin(self, task: Task) -> Origin:
         return Origin(
@@ -171,12 +187,16 @@ class IncrementalSequence:
         Entries of the cache are not copied: they are found again by key, or computed again to the same numbers.
         """
         accuracies: JSON = [list(row) for row in self.accuracies]
-        return self.method.state().within("method") | State(values={"accuracies": accuracies})
+        state = self.method.state().within("method") | State(values={"accuracies": accuracies})
+        return state if self.left_out is None else state | self.left_out.state().within("left_out")
 
     def load_state(self, state: State) -> None:
         """Continue after the last task of `state`."""
         self.method.load_state(state.part("method"))
         self.accuracies = [list(row) for row in state.values["accuracies"]]  # type: ignore[union-attr, arg-type]
+        if self.left_out is not None:
+            done = map(self._origin, self.tasks[: self.tasks_done])
+            self.left_out.load_state(state.part("left_out"), list(done))
 
 
 @contextmanager

@@ -6,12 +6,13 @@ Not here: the statistics of a task before its training (`preconsolidation`), and
 from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
-from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
+from trainables.methods.contract import Capabilities, Composable, Context, ExtraMetric, Method, Scenario
 from trainables.methods.registry import METHODS, MethodEntry, get_method, register
 
 __all__ = [
     "METHODS",
     "Capabilities",
+    "Composable",
     "Context",
     "ExtraMetric",
     "Method",

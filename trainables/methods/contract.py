@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from trainables import precision
 from trainables.backbones import Backbone
-from trainables.composition import Origin
+from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.data import Task
 from trainables.preconsolidation import Consolidation
@@ -175,5 +175,21 @@ class Method(Protocol):
 
         Tensors may be memory-mapped: those of `constant` while the trial runs, those of `tensors` only until the next
         checkpoint. Copy every tensor of `tensors` that is kept.
+        """
+        ...
+
+
+@runtime_checkable
+class Composable(Method, Protocol):
+    """A method that learns one task vector per task and predicts by their composition."""
+
+    def vector(self, origin: Origin) -> SavedVector:
+        """Return a copy of the task vector that was learned last, on the CPU."""
+        ...
+
+    def composed(self, vectors: Sequence[SavedVector], weights: Sequence[float]) -> AbstractContextManager[None]:
+        """Return a context in which `predict` is by another composition of all finished task vectors.
+
+        The classifier stays as it is, but for the rows that are a part of the vectors.
         """
         ...

@@ -60,6 +60,13 @@ class MethodEntry:
             got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
             raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
 
+    def removability_fault(self, tasks: int) -> str | None:
+        """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""
+        if not self.capabilities.composable:
+            able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
+            return f"{self.name} has no task vectors to leave out; allowed with it: {able}"
+        return None if tasks > 1 else "leaves out one task of several, and the benchmark has one"
+
     def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
         """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method."""
         everything = (range(len(spec.class_names)),)

@@ -20,7 +20,8 @@ the two its own TMC minimised.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,8 +30,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.backbones.linearised import CLASSIFIER, LinearisedViT
+from trainables.backbones.linearised import CLASSIFIER, LinearisedViT, Vector
 from trainables.composition import Origin, SavedVector, write_vector
+from trainables.composition.merging import weighted_sum
 from trainables.data import Batch, Task
 from trainables.heads import uniform_head
 from trainables.methods.contract import Context
@@ -67,6 +69,7 @@ class TMC:
         self.sums = self.model.zero()  # finished task vectors
         self.count = 0
         self.tau: dict[str, nn.Parameter] = {}
+        self._other: Vector | None = None  # a composition in place of the mean
 
     def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
         """Begin at tau = 0."""
@@ -115,20 +118,31 @@ class TMC:
     def predict(self, images: Tensor) -> Tensor:
         """Return f_lin at the mean task vector, of all classes seen so far."""
         weight = 1 / self.count  # rounds exactly like `composed`
-        mean = {name: weight * total for name, total in self.sums.items()}
-        return self.model.logits(images, mean)[:, : self.context.task_classes[self.count - 1].stop]
+        tau = self._other or {name: weight * total for name, total in self.sums.items()}
+        return self.model.logits(images, tau)[:, : self.context.task_classes[self.count - 1].stop]
 
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write tau_t; its head and anchor are the task's rows of the classifier with and without tau_t."""
+    @contextmanager
+    def composed(self, vectors: Sequence[SavedVector], weights: Sequence[float]) -> Iterator[None]:
+        """Predict meanwhile by f_lin at sum_t w_t tau_t, whose classifier is a part of it."""
+        whole = {**self.model.theta_0, **dict(zip(CLASSIFIER, self.model.head, strict=True))}
+        self._other = weighted_sum(whole, vectors, weights)
+        yield
+        self._other = None
+
+    def vector(self, origin: Origin) -> SavedVector:
+        """Return tau_t; its head and anchor are the task's rows of the classifier with and without tau_t."""
         tau = {name: part.detach().to("cpu", copy=True) for name, part in self.tau.items()}
         rows = slice(origin.classes.start, origin.classes.stop)
         weight, bias = (part[rows].to("cpu", copy=True) for part in self.model.head)
         head = (weight + tau[CLASSIFIER[0]][rows], bias + tau[CLASSIFIER[1]][rows])
         parameters = {name: {"tau": part} for name, part in tau.items()}
-        vector = SavedVector(
+        return SavedVector(
             parametrisation="tangent", parameters=parameters, head=head, anchor=(weight, bias), origin=origin
         )
-        write_vector(folder, vector)
+
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
+        """Write tau_t."""
+        write_vector(folder, self.vector(origin))
 
     def state(self) -> State:
         """Return the sum of task vectors and their number; all else is theta_0 or drawn from the seed."""

@@ -67,7 +67,8 @@ WarmStart = Annotated[
 Constraint = Annotated[
     list[str] | None,
     typer.Option(
-        help="Choose only trials that satisfy this, such as 'forgetting <= 5' or 'seconds <= 60'. Repeatable.",
+        help="Choose only trials that satisfy this, such as 'forgetting <= 5', 'seconds <= 60' or, of task vectors,"
+        " 'removability >= 20'. Repeatable.",
         metavar="'METRIC <= NUMBER'",
     ),
 ]

@@ -77,7 +77,10 @@ def _record(run: Run) -> Record:
         {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method},
         tasks=spec.protocol.tasks,
         names=spec.metrics,
-        extra=[metric.name for metric in get_method(spec.method).metrics],
+        extra=[
+            *(metric.name for metric in get_method(spec.method).metrics),
+            *(spec.metrics.removability if spec.removability else ()),
+        ],
         texts=[name for name, dimension in spec.dimensions.items() if not dimension.numbers],
         about=spec.about,
     )

@@ -16,6 +16,7 @@ from trainables.errors import InputError
 from trainables.metrics import VALIDATION
 
 SECONDS = "seconds"  # the time of a trial without pre-consolidation, summed over the tasks
+REMOVABILITY = "removability"
 _LONGEST = 200  # characters
 _FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
 
@@ -26,6 +27,8 @@ def _range(metric: str) -> tuple[float, float]:
         return 0.0, 100.0
     if "forgetting" in metric:
         return -100.0, 100.0
+    if REMOVABILITY in metric:  # the difference of two falls, each of at most 100 points
+        return (-200.0, 200.0) if metric.endswith(REMOVABILITY) else (-100.0, 100.0)
     return (0.0 if SECONDS in metric else -inf), inf
 
 

@@ -136,6 +136,11 @@ class RunSpec(Strict):
         """The hyperparameters in which its trials differ, each with its dimension."""
         return {}
 
+    @property
+    def removability(self) -> bool:
+        """Whether its trials measure what each task loses without its vector."""
+        return False
+
     def task_title(self, task: int) -> str:
         """Return the title of a task, from 1, for tables and figures: `2: animals`, or `2` where names are unknown."""
         return titles([each.label for each in self.tasks], task)[-1]
@@ -214,6 +219,7 @@ class RunSpec(Strict):
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),
             artifacts=artifacts,
+            removability=self.removability,
             blobs=None if directory is None else str(directory.blobs(number)),
         )
 
@@ -251,6 +257,11 @@ class SearchSpec(RunSpec):
     def dimensions(self) -> Mapping[str, Dimension]:
         """The hyperparameters in which its trials differ, each with its dimension."""
         return self.space
+
+    @property
+    def removability(self) -> bool:
+        """Whether its trials measure what each task loses without its vector: if a bound asks for it."""
+        return any(each.metric in self.metrics.removability for each in self.constraints)
 
     def seed_of(self, number: int) -> int:
         """Return the seed of the search, which all trials have."""

@@ -89,9 +89,11 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
         InputError: If a text such as `forgetting <= 5` is wrong or given twice, or no trial has its metric.
     """
     extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
-    metrics = row_metrics(tasks, VALIDATION, extra)
+    metrics = row_metrics(tasks, VALIDATION, [*extra, *VALIDATION.removability])
     found = [Constraint.parse(text, metrics) for text in texts]
     for number, each in enumerate(found):
+        if each.metric in VALIDATION.removability and (fault := entry.removability_fault(tasks)):
+            raise InputError(f"--constraint {texts[number]}: {fault}")
         if any((each.metric, each.relation) == (other.metric, other.relation) for other in found[:number]):
             raise InputError(f"--constraint {texts[number]}: {each.metric} has a bound on this side already")
     return tuple(found)

@@ -71,6 +71,8 @@ class TestReading:
             ("forgetting <= -100", "val/forgetting <= -100"),
             ("final_accuracy >= 100", "val/final_accuracy >= 100"),
             ("seconds <= 0", "seconds <= 0"),
+            ("removability >= -200", "val/removability >= -200"),
+            ("removability/rest <= 3", "val/removability/rest <= 3"),
         ],
     )
     def test_a_metric_has_its_full_name(self, text: str, read: str) -> None:
@@ -92,6 +94,8 @@ class TestReading:
             ("seconds <= -1", "no trial can keep it; seconds goes from 0 to inf"),
             ("forgetting <= -101", "no trial can keep it; val/forgetting goes from -100 to 100"),
             ("pooled_accuracy >= 101", "no trial can keep it; val/pooled_accuracy goes from 0 to 100"),
+            ("removability >= 201", "no trial can keep it; val/removability goes from -200 to 200"),
+            ("removability/target >= 101", "no trial can keep it; val/removability/target goes from -100 to 100"),
             ("accuracy/task_1 >= 101", "no trial can keep it; val/accuracy/task_1 goes from 0 to 100"),
         ],
     )
@@ -103,6 +107,19 @@ class TestReading:
     def test_memory_is_known_of_trials_on_a_gpu(self) -> None:
         text = "memory/peak_gpu_bytes <= 2e9"
         assert len(constraints_named([text], METHODS["ita-lora"], 3, on_gpu=True)) == 1
+
+    def test_removability_is_of_task_vectors_and_several_tasks(self) -> None:
+        text = "removability/target >= 20"
+        fault = f"^--constraint {text}: ewc has no task vectors to leave out; allowed with it: ita-fft"
+        with pytest.raises(InputError, match=fault):
+            constraints_named([text], METHODS["ewc"], 3, on_gpu=False)
+        with pytest.raises(InputError, match=f"^--constraint {text}: leaves out one task of several, and the bench"):
+            constraints_named([text], METHODS["ita-lora"], 1, on_gpu=False)
+
+    def test_a_bound_on_removability_has_the_trials_measure_it(self, spec: SearchSpec) -> None:
+        for texts, measured in [(("forgetting <= 5",), False), (("seconds <= 5", "removability/rest <= 3"), True)]:
+            wanted = bound(spec, *texts)
+            assert wanted.trial(0, {}, cache=None).removability == wanted.removability == measured
 
     def test_one_bound_on_a_side(self) -> None:
         assert len(of("forgetting <= 5", "forgetting >= -5", "seconds <= 5")) == 3

@@ -7,7 +7,8 @@ Source: the paper, Algorithm 1. ITA and IEL differ in the model of the loss and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.composition import Composition, Origin, saved_vector, write_vector
+from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector, write_vector
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
@@ -158,12 +159,24 @@ class ComposableLearner:
         """Return logits of the composed model over all classes seen so far."""
         return self.heads.logits(self.context.features(self.vectors.model, images))
 
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write tau_t with the rows of head and anchor, and the adapter in its library's form if there is one."""
+    @contextmanager
+    def composed(self, vectors: Sequence[SavedVector], weights: Sequence[float]) -> Iterator[None]:
+        """Predict meanwhile by theta_0 + sum_t w_t tau_t, with the heads as they are."""
+        for name, theta_0 in self.vectors.theta_0.items():  # one by one: no further set of weights is in memory
+            self.vectors.set_base(name, composed({name: theta_0}, vectors, weights)[name])
+        yield
+        self._compose()
+
+    def vector(self, origin: Origin) -> SavedVector:
+        """Return tau_t with the rows of head and anchor."""
         rows = slice(origin.classes.start, origin.classes.stop)
         head = (self.heads.weight[rows], self.heads.bias[rows])
         assert self._anchor is not None, "artifacts are saved after a task"
-        write_vector(folder, saved_vector(self.vectors, head, self._anchor, origin))
+        return saved_vector(self.vectors, head, self._anchor, origin)
+
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
+        """Write tau_t with the rows of head and anchor, and the adapter in its library's form if there is one."""
+        write_vector(folder, self.vector(origin))
 
     def state(self) -> State:
         """Return the sum of task vectors and the heads; all else is theta_0 or belongs to one task."""

@@ -1,0 +1,84 @@
+"""What each task loses without its vector: as the saved vectors tell it, through a checkpoint, and refused."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.support.methods.small_digits import COMPOSABLE, run, small_digits
+from trainables.backbones import Backbone
+from trainables.composition import VectorPool, network_for, vector_folders
+from trainables.errors import InputError
+from trainables.evaluation import accuracies
+from trainables.methods import METHODS
+from trainables.metrics import TEST, removability
+from trainables.sequence import IncrementalSequence
+from trainables.state import read_state, write_state
+
+FAR = {"ita-lora": 0.02, "iel-fft": 0.004, "ita-ia3": 0.3, "tmc": 0.002}  # at which a vector carries its task
+NAMES = ("test/removability", "test/removability/target", "test/removability/rest")
+
+
+def made(method: str, artifacts: Path | None = None, *, measured: bool = True) -> IncrementalSequence:
+    values = {**COMPOSABLE.get(method, {}), "lr": FAR.get(method, 0.001)}
+    return IncrementalSequence(
+        small_digits(), method, values, backbone=Backbone(), artifacts=artifacts, removability=measured
+    )
+
+
+@pytest.mark.parametrize("method", FAR)
+def test_it_is_what_the_saved_vectors_say_and_changes_nothing_else(method: str, tmp_path: Path) -> None:
+    sequence = made(method, tmp_path)
+    rows = run(sequence)
+    found = [rows[-1].pop(name) for name in NAMES]
+    images = sequence.benchmark.evaluation
+    assert rows == run(made(method, measured=False))
+    assert accuracies(sequence.method.predict, images, "cpu") == sequence.accuracies[-1], "the whole is back"
+    pool = VectorPool(tuple(vector_folders(tmp_path)))
+    network, without = network_for(pool, Backbone(), torch.device("cpu")), []
+    for out in range(3):
+        network.compose(pool, [0.0 if task == out else 0.5 for task in range(3)], pool.head())
+        without.append(accuracies(network.predict, images, "cpu"))
+    assert found == list(removability(sequence.accuracies[-1], without))
+    assert found[1] != 0 and found[0] == pytest.approx(found[1] - found[2]), "vectors that carry something"
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "tmc"])
+def test_a_checkpoint_keeps_the_vectors(method: str, tmp_path: Path) -> None:
+    whole, first = run(made(method)), made(method)
+    first.run_next_task()
+    first.run_next_task()
+    (tmp_path / "checkpoint").mkdir()
+    write_state(tmp_path / "checkpoint", first.state(), tmp_path / "blobs", {})
+    del first
+    gc.collect()
+    second = made(method)
+    second.load_state(read_state(tmp_path / "checkpoint", tmp_path / "blobs"))
+    assert run(second) == whole[2:]
+    assert not [name for name in made(method, measured=False).state().values if name.startswith("left_out")]
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_only_methods_with_task_vectors_and_other_tasks_have_it(method: str) -> None:
+    entry = METHODS[method]
+    able = method.startswith(("ita-", "iel-", "tmc"))
+    assert (entry.removability_fault(2) is None) == able
+    assert entry.removability_fault(1)
+
+
+def test_a_sequence_without_task_vectors_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"^removability: finetune has no task vectors to leave out; .* ita-fft, .*tmc$"
+    ):
+        made("finetune")
+
+
+def test_falls_by_hand() -> None:
+    whole = [90.0, 80.0, 70.0]
+    without = [[30.0, 81.0, 70.0], [88.0, 50.0, 70.0], [90.0, 80.0, 40.0]]
+    # targets fall by 60, 30 and 30; the others by -1, 0, 2, 0, 0 and 0
+    assert removability(whole, without) == (39.833333333, 40.0, 0.166666667)
+    assert TEST.removability == NAMES

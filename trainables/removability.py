@@ -1,0 +1,83 @@
+"""What each task of a finished sequence loses without its vector, and what the others lose with it.
+
+The composition without a task is that of `compose --drop`: the other vectors have equal weights that sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from trainables.composition import Origin, SavedVector
+from trainables.data import Benchmark
+from trainables.errors import InputError
+from trainables.evaluation import accuracies
+from trainables.methods import Composable, MethodEntry
+from trainables.metrics import removability
+from trainables.state import State
+
+_ROWS = ("head/weight", "head/bias", "anchor/weight", "anchor/bias")
+
+
+class LeftOut:
+    """The finished task vectors of a sequence, kept on the CPU to compose them anew after the last task."""
+
+    def __init__(self) -> None:
+        self.vectors: list[SavedVector] = []
+
+    def add(self, method: Composable, origin: Origin) -> None:
+        """Keep the vector that was learned last."""
+        self.vectors.append(method.vector(origin))
+
+    def metrics(
+        self, method: Composable, benchmark: Benchmark, whole: list[float], device: torch.device
+    ) -> dict[str, float]:
+        """Return the three metrics; `whole` is the accuracy of the composition of all vectors on each task, percent."""
+        count, without = len(self.vectors), []
+        for out in range(count):
+            weights = [0.0 if t == out else 1 / (count - 1) for t in range(count)]
+            with method.composed(self.vectors, weights):
+                without.append(accuracies(method.predict, benchmark.evaluation, device))
+        return dict(zip(benchmark.metrics.removability, removability(whole, without), strict=True))
+
+    def state(self) -> State:
+        """Return the vectors, which no later task changes."""
+        state = State(values={"kinds": [vector.parametrisation for vector in self.vectors]})
+        for t, vector in enumerate(self.vectors, start=1):
+            parts = {f"tau/{name}/{part}": x for name, tau in vector.parameters.items() for part, x in tau.items()}
+            parts |= dict(zip(_ROWS, (*vector.head, *vector.anchor), strict=True))
+            state |= State(constant=parts).within(f"task_{t}")
+        return state
+
+    def load_state(self, state: State, origins: Sequence[Origin]) -> None:
+        """Continue from a `state`; `origins` are of its vectors."""
+        self.vectors = []
+        for origin, kind in zip(origins, state.values["kinds"], strict=True):  # type: ignore[arg-type]
+            saved = state.part(f"task_{origin.task}")
+            parameters: dict[str, dict[str, Tensor]] = {}
+            for path, value in saved.part("tau").constant.items():
+                name, part = path.split("/")
+                parameters.setdefault(name, {})[part] = value
+            rows = [saved.constant[name] for name in _ROWS]
+            self.vectors.append(
+                SavedVector(
+                    parametrisation=kind,  # type: ignore[arg-type]
+                    parameters=parameters,
+                    head=(rows[0], rows[1]),
+                    anchor=(rows[2], rows[3]),
+                    origin=origin,
+                )
+            )
+
+
+def left_out(entry: MethodEntry, tasks: int) -> LeftOut:
+    """Return what measures a trial of a method with so many tasks.
+
+    Raises:
+        InputError: If the method has no task vectors, or there is no other task.
+    """
+    if fault := entry.removability_fault(tasks):
+        raise InputError(f"removability: {fault}")
+    return LeftOut()
