@@ -238,11 +238,13 @@ class TestPaperTransforms:
         one, several = (made(each, torch.Generator().manual_seed(3)) for each in (images, list(images)))
         assert torch.equal(one, several) and one.shape == (4, 3, 56, 56)
 
-    @pytest.mark.parametrize(("height", "width"), [(4, 400), (400, 4)])
-    def test_of_an_image_too_narrow_for_a_crop_the_middle_is_taken(
+    @pytest.mark.parametrize(("height", "width"), [(4, 400), (400, 4), (7, 501)])
+    def test_of_an_image_too_narrow_for_a_crop_torchvisions_middle_is_taken(
         self, height: int, width: int, generator: torch.Generator
     ) -> None:
-        assert _crop_box(height, width, generator) == ((height - 4) // 2, (width - 4) // 2, 4, 4)
+        """No box of 8 % of the area and an allowed aspect ratio fits it, whatever is drawn."""
+        theirs = TheirRandomResizedCrop.get_params(torch.empty(1, height, width), [0.08, 1.0], [3 / 4, 4 / 3])
+        assert _crop_box(height, width, generator) == tuple(theirs)
 
     def test_crops_follow_torchvisions_rules(self, generator: torch.Generator) -> None:
         boxes = [_crop_box(60, 80, generator) for _ in range(2000)]

@@ -142,8 +142,8 @@ def _crop_box(height: int, width: int, generator: torch.Generator) -> Box:
         if 0 < w <= width and 0 < h <= height:
             top = int(torch.randint(height - h + 1, (), generator=generator))
             return top, int(torch.randint(width - w + 1, (), generator=generator)), h, w
-    side = min(height, width)
-    return (height - side) // 2, (width - side) // 2, side, side
+    w, h = min(width, round(height * (4 / 3))), min(height, round(width / (3 / 4)))
+    return (height - h) // 2, (width - w) // 2, h, w
 
 
 def _uniform(low: float, high: float, generator: torch.Generator) -> float:
