@@ -41,9 +41,9 @@ def steps_of(images: int, batch_size: int) -> int:
     return max(1, -(-images // batch_size))
 
 
-def epochs_of(steps: int, least: int = EPOCHS) -> int:
-    """Return the number of epochs for `STEPS` steps, from the steps per epoch; at least `least`."""
-    return max(least, -(-STEPS // steps))
+def epochs_of(steps: int, least: int = EPOCHS, wanted: int = STEPS) -> int:
+    """Return the number of epochs for `wanted` steps, from the steps per epoch; at least `least`."""
+    return max(least, -(-wanted // steps))
 
 
 def reference(text: str) -> BenchmarkRef:

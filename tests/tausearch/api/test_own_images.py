@@ -175,11 +175,11 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
     text = folder()
     plan = plan_search(SearchRequest(text, "ita-lora", storage=tmp_path / "runs", backbone=EMBEDDED))
     assert (plan.spec.protocol.batch_size, plan.spec.protocol.epochs) == (8, 300)  # 8 images a task, one batch
-    assert plan.spec.fixed == {"lr_pre": 0.12, "epochs_pre": 300}
+    assert plan.spec.fixed == {"lr_pre": 0.035, "epochs_pre": 100}
     words = ("search", text, "ita-lora", "--dry-run", "--storage", tmp_path / "runs", "--backbone", EMBEDDED)
     out, _ = command(*words)
     said = "images: 6 in each of 2 tasks: 1 step an epoch (batches of 8), 300 epochs; 4 for validation"
-    assert said in out.replace("\n", " ") and "\nfixed: lr_pre=0.12 epochs_pre=300\n" in out
+    assert said in out.replace("\n", " ") and "\nfixed: lr_pre=0.035 epochs_pre=100\n" in out
     told = json.loads(command(*words, "--json")[0])
     assert [told[name] for name in ("images", "evaluation_images", "steps_per_epoch", "epochs")] == [12, 4, [1, 1], 300]
     out, _ = command("spaces", "ita-lora", "--benchmark", text, "--backbone", EMBEDDED, "--json")
@@ -193,7 +193,7 @@ def test_a_benchmark_in_code_gets_the_same_probing_and_keeps_its_own_pace(
 ) -> None:
     monkeypatch.setattr(from_module, "_allowed", {})
     monkeypatch.chdir(ROOT / "examples")
-    text, suited = "own_benchmark:STRIPES", {"lr_pre": 0.12, "epochs_pre": 100}  # 80 images a task: 3 batches of 32
+    text, suited = "own_benchmark:STRIPES", {"lr_pre": 0.035, "epochs_pre": 34}  # 80 images a task: 3 batches of 32
     out, _ = command("spaces", "ita-lora", "--benchmark", text, "--json")
     assert json.loads(out)["fixed"] == suited
     spec = plan_search(SearchRequest(text, "ita-lora", storage=tmp_path / "runs", set={"epochs_pre": 8})).spec

@@ -42,9 +42,9 @@ def test_probing_of_own_images_is_the_papers_at_the_papers_width_and_takes_large
         large, small = (entry.scenario(spec, Backbone(backbone)) for backbone in (vit, EMBEDDED))
         assert entry.own_data_defaults(large, 8) == {
             "lr_pre": 0.01,
-            "epochs_pre": 38,
-        }  # of eight batches an epoch, 300 steps
-        assert entry.own_data_defaults(small, 8) == {"lr_pre": 0.12, "epochs_pre": 38}
+            "epochs_pre": 13,
+        }  # of eight batches an epoch, 100 steps
+        assert entry.own_data_defaults(small, 8) == {"lr_pre": 0.035, "epochs_pre": 13}
         assert entry.own_data_defaults(large, 1000)["epochs_pre"] == 3
     ewc = get_method("ewc")
     assert ewc.own_data_defaults(ewc.scenario(spec, Backbone()), 8) == {}

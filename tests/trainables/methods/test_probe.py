@@ -57,4 +57,4 @@ def test_own_images_are_probed_as_by_ita() -> None:
     spec, (probe, ita) = get_source("digits").spec, map(get_method, ("probe", "ita-lora"))
     scenario = probe.scenario(spec, Backbone(EMBEDDED))
     values = probe.own_data_defaults(scenario, 8)
-    assert values == ita.own_data_defaults(scenario, 8) == {"lr_pre": 0.12, "epochs_pre": 38}
+    assert values == ita.own_data_defaults(scenario, 8) == {"lr_pre": 0.035, "epochs_pre": 13}
