@@ -27,27 +27,28 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 
 def test_facts_of_a_search_and_of_a_final_run(tmp_path: Path) -> None:
     search, final = make_search(Storage(tmp_path), scheduler="asha"), make_final(Storage(tmp_path))
-    facts = _facts(read_status(search))
+    facts = _facts(read_status(search), search)
     assert facts["trials"] == "8 complete, 2 pruned, 1 diverged, 1 failed" and "seeds" not in facts
     assert facts["algorithm"] == "tpe, seed 0, stopped early by asha"
     assert facts["protocol"] == "3 tasks, 5 epochs, batch size 32, glyph_vit, fp32"
     assert facts["time in trials"] == "1:38" and "constraints" not in facts and "chosen" not in facts
-    facts = _facts(read_status(final))
+    facts = _facts(read_status(final), final)
     assert facts["seeds"] == "2 complete" and facts["chosen by"] == "search the-search on digits"
     assert "algorithm" not in facts
 
 
 def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -> None:
     bound = Constraint(metric="val/forgetting", relation="<=", bound=0.5)
-    facts = _facts(read_status(make_search(Storage(tmp_path / "a"), constraints=(bound,))))
+    bounded = make_search(Storage(tmp_path / "a"), constraints=(bound,))
+    facts = _facts(read_status(bounded), bounded)
     assert facts["constraints"] == str(bound) and facts["chosen"].startswith("nothing: ")
     directory = make_search(Storage(tmp_path / "b"), reevaluate=Reevaluate(best=2, runs=1))
-    assert _facts(read_status(directory))["reevaluated"] == "not yet"
+    assert _facts(read_status(directory), directory)["reevaluated"] == "not yet"
     status = read_status(directory)
 
     def told(verdict: Any, *, over: bool = True) -> str:
         state = SimpleNamespace(verdict=verdict, race=SimpleNamespace(over=over, rounds=2))
-        return _facts(replace(status, reevaluation=state))["reevaluated"]  # type: ignore[arg-type]
+        return _facts(replace(status, reevaluation=state), directory)["reevaluated"]  # type: ignore[arg-type]
 
     assert told(None) == "no candidate is left" and told(None, over=False) == "not yet"
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00: trial 3 over 2 fresh runs"
