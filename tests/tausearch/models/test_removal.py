@@ -25,7 +25,7 @@ from tests.support.runs.composable_runs import make_composable_run, pool_of, sma
 from tests.support.runs.letter_images import LETTERS, draw_letters
 from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, ComposedNetwork, ReducedPool, read_vector
-from trainables.data import BenchmarkSpec, Removal, get_source, of_classes
+from trainables.data import BenchmarkSpec, Removal, build_benchmark, get_source, of_classes, without
 from trainables.errors import InputError
 
 LEFT = [0, 1, 2, 4, 5]  # classes of the small benchmark without class 3, the second of task 2
@@ -217,6 +217,13 @@ def test_a_whole_task_of_tangents_goes_with_its_rows(made: Storage, tmp_path: Pa
 def test_a_task_whose_vector_is_gone_has_its_new_number_after_a_task_that_is_gone_whole() -> None:
     removal = Removal((range(2), range(2, 4), range(4, 6)), frozenset({0, 1, 4}))
     assert ReducedPool((Path("task_2"), Path("task_3")), removal).empty == {2}
+
+
+def test_a_task_that_has_lost_a_class_has_no_name_of_its_own_left() -> None:
+    """The name may say which class is gone; a task that has all of its classes keeps it."""
+    source = get_source("digits?task=low=0,1,2&task=high=7,8,9")
+    left = without(build_benchmark(source, "search"), Removal((range(3), range(3, 6)), frozenset({1})))
+    assert left.spec.task_names == (None, "high") and left.spec.class_names == tuple("02789")
 
 
 def test_a_removal_from_several_runs(made: Storage) -> None:

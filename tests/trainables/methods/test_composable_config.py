@@ -70,6 +70,13 @@ def test_no_regularisation_is_zero_strength(method: str, make: Run) -> None:
     assert none == zeros
 
 
+@pytest.mark.parametrize("strength", ["alpha_cls", "alpha_cls_prior"])
+def test_each_of_the_two_strengths_of_the_head_counts_alone(strength: str, make: Run) -> None:
+    base = {**COMPOSABLE["ita-lora"], "alpha": 0.0, "alpha_cls": 0.0, "alpha_cls_prior": 0.0}
+    without, alone = (make("ita-lora", {**base, **change}) for change in ({}, {strength: 5.0}))
+    assert without.run_next_task()["train/loss"] != alone.run_next_task()["train/loss"]
+
+
 @pytest.mark.parametrize(("method", "change"), [("ita-fft", {"alpha": 1e9, "lr": 3e-3}), ("ita-lora", {"alpha": 1e9})])
 def test_a_finite_penalty_that_blows_up_is_divergence(make: Run, method: str, change: dict[str, float]) -> None:
     with pytest.raises(DivergedError, match=r"regularised loss of \d.* \(chance loss 0.69\) at task \d"):
