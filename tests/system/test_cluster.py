@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -57,10 +57,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
     """End a raylet and all that it started; politely, so that the cluster hears of it at once."""
     family = [child for child in psutil.Process(process.pid).children(recursive=True)]
     for each in family:
-        each.terminate()
+        with suppress(psutil.NoSuchProcess):  # a child of one that has just ended may be gone already
+            each.terminate()
     _, stubborn = psutil.wait_procs(family, timeout=60)
     for each in stubborn:
-        each.kill()
+        with suppress(psutil.NoSuchProcess):
+            each.kill()
     process.kill()
     process.wait(120)
 
