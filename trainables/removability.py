@@ -5,20 +5,15 @@ The composition without a task is that of `compose --drop`: the other vectors ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from torch import Tensor
 
-from trainables.composition import Origin, SavedVector
+from trainables.composition import Origin, SavedVector, packed, unpacked
 from trainables.data import Benchmark
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 from trainables.methods import Composable, MethodEntry
 from trainables.metrics import removability
 from trainables.state import State
-
-_ROWS = ("head/weight", "head/bias", "anchor/weight", "anchor/bias")
 
 
 class LeftOut:
@@ -44,32 +39,16 @@ class LeftOut:
 
     def state(self) -> State:
         """Return the vectors, which no later task changes."""
-        state = State(values={"kinds": [vector.parametrisation for vector in self.vectors]})
+        state = State()
         for t, vector in enumerate(self.vectors, start=1):
-            parts = {f"tau/{name}/{part}": x for name, tau in vector.parameters.items() for part, x in tau.items()}
-            parts |= dict(zip(_ROWS, (*vector.head, *vector.anchor), strict=True))
-            state |= State(constant=parts).within(f"task_{t}")
+            header, tensors = packed(vector)
+            state |= State(constant=tensors, values={"header": {**header}}).within(f"task_{t}")
         return state
 
-    def load_state(self, state: State, origins: Sequence[Origin]) -> None:
-        """Continue from a `state`; `origins` are of its vectors."""
-        self.vectors = []
-        for origin, kind in zip(origins, state.values["kinds"], strict=True):  # type: ignore[arg-type]
-            saved = state.part(f"task_{origin.task}")
-            parameters: dict[str, dict[str, Tensor]] = {}
-            for path, value in saved.part("tau").constant.items():
-                name, part = path.split("/")
-                parameters.setdefault(name, {})[part] = value
-            rows = [saved.constant[name] for name in _ROWS]
-            self.vectors.append(
-                SavedVector(
-                    parametrisation=kind,  # type: ignore[arg-type]
-                    parameters=parameters,
-                    head=(rows[0], rows[1]),
-                    anchor=(rows[2], rows[3]),
-                    origin=origin,
-                )
-            )
+    def load_state(self, state: State, tasks: int) -> None:
+        """Continue after so many tasks, from a `state`."""
+        parts = (state.part(f"task_{t}") for t in range(1, tasks + 1))
+        self.vectors = [unpacked(part.values["header"], part.constant) for part in parts]  # type: ignore[arg-type]
 
 
 def left_out(entry: MethodEntry, tasks: int) -> LeftOut:

@@ -195,8 +195,7 @@ class IncrementalSequence:
         self.method.load_state(state.part("method"))
         self.accuracies = [list(row) for row in state.values["accuracies"]]  # type: ignore[union-attr, arg-type]
         if self.left_out is not None:
-            done = map(self._origin, self.tasks[: self.tasks_done])
-            self.left_out.load_state(state.part("left_out"), list(done))
+            self.left_out.load_state(state.part("left_out"), self.tasks_done)
 
 
 @contextmanager

@@ -5,7 +5,15 @@ Not here: how one task vector is parametrised (`task_vectors`), and the commands
 
 from __future__ import annotations
 
-from trainables.composition.files import VECTOR_FILE, copy_vector, read_vector, vector_folders, write_vector
+from trainables.composition.files import (
+    VECTOR_FILE,
+    copy_vector,
+    packed,
+    read_vector,
+    unpacked,
+    vector_folders,
+    write_vector,
+)
 from trainables.composition.merging import RULES, MergingRule, composed, merged
 from trainables.composition.networks import ComposedNetwork, network_for
 from trainables.composition.pool import VectorPool
@@ -27,8 +35,10 @@ __all__ = [
     "copy_vector",
     "merged",
     "network_for",
+    "packed",
     "read_vector",
     "saved_vector",
+    "unpacked",
     "vector_folders",
     "write_vector",
 ]

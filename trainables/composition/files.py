@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -59,8 +60,8 @@ def write_vector(folder: Path, vector: SavedVector, *, with_adapter: bool = True
     unfinished, old = (folder / f".{target.name}.{uuid.uuid4().hex}.tmp" for _ in range(2))
     unfinished.mkdir(parents=True)
     try:
-        tensors = _tensors(vector)
-        save_tensors(unfinished / VECTOR_FILE, tensors, sealed(_header(vector), tensors))
+        header, tensors = packed(vector)
+        save_tensors(unfinished / VECTOR_FILE, tensors, sealed(header, tensors))
         if with_adapter and vector.parametrisation == "lora":
             write_adapter(unfinished / _ADAPTER, vector.parameters, _usage(vector.origin))
         with suppress(FileNotFoundError):
@@ -81,7 +82,7 @@ def read_vector(folder: Path) -> SavedVector:
     path = folder / VECTOR_FILE
     try:
         tensors, header = read_weights(path)
-        return _vector(header, tensors)
+        return unpacked(header, tensors)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error
     except KeyError as error:
@@ -107,6 +108,11 @@ def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> Non
         copied = target / path.relative_to(folder)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copied)
+
+
+def packed(vector: SavedVector) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return a task vector as the header and the tensors of its file."""
+    return _header(vector), _tensors(vector)
 
 
 def _tensors(vector: SavedVector) -> dict[str, Tensor]:
@@ -148,8 +154,8 @@ def _usage(origin: Origin) -> dict[str, str]:
     return found
 
 
-def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
-    """Return the vector of a file's header and tensors.
+def unpacked(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> SavedVector:
+    """Return the vector of a file's header and tensors; the inverse of `packed`.
 
     Raises:
         KeyError: If a field or tensor is missing.
@@ -161,7 +167,8 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
     parametrisation, origin = cast(Parametrisation, header["parametrisation"]), _origin(header)
     if parametrisation not in PARTS:
         raise ValueError(f"parametrisation {parametrisation!r} is not known")
-    head, anchor = _pop_rows(tensors, "head"), _pop_rows(tensors, "anchor")
+    left = dict(tensors)
+    head, anchor = _pop_rows(left, "head"), _pop_rows(left, "anchor")
     if origin.class_names and len(origin.class_names) != len(origin.classes):
         raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
     if len(origin.classes) != len(head[0]):
@@ -171,7 +178,7 @@ def _vector(header: dict[str, str], tensors: dict[str, Tensor]) -> SavedVector:
         raise ValueError(f"scale {header['scale']} is not a finite number other than 0")
     return SavedVector(
         parametrisation=parametrisation,
-        parameters=_parameters(tensors, parametrisation),
+        parameters=_parameters(left, parametrisation),
         scale=scale,
         head=head,
         anchor=anchor,
@@ -186,7 +193,7 @@ def _pop_rows(tensors: dict[str, Tensor], name: str) -> Head:
     return weight, bias
 
 
-def _origin(header: dict[str, str]) -> Origin:
+def _origin(header: Mapping[str, str]) -> Origin:
     start, stop = map(int, header["classes"].split("-"))
     if not 0 <= start < stop <= _MOST_CLASSES:
         raise ValueError(f"classes {header['classes']!r}")
