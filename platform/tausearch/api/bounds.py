@@ -14,7 +14,16 @@ from typing import Any, TypeVar
 
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import DriveRequest, SearchRequest, TrainRequest
-from tausearch.runs import AnySpec, FinalSpec, RunDirectory, RunResult, beside_bounds
+from tausearch.runs import (
+    AnySpec,
+    BesideBounds,
+    FinalSpec,
+    RunDirectory,
+    RunResult,
+    Storage,
+    beside_bounds,
+    read_status,
+)
 from tausearch.studies import start_of
 from trainables.errors import InputError
 
@@ -34,7 +43,7 @@ def with_bounds_of(spec: AnySpec, result: Result, how: DriveRequest, measure: Me
     """
     if not spec.with_bounds or result.interrupted or result.out_of_time:
         return result
-    beside = beside_bounds(RunDirectory(result.path))
+    beside = bounds_of(result)
     for method in () if beside is None else beside.missing:
         try:
             bound = measure(spec, method)
@@ -45,6 +54,12 @@ def with_bounds_of(spec: AnySpec, result: Result, how: DriveRequest, measure: Me
         if bound.interrupted or bound.out_of_time:
             return replace(result, signal=bound.signal, out_of_time=bound.out_of_time)
     return result
+
+
+def bounds_of(result: RunResult) -> BesideBounds | None:
+    """Return the accuracy of a run beside its bounds, as its record has it now; None before it has one."""
+    directory = RunDirectory(result.path)
+    return beside_bounds(read_status(directory), Storage(directory.path.parent))
 
 
 class Remaining:

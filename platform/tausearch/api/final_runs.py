@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tausearch.api.benchmarks import allow_typed
-from tausearch.api.bounds import bound_training, with_bounds_of
+from tausearch.api.bounds import bound_training, bounds_of, with_bounds_of
 from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, with_fields_of
@@ -28,7 +28,6 @@ from tausearch.runs import (
     Summary,
     TrialSummary,
     TrialTable,
-    beside_bounds,
     summarise,
 )
 from tausearch.studies import FixedSearcher
@@ -50,7 +49,7 @@ class FinalResult(RunResult):
     @property
     def bounds(self) -> BesideBounds | None:
         """The mean test accuracy beside chance, `probe` and `joint`; None if no seed finished."""
-        return beside_bounds(RunDirectory(self.path))
+        return bounds_of(self)
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"test {Score.of(scores).text()} %"

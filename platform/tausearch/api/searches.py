@@ -12,7 +12,7 @@ import optuna
 from ray.tune import Trainable
 
 from tausearch.api.benchmarks import allow_typed
-from tausearch.api.bounds import Remaining, bound_search, with_bounds_of
+from tausearch.api.bounds import Remaining, bound_search, bounds_of, with_bounds_of
 from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, with_fields_of
@@ -34,7 +34,6 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
-    beside_bounds,
     read_spec,
 )
 from tausearch.studies import (
@@ -67,7 +66,7 @@ class SearchResult(RunResult):
     @property
     def bounds(self) -> BesideBounds | None:
         """The chosen accuracy beside chance, `probe` and `joint`; None if no trial finished."""
-        return beside_bounds(RunDirectory(self.path))
+        return bounds_of(self)
 
     @property
     def study(self) -> optuna.Study:

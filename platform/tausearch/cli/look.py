@@ -51,7 +51,8 @@ def status(
         else:
             output.show_statuses(statuses)
         return
-    found, beside = read_status(root.run(name)), beside_bounds(root.run(name))
+    found = read_status(root.run(name))
+    beside = beside_bounds(found, root)
     choices = _choices(found) if protocols else None
     if json:
         print_json(output.status_as_dict(found, choices, beside))

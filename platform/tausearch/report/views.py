@@ -19,6 +19,7 @@ from tausearch.runs import (
     RunStatus,
     Score,
     SearchSpec,
+    Storage,
     beside_bounds,
     read_scores,
     read_status,
@@ -185,7 +186,7 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
     size = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batch size {protocol.batch_size}"
     facts["protocol"] = f"{size}, {protocol.backbone}, {protocol.precision}"
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
-    if (beside := beside_bounds(directory)) is not None:
+    if (beside := beside_bounds(status, Storage(directory.path.parent))) is not None:
         facts["bounds"] = str(beside)
     return facts
 

@@ -60,17 +60,15 @@ class BesideBounds:
         return {"accuracy": self.accuracy, "chance": self.chance, "found": found, "missing": list(self.missing)}
 
 
-def beside_bounds(directory: RunDirectory) -> BesideBounds | None:
-    """Return a run beside its bounds; None before it has an accuracy. Other runs that cannot be read are passed over.
+def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
+    """Return a run of a storage beside its bounds; None before it has an accuracy.
 
-    Raises:
-        InputError: If the run itself cannot be read.
+    Other runs that cannot be read are passed over.
     """
-    status = read_status(directory)
     accuracy = _accuracy(status)
     if accuracy is None:
         return None
-    storage, spec = Storage(directory.path.parent), status.spec
+    spec = status.spec
     specs, _ = storage.read_each(read_spec)
     alike = [storage.run(each.name) for each in specs if each.method in BOUNDS and _comparable(each, spec)]
     wanted = tuple(method for method in BOUNDS if method != spec.method)

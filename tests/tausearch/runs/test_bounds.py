@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import DataFacts, Record, RunDirectory, RunSpec, Storage, beside_bounds, chance, little_left
+from tausearch.runs import (
+    BesideBounds,
+    DataFacts,
+    Record,
+    RunDirectory,
+    RunSpec,
+    Storage,
+    beside_bounds,
+    chance,
+    little_left,
+    read_status,
+)
 from tausearch.runs.creation import create
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -35,17 +46,21 @@ def bound(storage: Storage, spec: RunSpec, method: str, value: float | None, nam
     searched(storage, spec, value, method=method, name=name or f"s-{method}", **changes)
 
 
+def beside(directory: RunDirectory) -> BesideBounds | None:
+    return beside_bounds(read_status(directory), Storage(directory.path.parent))
+
+
 def test_the_bounds_are_methods() -> None:
     assert set(BOUNDS) <= set(METHODS)
 
 
 def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(spec: RunSpec, storage: Storage) -> None:
-    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and found.missing == ("probe", "joint")
     assert str(found) == (
         "58.00 % beside chance 25.00 %; missing here: probe, joint (`tausearch resume s --with-bounds` runs them)"
     )
-    assert beside_bounds(searched(storage, spec, None, name="running")) is None
+    assert beside(searched(storage, spec, None, name="running")) is None
 
 
 def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, storage: Storage) -> None:
@@ -53,10 +68,10 @@ def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, st
         bound(storage, spec, method, value)
     bound(storage, spec, "joint", 97.0, "worse")
     bound(storage, spec, "joint", None, "unfinished")
-    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    found = beside(searched(storage, spec, 58.0, name="s"))
     assert str(found) == "58.00 % beside chance 25.00 %, probe 50.00 % (s-probe), joint 98.00 % (s-joint)"
     assert found is not None and found.as_dict()["found"][1] == {"method": "joint", "run": "s-joint", "accuracy": 98.0}
-    own = beside_bounds(storage.run("s-probe"))
+    own = beside(storage.run("s-probe"))
     assert str(own) == "50.00 % beside chance 25.00 %, joint 98.00 % (s-joint)"
 
 
@@ -77,13 +92,13 @@ def test_a_run_of_another_protocol_is_no_bound(changes: dict[str, Any], spec: Ru
     if "protocol" in changes:
         changes = {"protocol": spec.protocol.model_copy(update=changes["protocol"])}
     bound(storage, spec, "joint", 98.0, **changes)
-    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and not found.found
 
 
 def test_where_the_weights_lie_makes_no_difference(spec: RunSpec, storage: Storage) -> None:
     bound(storage, spec, "joint", 98.0, protocol=spec.protocol.model_copy(update={"backbone_weights": "/a/file"}))
-    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and found.missing == ("probe",)
 
 
@@ -91,7 +106,7 @@ def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(stora
     make_final_run(storage, "f", [80.0, 82.0])
     make_final_run(storage, "three", [95.0, 95.0, 95.0], method="joint")
     make_final_run(storage, "j", [90.0, 92.0], method="joint", protocol={"split_seed": 5})
-    found = beside_bounds(storage.run("f"))
+    found = beside(storage.run("f"))
     assert found is not None and (found.accuracy, found.chance, found.missing) == (81.0, None, ("probe",))
     assert [(each.run, each.accuracy) for each in found.found] == [("j", 91.0)]
 
@@ -99,7 +114,7 @@ def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(stora
 def test_a_run_that_cannot_be_read_is_passed_over(spec: RunSpec, storage: Storage) -> None:
     bound(storage, spec, "joint", 98.0)
     (next((storage.run("s-joint").record).glob("*"))).write_text("broken")
-    found = beside_bounds(searched(storage, spec, 58.0, name="s"))
+    found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and not found.found
 
 
