@@ -89,7 +89,8 @@ class CampaignCell:
             self.plan.directory.conclude(result.name)
         with suppress(OSError, InputError):  # the end of the campaign writes them again, and says what is wrong
             write_best(self.plan.storage, self.plan.directory, self.runs)
-            write_comparison(self.plan.storage, self.plan.directory)
+            if result.name == self.runs.final:  # a search changes nothing in the comparison
+                write_comparison(self.plan.storage, self.plan.directory)
 
     def follow(self, run: Run) -> None:
         """Count the trials of a run that was opened."""

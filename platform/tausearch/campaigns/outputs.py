@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from tausearch.campaigns.cells import CellRuns, read_cells
@@ -40,7 +42,8 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
     tables = write_comparison(storage, standing.directory)
     report = []
     if standing.finished:
-        report = [write_campaign_report(storage, standing), *_draw_accuracies(storage, standing)]
+        results = _Results(storage, standing)
+        report = [_write_report(results), *_draw_accuracies(results)]
     return [*(path for path in best if path is not None), *tables, *report]
 
 
@@ -70,63 +73,80 @@ def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Pa
     Raises:
         InputError: If the file cannot be written.
     """
-    cells = [_report_cell(storage, each) for each in standing.cells]
-    runs = _final_runs(storage, [each.cell for each in standing.cells])
-    return write_report(
-        f"campaign {standing.name}",
-        cells,
-        file or standing.directory.report_file,
-        matrix=_page_matrix(standing, runs),
-        plots=list(_accuracy_plots(storage, standing, runs).values()),
-        comparison=as_sheets(runs),
-    )
-
-
-def _matrix_of(standing: CampaignStanding, runs: Sequence[FinalRun]) -> Matrix:
-    cells = [each.cell for each in standing.cells]
-    had = {run.spec.name for run in runs}
-    planned = [(cell.method, cell.benchmark) for cell in cells if cell.final not in had]
-    return result_matrix(runs, paper_results(), matrix_order(cells), planned=planned)
+    return _write_report(_Results(storage, standing), file)
 
 
 def set_apart(storage: Storage, standing: CampaignStanding) -> dict[str, tuple[str, ...]]:
     """Return title to what sets a cell's final run apart from the others on its benchmark; only cells with some."""
-    found = _matrix_of(standing, _final_runs(storage, [each.cell for each in standing.cells]))
-    cells = [cell for row in found.rows for cell in row.cells.values() if cell.run is not None]
+    rows = _Results(storage, standing).matrix.rows
+    cells = [cell for row in rows for cell in row.cells.values()]
     apart = {cell.run.spec.name: cell.apart for cell in cells if cell.run is not None and cell.apart}
-    return {each.cell.title: apart[each.cell.final] for each in standing.cells if each.cell.final in apart}
+    return {cell.title: apart[cell.final] for cell in standing.runs if cell.final in apart}
 
 
-def _page_matrix(standing: CampaignStanding, runs: Sequence[FinalRun]) -> Table:
-    places = [(each.cell.method, each.cell.benchmark) for each in standing.cells]
+@dataclass(frozen=True)
+class _Results:
+    """What a campaign's report shows, each part read or made once."""
+
+    storage: Storage
+    standing: CampaignStanding
+
+    @cached_property
+    def runs(self) -> list[FinalRun]:
+        """The final runs that have results."""
+        return _final_runs(self.storage, self.standing.runs)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """Methods by benchmarks, with places for the cells that have no result yet."""
+        had, cells = {run.spec.name for run in self.runs}, self.standing.runs
+        planned = [(cell.method, cell.benchmark) for cell in cells if cell.final not in had]
+        return result_matrix(self.runs, paper_results(), matrix_order(cells), planned=planned)
+
+    @cached_property
+    def plots(self) -> dict[str, Plot]:
+        """Benchmark to the plot of its methods; a line under another protocol says so in its name."""
+        plots = {}
+        for benchmark in self.matrix.benchmarks:
+            lines = {}
+            for row in self.matrix.rows:
+                if (cell := row.cells.get(benchmark)) is not None and cell.run is not None:
+                    apart = f" ({'; '.join(cell.apart)})" if cell.apart else ""
+                    with suppress(InputError):  # the page says what a damaged record has lost
+                        directory = self.storage.run(cell.run.spec.name)
+                        lines[f"{row.name}{apart}"] = read_trials(cell.run.spec, directory)
+            if (plot := accuracy_plot(shown_benchmark(benchmark), lines)) is not None:
+                plots[benchmark] = plot
+        return plots
+
+
+def _write_report(results: _Results, file: Path | None = None) -> Path:
+    standing = results.standing
+    return write_report(
+        f"campaign {standing.name}",
+        [_report_cell(results.storage, each) for each in standing.cells],
+        file or standing.directory.report_file,
+        matrix=_page_matrix(results),
+        plots=list(results.plots.values()),
+        comparison=as_sheets(results.runs),
+    )
+
+
+def _page_matrix(results: _Results) -> Table:
+    cells = results.standing.cells
+    places = [(each.cell.method, each.cell.benchmark) for each in cells]
     links = {place: cell_link(number) for number, place in enumerate(places)}
-    pending = {place: each.state for place, each in zip(places, standing.cells, strict=True)}
-    return page_matrix(_matrix_of(standing, runs), paper_results(), links, pending)
+    pending = {place: each.state for place, each in zip(places, cells, strict=True)}
+    return page_matrix(results.matrix, paper_results(), links, pending)
 
 
-def _accuracy_plots(storage: Storage, standing: CampaignStanding, runs: Sequence[FinalRun]) -> dict[str, Plot]:
-    """Return benchmark to the plot of its methods; a line under another protocol says so in its name."""
-    found, plots = _matrix_of(standing, runs), {}
-    for benchmark in found.benchmarks:
-        lines = {}
-        for row in found.rows:
-            if (cell := row.cells.get(benchmark)) is not None and cell.run is not None:
-                apart = f" ({'; '.join(cell.apart)})" if cell.apart else ""
-                with suppress(InputError):  # the page says what a damaged record has lost
-                    lines[f"{row.name}{apart}"] = read_trials(cell.run.spec, storage.run(cell.run.spec.name))
-        if (plot := accuracy_plot(shown_benchmark(benchmark), lines)) is not None:
-            plots[benchmark] = plot
-    return plots
-
-
-def _draw_accuracies(storage: Storage, standing: CampaignStanding) -> list[Path]:
+def _draw_accuracies(results: _Results) -> list[Path]:
     """Draw the plots of the report as figures, too."""
-    folder = standing.directory.path / "figures"
+    folder = results.standing.directory.path / "figures"
     folder.mkdir(exist_ok=True)
-    plots = _accuracy_plots(storage, standing, _final_runs(storage, [each.cell for each in standing.cells]))
     return [
-        save(draw_plot(plot, f"campaign {standing.name}"), folder / f"{reference(benchmark).slug}.png")
-        for benchmark, plot in plots.items()
+        save(draw_plot(plot, f"campaign {results.standing.name}"), folder / f"{reference(benchmark).slug}.png")
+        for benchmark, plot in results.plots.items()
     ]
 
 

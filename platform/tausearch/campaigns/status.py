@@ -99,6 +99,11 @@ class CampaignStanding:
     cells: tuple[CellStanding, ...]
 
     @property
+    def runs(self) -> tuple[CellRuns, ...]:
+        """Its cells with the names of their runs."""
+        return tuple(each.cell for each in self.cells)
+
+    @property
     def finished(self) -> bool:
         """Whether every cell is done or failed."""
         return all(each.state in ("done", "failed") for each in self.cells)

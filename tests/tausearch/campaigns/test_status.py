@@ -111,7 +111,7 @@ def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
 def test_the_report_is_written_at_the_end_only(finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = started(tmp_path)
     report = plan.directory.report_file
-    monkeypatch.setattr("tausearch.campaigns.outputs.write_campaign_report", lambda *_: report)
+    monkeypatch.setattr("tausearch.campaigns.outputs._write_report", lambda *_: report)
     cells = tuple(CellStanding(each.runs, "failed" if finished else "waiting") for each in plan.cells)
     files = write_outputs(plan.storage, CampaignStanding("t", "t.yaml", plan.directory, False, cells))
     assert files == [report] * finished
