@@ -24,7 +24,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
     settle(config.cpus_per_trial)
     if config.code_folder is not None:
         allow_code(config.benchmark, config.code_folder)
-    backbone = Backbone(config.backbone, None if config.backbone_weights is None else Path(config.backbone_weights))
+    backbone = Backbone.of(config.backbone, config.backbone_weights)
     return IncrementalSequence(
         _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),
         config.method,

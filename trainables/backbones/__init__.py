@@ -43,6 +43,11 @@ class Backbone:
     name: str = EMBEDDED
     weights: Path | None = None
 
+    @classmethod
+    def of(cls, name: str, weights: str | None) -> Backbone:
+        """Return the backbone that a file names, with the path of its weights as text."""
+        return cls(name, None if weights is None else Path(weights))
+
     def load(
         self, device: torch.device | str = "cpu", *, tokens: Tokens = "class", attention: AttentionKind = "fused"
     ) -> VisionTransformer:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.bounds import Remaining, bound_search, bound_training, with_bounds_of
@@ -123,7 +121,7 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 def _require_unchanged(spec: AnySpec) -> None:
     """Refuse to continue a run whose protocol has changed, since its accuracies could not be compared."""
     then = spec.protocol
-    backbone = Backbone(then.backbone, None if then.backbone_weights is None else Path(then.backbone_weights))
+    backbone = Backbone.of(then.backbone, then.backbone_weights)
     source = open_benchmark(spec.benchmark, spec.data_root).source
     now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
     for key, value in then:

@@ -150,7 +150,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
-    backbone = Backbone(then.backbone, None if then.backbone_weights is None else Path(then.backbone_weights))
+    backbone = Backbone.of(then.backbone, then.backbone_weights)
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     faults, reads = Faults(), backbone.input
     with faults:
