@@ -75,6 +75,17 @@ class NamedTask:
         return self.label if self.name is None else f"{self.name} ({NamedTask(self.classes).label})"
 
 
+def named_tasks(groups: Sequence[tuple[str, ...]], names: Sequence[str | None]) -> tuple[NamedTask, ...]:
+    """Return the tasks of groups of classes; `names` are their own names, empty if no task has one."""
+    own = names or (None,) * len(groups)
+    return tuple(NamedTask(group, name) for group, name in zip(groups, own, strict=True))
+
+
+def in_full(tasks: Sequence[NamedTask]) -> list[str]:
+    """Return the tasks with their numbers, in all words that a line has room for: `1: animals (zebra, horse)`."""
+    return [f"{number}: {task.words}" for number, task in enumerate(tasks, start=1)]
+
+
 def titles(labels: Sequence[str], count: int) -> list[str]:
     """Return the titles of tasks 1 to `count` for tables and figures: `2: animals`, or `2` where names are unknown."""
     return [f"{task}: {labels[task - 1]}" if task <= len(labels) else str(task) for task in range(1, count + 1)]

@@ -22,7 +22,7 @@ from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, tas
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
-from trainables.task_names import NamedTask
+from trainables.task_names import NamedTask, named_tasks
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,8 @@ class BenchmarkSpec:
     @property
     def named_tasks(self) -> tuple[NamedTask, ...]:
         """The tasks by the names of their classes, and their own names."""
-        names = self.task_names or (None,) * self.num_tasks
-        groups = (self.class_names[classes.start : classes.stop] for classes in self.task_classes)
-        return tuple(NamedTask(group, name) for group, name in zip(groups, names, strict=True))
+        groups = [self.class_names[classes.start : classes.stop] for classes in self.task_classes]
+        return named_tasks(groups, self.task_names)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from tausearch.runs import (
 from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, learns, points_ahead
 from trainables.bounds import BOUNDS
 from trainables.data.sources import steps_of
+from trainables.task_names import in_full
 
 _NAMED = 10  # tasks that a line names
 _COARSE = 0.25  # percentage points per validation image, above which the best of many trials is partly luck
@@ -70,13 +71,12 @@ class Preview:
     @property
     def seconds(self) -> float | None:
         """Seconds that the trials will take, without the start of Ray; None if unknown."""
-        whole = self._seconds_of(self._left, cold_trials(self.spec, self.ended))
-        return None if whole is None else whole * self._undone
+        return self._seconds_left(self.concurrent_trials)
 
     @property
     def seconds_reevaluating(self) -> float | None:
         """Seconds that re-evaluations will take at most; None if unknown."""
-        return self._seconds_of(self.reevaluations, cold_reevaluations(self.spec))
+        return self._seconds_of(self.reevaluations, cold_reevaluations(self.spec), self.concurrent_trials)
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
@@ -86,20 +86,19 @@ class Preview:
     @property
     def seconds_inside(self) -> float | None:
         """Seconds that the trials will take, as if one ran after another; None if unknown."""
-        cold = cold_trials(self.spec, self.ended)
-        return None if self.taken.pace is None else self.taken.pace.seconds(self._left, cold) * self._undone
+        return self._seconds_left(1)
 
     @property
     def _left(self) -> int:
         return self.spec.trials - self.ended
 
-    @property
-    def _undone(self) -> float:
-        """The share of the tasks of the trials that are left that has not been finished."""
-        return self.tasks / max(1, self._left * self.spec.steps)
+    def _seconds_left(self, concurrent: int | None) -> float | None:
+        """Return the seconds of the trials that are left, without the tasks that they have finished."""
+        whole = self._seconds_of(self._left, cold_trials(self.spec, self.ended), concurrent)
+        return None if whole is None else whole * self.tasks / max(1, self._left * self.spec.steps)
 
-    def _seconds_of(self, trials: int, cold: int) -> float | None:
-        pace, concurrent = self.taken.pace, self.concurrent_trials
+    def _seconds_of(self, trials: int, cold: int, concurrent: int | None) -> float | None:
+        pace = self.taken.pace
         return None if pace is None or concurrent is None else pace.seconds(trials, cold, concurrent)
 
     def __str__(self) -> str:
@@ -158,7 +157,7 @@ class Preview:
         }
 
     def _tasks(self) -> str:
-        titles = [f"{number}: {task.words}" for number, task in enumerate(self.spec.tasks, start=1)]
+        titles = in_full(self.spec.tasks)
         more = f"; and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
         return f"{'; '.join(titles[:_NAMED])}{more}"
 

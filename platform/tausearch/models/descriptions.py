@@ -17,7 +17,7 @@ from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
-from trainables.task_names import NamedTask
+from trainables.task_names import NamedTask, named_tasks
 
 ABOUT_FILE = "model.json"
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
@@ -70,10 +70,9 @@ class About(Strict):
         return [tuple(next(names) for _ in range(count)) for count in self.tasks]
 
     @property
-    def named_tasks(self) -> list[NamedTask]:
+    def named_tasks(self) -> tuple[NamedTask, ...]:
         """The tasks by the names of their classes, and their own names."""
-        names = self.task_names or (None,) * len(self.tasks)
-        return [NamedTask(classes, name) for classes, name in zip(self.classes_by_task, names, strict=True)]
+        return named_tasks(self.classes_by_task, self.task_names)
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:

@@ -15,6 +15,7 @@ from tausearch.runs import Conclusion, FinalSpec, RunSpec, SearchSpec, Status, S
 from tausearch.tracking.mlflow_store import open_store, search_runs, store_lock
 from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
+from trainables.task_names import in_full
 
 _MLFLOW_STATUS: dict[Status, str] = {
     "complete": "FINISHED",
@@ -268,7 +269,7 @@ def _origin(spec: RunSpec) -> dict[str, str]:
 
 def _task_tags(spec: RunSpec) -> dict[str, str]:
     """Return the tag that names the tasks: `1: animals (zebra, horse); 2: star, comet`."""
-    text = "; ".join(f"{number}: {task.words}" for number, task in enumerate(spec.tasks, start=1))
+    text = "; ".join(in_full(spec.tasks))
     return {"tasks": text[:_LONGEST_TAG]} if text else {}
 
 

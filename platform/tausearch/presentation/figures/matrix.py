@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from tausearch.presentation.figures.style import new_figure, plain
 from tausearch.presentation.run_tables import accuracy_cells
 from trainables.metrics import MetricNames
+from trainables.task_names import titles
 
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
 _LINE, _LETTERS = 0.16, 14  # of the title: inches of a line, and letters that fit into an inch of it
@@ -56,7 +57,7 @@ def accuracy_matrix_figure(
         figure.colorbar(image, cax=_add_axes(figure, _LEFT + width + 0.15, below, 0.12, height))
     every = math.ceil(tasks / 20)
     if numbers and labels:
-        named = [f"{k + 1}: {plain(label)}" for k, label in enumerate(labels[:tasks])]
+        named = [plain(title) for title in titles(labels, tasks)]
         axes.set_xticks(range(tasks), named, rotation=90, fontsize=8)
     else:
         axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
