@@ -39,7 +39,7 @@ class Pace:
     shared: float = 0.0
 
     def seconds(self, trials: int, cold: int, concurrent_trials: int = 1) -> float:
-        """Return the seconds of some trials, of which the cache lacks the pre-consolidation of `cold`."""
+        """Return the seconds that `trials` take; `cold` of them find no pre-consolidation in the cache."""
         return self.own * -(-trials // concurrent_trials) + self.shared * -(-cold // concurrent_trials)
 
 

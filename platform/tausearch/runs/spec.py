@@ -142,7 +142,7 @@ class RunSpec(Strict):
         return False
 
     def task_title(self, task: int) -> str:
-        """Return the title of a task, from 1, for tables and figures: `2: animals`, or `2` where names are unknown."""
+        """Return the title of a task (counted from 1): `2: animals`, or `2` if the tasks have no names."""
         return titles([each.label for each in self.tasks], task)[-1]
 
     def step_title(self, step: int) -> str:
