@@ -44,7 +44,7 @@ FLOORS = [
     {"preconsolidation", "composition", "evaluation"},
     {"data", "task_vectors"},
     {"backbones", "bounds", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
-    | {"tensor_files", "precision", "task_names"},
+    | {"tensor_files", "precision", "task_names", "user_code"},
 ]
 
 

@@ -27,7 +27,7 @@ class TrialConfig:
     precision: Precision = "fp32"  # of fine-tuning and evaluation
     gpus_per_trial: float = 0  # 1/k of a GPU, or 0 to compute on the CPU
     data_root: str | None = None  # folder of the published datasets
-    code_folder: str | None = None  # of the module of a benchmark `MODULE:NAME`; None forbids the import
+    code: dict[str, str] = field(default_factory=dict)  # each `MODULE:NAME` that may be imported, and its folder
     cpus_per_trial: int = 1  # threads; results depend on their number
     cache: str | None = None  # directory of the pre-consolidation cache
     cache_bytes: int | None = None  # bound on the cache's size

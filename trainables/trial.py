@@ -10,20 +10,21 @@ from ray import tune
 
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose, TrialConfig
-from trainables.data import Benchmark, allow_code, build_benchmark, get_source
+from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 from trainables.state import Heartbeat, Manifest, manifest_of, read_state, write_state
+from trainables.user_code import allow_code
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
     """Make the sequence of a trial, and apply a trial's settings to this process."""
     settle(config.cpus_per_trial)
-    if config.code_folder is not None:
-        allow_code(config.benchmark, config.code_folder)
+    for name, folder in config.code.items():
+        allow_code(name, folder)
     backbone = Backbone.of(config.backbone, config.backbone_weights)
     return IncrementalSequence(
         _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),

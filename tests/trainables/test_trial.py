@@ -111,7 +111,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     original = trial.get_source
     monkeypatch.setattr(trial, "settle", lambda threads: asked.update(threads=threads))
     monkeypatch.setattr(trial, "claim", lambda share: asked.update(share=share) or torch.device("cpu"))
-    monkeypatch.setattr(trial, "allow_code", lambda name, folder: asked.update(code=(name, folder)))
+    monkeypatch.setattr(trial, "allow_code", lambda name, folder: asked.setdefault("code", {}).update({name: folder}))
     monkeypatch.setattr(trial, "get_source", lambda name, root: asked.update(root=root) or original(name, root))
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(glyph_vit.WEIGHTS.read_bytes())
@@ -130,7 +130,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             precision="bf16",
             gpus_per_trial=0.5,
             data_root="/data",
-            code_folder="/code",
+            code={"own:X": "/code", "other:Y": "/more"},
             cpus_per_trial=2,
             blobs=str(tmp_path / "blobs"),
             cache=str(tmp_path / "cache"),
@@ -139,7 +139,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
         )
     )
     method: Any = sequence.method
-    assert asked == {"threads": 2, "share": 0.5, "code": ("digits?tasks=2", "/code"), "root": "/data"}
+    assert asked == {"threads": 2, "share": 0.5, "code": {"own:X": "/code", "other:Y": "/more"}, "root": "/data"}
     assert sequence.benchmark.purpose == "final" and sequence.benchmark.split_seed == 6
     assert (sequence.entry.name, len(sequence.tasks), method.rule.config.alpha) == ("ita-ia3", 2, 1.0)
     context = method.context

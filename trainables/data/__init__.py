@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Task, build_benchmark
 from trainables.data.embedded import BENCHMARKS
-from trainables.data.from_module import allow_code, code_folder
 from trainables.data.images import Batch, ImageSet, concatenate, stacked
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
@@ -39,9 +38,7 @@ __all__ = [
     "Removal",
     "Task",
     "TransformSpec",
-    "allow_code",
     "build_benchmark",
-    "code_folder",
     "concatenate",
     "described",
     "get_source",

@@ -1,21 +1,9 @@
-"""A benchmark in a user's module, `MODULE:NAME`.
-
-Only a module that the user named is imported, never one that only a file names. Its errors and results are checked
-before their use.
-"""
+"""A benchmark in a user's module, `MODULE:NAME`; its errors and results are checked before their use."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,53 +12,15 @@ from checked_input.bounds import BATCH, EPOCHS, Bounds
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
-from trainables.data.reference import BenchmarkRef
 from trainables.data.splits import Part
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
-
-_ANYTHING = (Exception, SystemExit, GeneratorExit)  # all errors of a module but Ctrl-C
-_allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
-
-
-def allow_code(benchmark: str, folder: str | Path | None = None) -> None:
-    """Allow this process to import a benchmark in a user's module, also where only a file names the module.
-
-    Args:
-        benchmark: `MODULE:NAME`; options behind a `?` do not count.
-        folder: Folder of the module, after Python's own path; by default the working folder.
-
-    Raises:
-        InputError: If `benchmark` has another form.
-    """
-    ref = BenchmarkRef.parse(benchmark)
-    if not ref.is_module:
-        raise InputError(f"only a benchmark of the form MODULE:NAME is code that can be allowed, got {benchmark!r}")
-    _allowed[ref.name] = os.getcwd() if folder is None else str(folder)
-
-
-def code_folder(benchmark: str) -> str | None:
-    """Return the folder given to `allow_code`; None for a benchmark that is no code or is not allowed."""
-    return _allowed.get(BenchmarkRef.parse(benchmark).name)
+from trainables.user_code import called, explained, find
 
 
 def source_from_module(name: str) -> BenchmarkSource:
     """Return the benchmark `MODULE:NAME`; code that is not allowed and all errors of the code are InputErrors."""
-    if name not in _allowed:
-        raise InputError(
-            f"benchmark {name!r}: a file names this code, you did not; if you trust it, let it run with"
-            f" --allow-code {name} (in Python: tausearch.allow_code({name!r}))"
-        )
-    module_name, _, attribute = name.partition(":")
-    try:
-        with _on_path(_allowed[name]):
-            found = getattr(importlib.import_module(module_name), attribute, None)
-    except _ANYTHING as error:
-        why = f"module {module_name!r} cannot be imported ({_what(error)})"
-        raise InputError(f"benchmark {name!r}: {why}") from error
-    if not isinstance(found, BenchmarkSource):
-        got = "nothing of that name" if found is None else type(found).__name__
-        raise InputError(f"benchmark {name!r}: {attribute!r} must be a BenchmarkSource, got {got}")
+    found = find("benchmark", name, {}, BenchmarkSource)
     _require_protocol(name, found)
     return replace(
         found, load=partial(_checked_load, name, found), transforms=partial(_checked_transforms, name, found)
@@ -87,7 +37,7 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
         try:
             made = images.prepare(images.pixels(rows), generator)
         except Exception as error:  # the transforms are the module's code
-            raise InputError(f"benchmark {name!r}: transforms failed ({_what(error)})") from error
+            raise InputError(f"benchmark {name!r}: transforms failed ({explained(error)})") from error
         shape = (len(rows), reads.channels, reads.size, reads.size)
         if not isinstance(made, Tensor) or made.shape != shape or not bool(torch.isfinite(made).all()):
             got = f"{tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
@@ -95,32 +45,6 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
     first, second = task.train.images, evaluation.images
     if isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second):
         raise InputError(f"benchmark {name!r}: load returns the same images for both parts")
-
-
-@contextmanager
-def _on_path(folder: str) -> Iterator[None]:
-    """Append a folder to Python's path while the block runs.
-
-    Libraries import optional packages later; a file of the same name in the working folder must not take their place.
-    """
-    known = folder in sys.path
-    if not known:
-        sys.path.append(folder)
-    try:
-        yield
-    finally:
-        if not known and folder in sys.path:  # the module may have changed the path
-            sys.path.remove(folder)
-
-
-def _what(error: BaseException) -> str:
-    """Return the error with its file and line number, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
-    if isinstance(error, SyntaxError) and error.filename is not None:
-        where = f" in {error.filename}, line {error.lineno}"
-    said = " ".join(str(error).split())[:200]
-    return f"{type(error).__name__}{f': {said}' if said else ''}{where}"
 
 
 def _require_protocol(name: str, source: BenchmarkSource) -> None:
@@ -152,7 +76,7 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
 
 def _checked_load(name: str, source: BenchmarkSource, part: Part) -> Rows:
     what = f"benchmark {name!r}: load({part!r})"
-    loaded = _called(what, lambda: source.load(part))
+    loaded = called(what, lambda: source.load(part))
     if problem := _problem(loaded, len(source.class_names)):
         raise InputError(f"{what} {problem}")
     return loaded
@@ -160,19 +84,10 @@ def _checked_load(name: str, source: BenchmarkSource, part: Part) -> Rows:
 
 def _checked_transforms(name: str, source: BenchmarkSource, reads: InputSpec) -> tuple[Transform, Transform]:
     what = f"benchmark {name!r}: transforms"
-    pair = _called(what, lambda: source.transforms(reads))
+    pair = called(what, lambda: source.transforms(reads))
     if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(callable, pair)):
         raise InputError(f"{what} must return two functions, of training and test images, got {type(pair).__name__}")
     return pair
-
-
-def _called(what: str, function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except InputError:
-        raise
-    except _ANYTHING as error:
-        raise InputError(f"{what} failed ({_what(error)})") from error
 
 
 def _problem(loaded: object, classes: int) -> str | None:

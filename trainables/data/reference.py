@@ -14,6 +14,7 @@ from typing import Any
 from checked_input.bounds import CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, names_of, text_of
+from trainables.user_code import is_code
 
 FOLDER, PARQUET = "folder:", "parquet:"
 _BOUNDS = {
@@ -23,7 +24,6 @@ _BOUNDS = {
     "epochs": EPOCHS,
     "max_image_bytes": Bounds(1, 2**31),
 }
-_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class BenchmarkRef:
     @property
     def is_module(self) -> bool:
         """Whether the name has the form `MODULE:NAME`."""
-        return self.path is None and _MODULE.fullmatch(self.name) is not None
+        return is_code(self.name)
 
     @property
     def is_own(self) -> bool:

@@ -1,5 +1,5 @@
 from .analysis import Drawn, draw, draw_with
-from .benchmarks import OpenBenchmark, Opening, allow_code, allow_typed, open_benchmark
+from .benchmarks import OpenBenchmark, Opening, allow_code, open_benchmark
 from .composition import Composed, Edited, compose, compose_with, edit, edit_with
 from .continuation import extend, extend_with, resume, resume_with
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
@@ -47,7 +47,6 @@ __all__ = [
     "SearchResult",
     "TrainRequest",
     "allow_code",
-    "allow_typed",
     "check_dataset",
     "compose",
     "compose_with",

@@ -11,7 +11,7 @@ from tausearch.presentation import LongWork, say_unreadable
 from tausearch.runs import DataFacts
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
-from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, allow_code, build_benchmark, get_source
+from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.dataset import dataset_of, on_disk
@@ -21,6 +21,7 @@ from trainables.data.sources import images_per_task, steps_of
 from trainables.data.splits import PARTS
 from trainables.errors import Faults, NotFetchedError
 from trainables.task_names import listed
+from trainables.user_code import allow_code as allow_code  # a name of the Python API
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
 _SAMPLED = 16  # images whose size is measured
@@ -127,12 +128,6 @@ class OpenBenchmark:
             data = DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
             self._required[asked] = Usable(data, tuple(left_out))
         return self._required[asked]
-
-
-def allow_typed(benchmark: str | None) -> None:
-    """Allow the code of a benchmark `MODULE:NAME` that the user typed; other benchmarks need no permission."""
-    if benchmark is not None and BenchmarkRef.parse(benchmark).is_module:
-        allow_code(benchmark)
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from tausearch.api.benchmarks import allow_typed
 from tausearch.api.bounds import bound_training, bounds_of, with_bounds_of
 from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
-from tausearch.api.requests import TrainRequest, with_fields_of
+from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
@@ -65,7 +64,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     Raises:
         InputError: Before any work, if something in the request, or the best file's protocol, is wrong.
     """
-    allow_typed(request.benchmark)
+    allow_named(request)
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
@@ -90,7 +89,7 @@ def preview_train_with(request: TrainRequest) -> Preview:
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
     """
-    allow_typed(request.benchmark)
+    allow_named(request)
     return preview_of(plan_training(request), request.address)
 
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from search_spaces import ResolvedSpace
 from tausearch import studies
-from tausearch.api.benchmarks import OpenBenchmark, Opening, allow_typed, open_benchmark
-from tausearch.api.requests import SearchRequest, TrainRequest
+from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
+from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
@@ -118,7 +118,7 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
     if not ref.is_own:
         return studies.space_of(request.method, ref.name, file, request.set or {})
-    allow_typed(str(ref))
+    allow_named(request)
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)
     return _space(request, entry, opened, entry.scenario(opened.source.spec, _backbone(request, opened)))
 

@@ -14,6 +14,7 @@ from checked_input.bounds import Bounds
 from checked_input.text_files import shown
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError
+from trainables.user_code import allow_typed
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
     from search_spaces import Scalar
@@ -25,6 +26,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
+_MAY_BE_CODE = ("benchmark", "method")  # fields of requests that take `MODULE:NAME`
 # The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
 # annotation is a text in this file, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -86,6 +88,11 @@ def _option(of: Field[Any]) -> str:
     """Return the name of a field on the command line."""
     name = of.name.replace("_", "-")
     return name if of.default is MISSING else f"--{name}"
+
+
+def allow_named(request: CheckedRequest) -> None:
+    """Allow the code of the user, `MODULE:NAME`, that the fields of a request name."""
+    allow_typed(*(getattr(request, name, None) for name in _MAY_BE_CODE))
 
 
 @dataclass(frozen=True, kw_only=True)

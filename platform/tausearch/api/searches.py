@@ -11,11 +11,10 @@ from typing import TextIO
 import optuna
 from ray.tune import Trainable
 
-from tausearch.api.benchmarks import allow_typed
 from tausearch.api.bounds import Remaining, bound_search, bounds_of, with_bounds_of
 from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
-from tausearch.api.requests import SearchRequest, with_fields_of
+from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import with_measured_share
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
@@ -86,7 +85,7 @@ def search_with(request: SearchRequest) -> SearchResult:
         InputError: Before any work, if something in the request is wrong.
         SpaceError: Before any work, if the search space is wrong.
     """
-    allow_typed(request.benchmark)
+    allow_named(request)
     plan = plan_search(request)
     out = sys.stdout if request.progress_to == "stdout" else sys.stderr
     if request.gpus_per_trial == "auto":
@@ -117,7 +116,7 @@ def preview_search_with(request: SearchRequest) -> Preview:
         InputError: If something in the request is wrong.
         SpaceError: If the search space is wrong.
     """
-    allow_typed(request.benchmark)
+    allow_named(request)
     return preview_of(plan_search(request), request.address)
 
 

@@ -14,6 +14,7 @@ from tausearch.cli.options import app
 from tausearch.presentation import print_json, say_loading, say_unreadable
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
+from trainables.user_code import allow_typed
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.api import FinalResult, SearchResult
@@ -251,7 +252,6 @@ def train(
 
 def _best_of(what: list[str], storage: str) -> BestFile:
     say_loading()
-    from tausearch.api import allow_typed  # torch takes seconds to import
     from tausearch.studies import best_of_all, best_of_run, load_best
     from trainables.data import reference
 
@@ -304,5 +304,5 @@ def _show_result(result: SearchResult | FinalResult, storage: str, json: bool) -
         output.show_final(result, cast("FinalSpec", spec), storage_words(storage))
     if result.out_of_time:
         succeeded = any(complete)  # all of them is not to be expected
-    resume_command = f"{command_on('resume', result.name, storage)}{code_words(spec.benchmark)}"
+    resume_command = f"{command_on('resume', result.name, storage)}{code_words(*spec.code)}"
     leave(result.signal, result.out_of_time, resume_command, succeeded)

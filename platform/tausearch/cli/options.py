@@ -12,6 +12,7 @@ import typer
 from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
 from trainables.errors import InputError
+from trainables.user_code import allow_code
 
 # Python would also accept other scripts' digits, underscores, and numbers so long that reading them takes minutes.
 _WHOLE = re.compile("[0-9]{1,30}")
@@ -113,20 +114,17 @@ WithoutDamaged = Annotated[
 ]
 
 
-def _allow(benchmarks: list[str] | None) -> list[str] | None:
-    if benchmarks:
-        from trainables.data import allow_code  # torch takes seconds to import
-
-        for benchmark in benchmarks:
-            allow_code(benchmark)
-    return benchmarks
+def _allow(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        allow_code(name)
+    return names
 
 
 AllowCode = Annotated[
     list[str] | None,
     typer.Option(
         callback=_allow,
-        help="Let the code of this benchmark run where only a file names it. Repeatable.",
+        help="Let this code run where only a file names it. Repeatable.",
         metavar="MODULE:NAME",
     ),
 ]

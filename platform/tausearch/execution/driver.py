@@ -183,7 +183,7 @@ def drive(
         home=run.directory,
         resources=spec.resources,
         read=read_by_trials(spec),
-        resume_command=command_on("resume", spec.name, run.storage.root) + code_words(spec.benchmark),
+        resume_command=command_on("resume", spec.name, run.storage.root) + code_words(*spec.code),
         address=address,
         time_budget=time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,

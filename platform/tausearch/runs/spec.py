@@ -25,6 +25,7 @@ from trainables.config import Purpose, TrialConfig
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, titles
+from trainables.user_code import folders_of, is_code
 
 Algorithm = Literal["tpe", "gp", "random", "grid"]
 Scheduler = Literal["none", "asha", "median"]
@@ -104,6 +105,11 @@ class RunSpec(Strict):
     def metrics(self) -> MetricNames:
         """Names of the accuracies that its trials report."""
         return names_of(self.purpose)
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The code of the user, `MODULE:NAME`, that its trials import."""
+        return tuple(filter(is_code, (self.benchmark.partition("?")[0], self.method, self.protocol.backbone)))
 
     @property
     def run_name(self) -> str:
@@ -192,7 +198,7 @@ class RunSpec(Strict):
             cache: The pre-consolidation cache; not used if its size is 0.
             directory: The run directory, for the trial's state and a final run's task vectors; None to save neither.
         """
-        from trainables.data import BenchmarkRef, code_folder  # torch takes seconds to import
+        from trainables.data import BenchmarkRef  # torch takes seconds to import
 
         seed, order, benchmark, artifacts = self.seed_of(number), self.class_order(number), self.benchmark, None
         if order is not None:
@@ -214,7 +220,7 @@ class RunSpec(Strict):
             precision=self.protocol.precision,
             gpus_per_trial=self.resources.gpus_per_trial,
             data_root=self.data_root,
-            code_folder=code_folder(self.benchmark),
+            code=folders_of(self.code),
             cpus_per_trial=self.resources.cpus_per_trial,
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),

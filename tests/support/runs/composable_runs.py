@@ -11,8 +11,9 @@ from tausearch.runs.creation import create
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, vector_folders
-from trainables.data import Benchmark, BenchmarkSource, allow_code, build_benchmark, get_source
+from trainables.data import Benchmark, BenchmarkSource, build_benchmark, get_source
 from trainables.sequence import IncrementalSequence
+from trainables.user_code import allow_code
 
 SMALL = "tests.support.methods.small_digits:SOURCE"
 allow_code(SMALL)

@@ -19,9 +19,10 @@ from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
+from trainables import user_code
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.backbones.loading import timm as timm_of_loading
-from trainables.data import build_benchmark, from_module, get_source
+from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 
 Folder = Callable[..., str]
@@ -191,7 +192,7 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
 def test_a_benchmark_in_code_gets_the_same_probing_and_keeps_its_own_pace(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(from_module, "_allowed", {})
+    monkeypatch.setattr(user_code, "_allowed", {})
     monkeypatch.chdir(ROOT / "examples")
     text, suited = "own_benchmark:STRIPES", {"lr_pre": 0.035, "epochs_pre": 34}  # 80 images a task: 3 batches of 32
     out, _ = command("spaces", "ita-lora", "--benchmark", text, "--json")

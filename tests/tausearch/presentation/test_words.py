@@ -10,7 +10,7 @@ import pytest
 from tausearch.presentation import brief, clock, code_words, output_to, storage_words, tool
 from tausearch.presentation.terminal import bars, commands
 from tausearch.presentation.terminal.text import number, spread
-from trainables.data import allow_code
+from trainables.user_code import allow_code
 
 
 @pytest.mark.parametrize(

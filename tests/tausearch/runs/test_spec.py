@@ -43,7 +43,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
         "precision": "bf16",
         "gpus_per_trial": 0.25,
         "data_root": "/data",
-        "code_folder": None,
+        "code": {},
         "cpus_per_trial": 3,
         "cache": str(tmp_path / "cache"),
         "cache_bytes": 2_500_000_000,

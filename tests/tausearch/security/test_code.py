@@ -16,7 +16,7 @@ from tausearch.runs import Storage, read_spec
 from tausearch.studies import start_of
 from tests.support.command_line import run
 from tests.tausearch.security.conftest import Refused
-from trainables.data import from_module
+from trainables import user_code
 
 EVIL = "from pathlib import Path\nPath('ran').touch()\nX = 1\n"
 OPTIONAL = (  # what our libraries try to import and this environment lacks
@@ -27,7 +27,7 @@ OPTIONAL = (  # what our libraries try to import and this environment lacks
 
 @pytest.fixture(autouse=True)
 def _nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(from_module, "_allowed", {})
+    monkeypatch.setattr(user_code, "_allowed", {})
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:

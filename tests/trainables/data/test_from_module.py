@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import run
-from trainables.data import allow_code
+from trainables.user_code import allow_code
 
 GOOD = """\
 import torch

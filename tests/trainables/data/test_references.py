@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from trainables.data import BenchmarkRef, allow_code, build_benchmark, get_source
+from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.errors import InputError
+from trainables.user_code import allow_code
 
 
 @pytest.mark.parametrize(

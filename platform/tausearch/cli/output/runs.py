@@ -133,7 +133,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         _show_left(lines, spec, f"trial {selection.trial}", chosen_trials, forgetting[selection.trial])
         _show_bounds(lines, result.bounds)
         lines.say("best file", result.best_file)
-        file, code = shlex.quote(str(result.best_file)), code_words(spec.benchmark)
+        file, code = shlex.quote(str(result.best_file)), code_words(*spec.code)
         lines.say("final run", f"{tool()} train {file} --seeds 0 1 2{storage_option}{code}")
     _show_settings(lines, spec)
     _show_front(lines, spec, result.trials, best)
@@ -169,7 +169,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
         lines.say("results", result.results_file)
     if (result.path / "task_vectors").exists():
         lines.say("task vectors", result.path / "task_vectors")
-        code = code_words(spec.benchmark)
+        code = code_words(*spec.code)
         lines.say("predict", f"{tool()} predict {result.name} IMAGES{storage_option}{code}")
     lines.say("MLflow", _pages(spec, storage_option))
     if result.tracking_error:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tausearch.runs import DEFAULT_STORAGE
+from trainables.user_code import is_code
 
 
 def tool() -> str:
@@ -25,12 +26,10 @@ def storage_words(root: str | Path) -> str:
     return "" if is_default else f" --storage {shlex.quote(str(root))}"
 
 
-def code_words(*benchmarks: str) -> str:
-    """Return ` --allow-code NAME` for each benchmark in code, for a command that reads the benchmark from a file."""
-    from trainables.data import BenchmarkRef  # torch takes seconds to import
-
-    names = dict.fromkeys(ref.name for ref in map(BenchmarkRef.parse, benchmarks) if ref.is_module)
-    return "".join(f" --allow-code {name}" for name in names)
+def code_words(*names: str) -> str:
+    """Return ` --allow-code NAME` for each name that is code, for a command that reads these names from a file."""
+    code = dict.fromkeys(name.partition("?")[0] for name in names if is_code(name))
+    return "".join(f" --allow-code {name}" for name in code)
 
 
 def sync_advice(name: str, error: str, storage_option: str) -> str:

@@ -1,0 +1,152 @@
+"""Code of the user: what is found behind a name, what is imported when, and what is said of a bad plugin."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tests.support.packages import install
+from trainables import user_code
+from trainables.errors import InputError
+from trainables.user_code import allow_code, allow_typed, called, find, folders_of, installed, is_code, require_members
+
+IMPORTED = "from pathlib import Path\n(Path(__file__).parent / 'ran').touch()\n"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(user_code, "_allowed", {})
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("plugged"):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on Python's path."""
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def found(name: str, builtins: dict[str, Any] | None = None, must_be: type = type) -> Any:
+    return find("method", name, builtins or {}, must_be)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("a.b:C", True), ("a:B?tasks=2", True), ("digits", False), ("folder:birds", False), ("parquet:x", False)]
+    + [("a:b-c", False), (":B", False), ("a:", False), ("a:B:C", False), ("folders:X", True)],
+)
+def test_what_names_code(name: str, code: bool) -> None:
+    assert is_code(name) is code
+    allow_typed(name, None)
+    assert folders_of([name, "other:X"]) == ({name.partition("?")[0]: str(Path.cwd())} if code else {})
+
+
+def test_a_module_is_imported_from_the_folder_that_was_allowed_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "plugged.py").write_text(f"{IMPORTED}class Mine: pass\nnumber = 1\n")
+    with pytest.raises(InputError, match=r"^method 'plugged:Mine': a file names this code.*--allow-code plugged:Mine "):
+        found("plugged:Mine")
+    allow_code("other:Mine", tmp_path)
+    allow_code("plugged:number", tmp_path)
+    with pytest.raises(InputError, match="a file names this code"):
+        found("plugged:Mine")
+    assert not (tmp_path / "ran").exists()
+    allow_code("plugged:Mine", tmp_path)
+    before = list(sys.path)
+    assert found("plugged:Mine").__name__ == "Mine" and sys.path == before
+    assert found("plugged:number", must_be=int) == 1
+    with pytest.raises(InputError, match=r"^method 'plugged:number': 'number' must be a class, got int$"):
+        found("plugged:number")
+    with pytest.raises(InputError, match="'number' must be an InputError, got int$"):
+        found("plugged:number", must_be=InputError)
+
+
+def test_what_is_missing_or_raises_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "plugged_bad.py").write_text("\nraise KeyError('lo\\nst')\n")
+    for name in ("plugged_bad:X", "plugged_none:X", "json:nothing"):
+        allow_code(name, tmp_path)
+    where = r"module 'plugged_bad' cannot be imported \(KeyError: 'lo\\nst' in .*plugged_bad.py, line 2\)$"
+    with pytest.raises(InputError, match=f"^method 'plugged_bad:X': {where}"):
+        found("plugged_bad:X")
+    with pytest.raises(InputError, match="module 'plugged_none' cannot be imported .ModuleNotFoundError"):
+        found("plugged_none:X")
+    with pytest.raises(InputError, match="^method 'json:nothing': 'nothing' must be a class, got nothing of that name"):
+        found("json:nothing")
+    with pytest.raises(InputError, match="only code of the form MODULE:NAME can be allowed, got 'digits'"):
+        allow_code("digits")
+
+
+def test_an_installed_package_brings_a_name_that_needs_no_permission(path: Path) -> None:
+    install(path, "my-pack", {"methods mine": "plugged_pack:Mine", "rules mine": "plugged_pack:rule"}, plugged_pack="")
+    (path / "plugged_pack.py").write_text(f"{IMPORTED}class Mine: pass\n")
+    assert installed("method") == ("mine",) == installed("rule") and installed("merging rule") == ()
+    with pytest.raises(InputError, match="^unknown method 'ours'; allowed: our, mine, MODULE:NAME$"):
+        found("ours", {"our": object})
+    assert found("our", {"our": object}) is object
+    assert not (path / "ran").exists()
+    assert found("mine", {"our": object}).__name__ == "Mine"
+    with pytest.raises(InputError, match="^rule 'mine' of package 'my-pack': 'rule' must be a class, got nothing"):
+        find("rule", "mine", {}, type)
+    assert not set(sys.path) - {str(path), *sys.path[1:]}
+
+
+def test_a_package_that_does_not_import_is_named(path: Path) -> None:
+    install(path, "bad-pack", {"methods bad": "plugged_wrong:Mine"}, plugged_wrong="import torch +")
+    message = r"^method 'bad' of package 'bad-pack': module 'plugged_wrong' cannot be imported \(SyntaxError.*line 1\)$"
+    with pytest.raises(InputError, match=message):
+        found("bad")
+
+
+def test_a_name_that_two_claim_is_refused_and_both_are_named(path: Path) -> None:
+    install(path, "one", {"methods mine": "plugged_one:A", "methods ita": "plugged_one:B"}, plugged_one=IMPORTED)
+    install(path, "two", {"methods mine": "plugged_two:C", "methods sole": "plugged_two:D"}, plugged_two="D = int")
+    claims = r"package '(one|two)' \(plugged_\1:[AC]\) and package '(?!\1)(one|two)' \(plugged_\2:[AC]\)"
+    with pytest.raises(InputError, match=f"^method 'mine': {claims} have one of this name; uninstall all but one$"):
+        found("mine")
+    with pytest.raises(InputError, match=r"^method 'ita': tausearch itself and package 'one' .plugged_one:B. have one"):
+        found("ita", {"ita": object})
+    assert found("sole") is int and not (path / "ran").exists()
+
+
+def test_a_name_that_no_file_can_have_is_not_offered(path: Path) -> None:
+    install(path, "odd", {"methods ../up": "plugged_odd:A", "methods plain": "plugged_odd:A"})
+    assert installed("method") == ("plain",)
+
+
+class Wanted(Protocol):
+    """What a class must have."""
+
+    def one(self) -> int: ...
+
+    def two(self) -> int: ...
+
+    def _own(self) -> int: ...
+
+
+def test_a_class_that_lacks_a_method_is_told_which() -> None:
+    class Half:
+        one = 3
+
+    with pytest.raises(InputError, match=r"^method 'm:Half': the class Half lacks one\(\), two\(\) of the protocol W"):
+        require_members("method 'm:Half'", Half, Wanted)
+    require_members("", type("Whole", (), {"one": print, "two": print}), Wanted)
+
+
+def test_what_a_call_raises_becomes_one_line_but_ctrl_c() -> None:
+    def fails(error: BaseException) -> int:
+        raise error
+
+    with pytest.raises(InputError, match=r"^it failed \(SystemExit: 3 in .*test_user_code.py, line \d+\)$"):
+        called("it", lambda: fails(SystemExit(3)))
+    with pytest.raises(InputError, match="^as it is$"):
+        called("it", lambda: fails(InputError("as it is")))
+    with pytest.raises(KeyboardInterrupt):
+        called("it", lambda: fails(KeyboardInterrupt()))
+    assert called("it", lambda: 3) == 3

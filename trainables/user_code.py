@@ -1,0 +1,196 @@
+"""Code of the user, which stands behind a name: `MODULE:NAME`, or what an installed package brings.
+
+All seams find code by the rules of this module. Nothing is imported before it is named. `MODULE:NAME` is imported only
+if the user named it, and not if only a file does. What an installed package brings counts as allowed, because the user
+installed it: it has a name by an entry point of the group `tausearch.methods`, `tausearch.rules` and so on. An error of
+the code becomes one line with file and line number.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trainables.errors import InputError
+
+T = TypeVar("T")
+
+_ANYTHING = (Exception, SystemExit, GeneratorExit)  # all errors of a module but Ctrl-C
+_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
+_INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
+_allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
+
+
+def is_code(name: str) -> bool:
+    """Whether a name has the form `MODULE:NAME`; options behind a `?` do not count."""
+    return _MODULE.fullmatch(_bare(name)) is not None and not name.startswith(_PATHS)
+
+
+def allow_code(name: str, folder: str | Path | None = None) -> None:
+    """Allow this process to import code of the user, also where only a file names it.
+
+    Args:
+        name: `MODULE:NAME`; options behind a `?` do not count.
+        folder: Folder of the module, after Python's own path; by default the working folder.
+
+    Raises:
+        InputError: If `name` has another form.
+    """
+    if not is_code(name):
+        raise InputError(f"only code of the form MODULE:NAME can be allowed, got {name!r}")
+    _allowed[_bare(name)] = os.getcwd() if folder is None else str(folder)
+
+
+def allow_typed(*names: str | None) -> None:
+    """Allow the code among names that the user typed; other names need no permission."""
+    for name in names:
+        if name is not None and is_code(name):
+            allow_code(name)
+
+
+def folders_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the folder given to `allow_code` for each name that is allowed code, for `allow_code` in a worker."""
+    return {name: _allowed[name] for name in map(_bare, names) if name in _allowed}
+
+
+def installed(kind: str) -> tuple[str, ...]:
+    """Return the names of a kind that installed packages bring, in order; nothing is imported."""
+    return tuple(sorted({point.name for point in _points(kind)}))
+
+
+def find(kind: str, name: str, builtins: Mapping[str, T], must_be: type[T]) -> T:
+    """Return what a name stands for.
+
+    Args:
+        kind: What is named, such as "method"; packages bring methods in the group `tausearch.methods`.
+        name: A name of `builtins`, `MODULE:NAME`, or a name that an installed package brings.
+        builtins: Our own.
+        must_be: The type of what code brings; `type` for a class.
+
+    Raises:
+        InputError: If nothing has the name, more than one thing has it, or it is code that is not allowed, cannot be
+            imported or is of another type.
+    """
+    points = [point for point in _points(kind) if point.name == name]
+    if len(points) + (name in builtins) > 1:
+        raise InputError(f"{kind} {name!r}: {_claims(points, name in builtins)}; uninstall all but one")
+    if name in builtins:
+        return builtins[name]
+    if points:
+        module, attribute, what = points[0].module, points[0].attr, f"{kind} {name!r} of {_package(points[0])}"
+        found = _imported(what, module, attribute)
+    elif is_code(name):
+        module, _, attribute = name.partition(":")
+        what = f"{kind} {name!r}"
+        with _on_path(_folder_of(kind, name)):
+            found = _imported(what, module, attribute)
+    else:
+        allowed = ", ".join((*builtins, *installed(kind), "MODULE:NAME"))
+        raise InputError(f"unknown {kind} {name!r}; allowed: {allowed}")
+    if not isinstance(found, must_be):
+        wanted = "class" if must_be is type else must_be.__name__
+        got = "nothing of that name" if found is None else type(found).__name__
+        raise InputError(f"{what}: {attribute!r} must be a{'n' * (wanted[0] in 'AEIOU')} {wanted}, got {got}")
+    return found
+
+
+def require_members(what: str, found: type, protocol: type) -> None:
+    """Refuse a class that lacks a method of a protocol; the error names all that are missing.
+
+    Raises:
+        InputError: If the class lacks one, or has something there that cannot be called.
+    """
+    wanted = [name for each in protocol.__mro__[:-1] for name in vars(each) if not name.startswith("_")]
+    if missing := [name for name in dict.fromkeys(wanted) if not callable(getattr(found, name, None))]:
+        needs = ", ".join(f"{name}()" for name in missing)
+        raise InputError(f"{what}: the class {found.__name__} lacks {needs} of the protocol {protocol.__name__}")
+
+
+def called(what: str, function: Callable[[], T]) -> T:
+    """Return what the user's code returns; an error of it becomes an `InputError` of one line that begins with `what`.
+
+    Raises:
+        InputError: If the function raises anything but Ctrl-C.
+    """
+    try:
+        return function()
+    except InputError:
+        raise
+    except _ANYTHING as error:
+        raise InputError(f"{what} failed ({explained(error)})") from error
+
+
+def explained(error: BaseException) -> str:
+    """Return an error of the user's code with its file and line number, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        where = f" in {error.filename}, line {error.lineno}"
+    said = " ".join(str(error).split())[:200]
+    return f"{type(error).__name__}{f': {said}' if said else ''}{where}"
+
+
+def _bare(name: str) -> str:
+    return name.partition("?")[0]
+
+
+def _folder_of(kind: str, name: str) -> str:
+    if name not in _allowed:
+        raise InputError(
+            f"{kind} {name!r}: a file names this code, you did not; if you trust it, let it run with"
+            f" --allow-code {name} (in Python: tausearch.allow_code({name!r}))"
+        )
+    return _allowed[name]
+
+
+def _imported(what: str, module: str, attribute: str) -> Any:
+    """Return an attribute of a module, or None if it has none of that name."""
+    try:
+        return getattr(importlib.import_module(module), attribute, None)
+    except _ANYTHING as error:
+        raise InputError(f"{what}: module {module!r} cannot be imported ({explained(error)})") from error
+
+
+@contextmanager
+def _on_path(folder: str) -> Iterator[None]:
+    """Append a folder to Python's path while the block runs.
+
+    Libraries import optional packages later; a file of the same name in the working folder must not take their place.
+    """
+    known = folder in sys.path
+    if not known:
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if not known and folder in sys.path:  # the module may have changed the path
+            sys.path.remove(folder)
+
+
+def _points(kind: str) -> Sequence[EntryPoint]:
+    return _points_on(f"tausearch.{kind.replace(' ', '_')}s", tuple(sys.path))
+
+
+@cache
+def _points_on(group: str, path: tuple[str, ...]) -> Sequence[EntryPoint]:
+    """Return the entry points of a group; to read those of 200 packages takes a moment, so each path is read once."""
+    return [point for point in entry_points(group=group) if _INSTALLED.fullmatch(point.name)]
+
+
+def _package(point: EntryPoint) -> str:
+    return "an unnamed package" if point.dist is None else f"package {point.dist.name!r}"
+
+
+def _claims(points: Sequence[EntryPoint], ours: bool) -> str:
+    claims = [*(["tausearch itself"] if ours else []), *(f"{_package(each)} ({each.value})" for each in points)]
+    return f"{' and '.join(claims)} have one of this name"
