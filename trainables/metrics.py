@@ -31,6 +31,7 @@ class MetricNames(NamedTuple):
     final_accuracy: str  # average accuracy after the last task; this and the others are in its row alone
     pooled_accuracy: str  # over the images of all tasks together
     forgetting: str  # final forgetting
+    average_incremental_accuracy: str  # mean over t of the average accuracy after task t; not of a joint method
 
     def accuracy(self, task: int) -> str:
         """Return the name of the accuracy on one task (1-based)."""
@@ -79,6 +80,15 @@ def average_accuracy(accuracies: Sequence[float]) -> float:
     Rounded to a billionth, so that equal means of different accuracies are equal numbers, and ties are ties.
     """
     return round(sum(accuracies) / len(accuracies), 9)
+
+
+def average_incremental_accuracy(matrix: AccuracyMatrix) -> float:
+    """Return the mean over tasks t of the average accuracy after task t.
+
+    Source: Rebuffi et al. 2017, https://arxiv.org/abs/1611.07725, section 4, on tasks of equal size: there each class
+    seen so far counts the same, here each task.
+    """
+    return average_accuracy([average_accuracy(row) for row in matrix])
 
 
 def pooled_accuracy(accuracies: Sequence[float], images: Sequence[int]) -> float:

@@ -16,7 +16,15 @@ from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
 from trainables.methods import Composable, Context, get_method
-from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, average_accuracy, forgetting, pooled_accuracy, seconds
+from trainables.metrics import (
+    CACHE_HIT,
+    PRECONSOLIDATION,
+    average_accuracy,
+    average_incremental_accuracy,
+    forgetting,
+    pooled_accuracy,
+    seconds,
+)
 from trainables.preconsolidation import Cache, Consolidation, Preconsolidator
 from trainables.removability import left_out
 from trainables.state import JSON, SILENT, Epoch, State
@@ -108,8 +116,8 @@ class IncrementalSequence:
 
         The row has `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`, `seconds/<stage>`,
         and `cache/hit` of a method that needs pre-consolidation; after the last task also `.../final_accuracy`,
-        `.../pooled_accuracy` and `.../forgetting`, and `.../removability` with its two parts where it is measured.
-        Accuracies are percentages.
+        `.../pooled_accuracy`, `.../forgetting` and, unless the method is joint, `.../average_incremental_accuracy`, and
+        `.../removability` with its two parts where it is measured. Accuracies are percentages.
 
         Raises:
             DivergedError: If training became NaN or infinite.
@@ -174,6 +182,8 @@ class IncrementalSequence:
             metrics[names.final_accuracy] = average_accuracy(last)
             metrics[names.pooled_accuracy] = pooled_accuracy(last, list(map(len, self.benchmark.evaluation)))
             metrics[names.forgetting] = forgetting(self.accuracies)
+            if not self.entry.capabilities.joint:  # one row is no average over tasks
+                metrics[names.average_incremental_accuracy] = average_incremental_accuracy(self.accuracies)
         return metrics
 
     def close(self) -> None:

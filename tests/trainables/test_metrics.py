@@ -15,6 +15,7 @@ from trainables.metrics import (
     TEST,
     VALIDATION,
     average_accuracy,
+    average_incremental_accuracy,
     forgetting,
     is_metric,
     names_of,
@@ -38,6 +39,13 @@ def test_forgetting_and_average_accuracy(matrix: tuple[list[float], ...]) -> Non
         drops.append(best - matrix[last - 1][j - 1])
     assert forgetting(matrix) == pytest.approx(sum(drops) / len(drops) if drops else 0.0)
     assert average_accuracy(matrix[-1]) == pytest.approx(float(torch.tensor(matrix[-1], dtype=torch.float64).mean()))
+
+
+def test_average_incremental_accuracy_counts_each_task_once_whatever_the_number_of_tasks_seen() -> None:
+    matrix = [[90.0], [80.0, 40.0], [70.0, 10.0, 40.0]]
+    assert (
+        average_incremental_accuracy(matrix) == 63.333333333
+    )  # (90 + 60 + 40) / 3, and not the mean of six accuracies
 
 
 def test_equal_means_of_different_accuracies_are_equal_numbers() -> None:

@@ -110,6 +110,7 @@ def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypa
         assert row.items() >= {"test/average_accuracy": average, **dict(zip(names, wanted, strict=False))}.items()
     assert rows[1].keys() == {"task", "train/loss", "test/average_accuracy", *names[:2]}
     assert rows[2]["test/final_accuracy"] == 73.333333333 and rows[2]["test/forgetting"] == 25.0  # (20 + 30) / 2
+    assert rows[2]["test/average_incremental_accuracy"] == 77.777777778  # (90 + 70 + 73.33...) / 3
     method: Any = sequence.method
     assert method.context.on_epoch is told and [folder for folder, _ in method.saved] == [tmp_path] * (3 * writes)
     for (_, origin), task in zip(method.saved, benchmark.tasks, strict=False):
@@ -153,3 +154,4 @@ def test_pooled_accuracy_of_a_sequence(method: str) -> None:
     ]
     assert rows[-1]["test/pooled_accuracy"] == 100.0 * int(torch.cat(right).sum()) / 18
     assert rows[-1]["test/pooled_accuracy"] != pytest.approx(rows[-1]["test/final_accuracy"])
+    assert ("test/average_incremental_accuracy" in rows[-1]) == (method != "joint")  # one row is no average over tasks

@@ -9,7 +9,7 @@ from tausearch.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.presentation import Column, Table, emphasise, gain, percent, words
 from tausearch.runs import Score
 
-POOLED = "all classes"
+INCREMENTAL, POOLED = "average incremental", "all classes"
 
 
 def score_text(score: Score) -> str:
@@ -19,7 +19,7 @@ def score_text(score: Score) -> str:
 
 _METHOD = Column("method", wrap=True)
 _OURS = Column("ours", score_text, right=True)
-_MEANS = (Column(POOLED, percent, right=True, minor=True), Column("forgetting", percent, right=True, minor=True))
+_MEANS = tuple(Column(name, percent, right=True, minor=True) for name in (INCREMENTAL, POOLED, "forgetting"))
 _RUN = Column("run", wrap=True, minor=True)
 _BESIDE = (
     *(_METHOD, _OURS, Column("paper", right=True), Column("difference", gain, right=True)),
@@ -38,7 +38,7 @@ def comparison_sheets(comparison: Comparison, paper: PaperResults) -> list[Table
     if comparison.apart:
         title = f"{comparison.benchmark}: not comparable with the paper, percent"
         tables.append(Table(title, _APART, [_apart(row) for row in comparison.apart]))
-    return [table.without_empty(POOLED) for table in tables]
+    return [table.without_empty(INCREMENTAL, POOLED) for table in tables]
 
 
 def transfer_sheet(matrix: TransferMatrix) -> Table:
@@ -63,7 +63,7 @@ def _beside(row: ComparisonRow) -> tuple[object, ...]:
     theirs = None if paper is None else Score(paper.accuracy, paper.std, 0).text()
     forgetting = None if paper is None else paper.forgetting
     if ours is None:
-        return (name, None, theirs, None, None, None, None, forgetting, None)
+        return (name, None, theirs, None, None, *[None] * len(_MEANS), forgetting, None)
     means = _means(ours)
     return (name, ours.accuracy, theirs, row.difference, _verdict(row), *means, forgetting, _run(row, ours))
 
@@ -89,9 +89,9 @@ def _run(row: ComparisonRow, ours: FinalRun) -> str:
     return ours.spec.name + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _means(run: FinalRun) -> tuple[float | None, float | None]:
-    """Return the accuracy over all images together, and forgetting."""
-    return (None if run.pooled is None else run.pooled.mean, None if run.forgetting is None else run.forgetting.mean)
+def _means(run: FinalRun) -> list[float | None]:
+    """Return average incremental accuracy, the accuracy over all images together, and forgetting."""
+    return [None if each is None else each.mean for each in (run.incremental, run.pooled, run.forgetting)]
 
 
 def _transferred(cell: TransferCell) -> str:

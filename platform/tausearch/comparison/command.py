@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tausearch.comparison.cells import POOLED, comparison_sheets, transfer_sheet
+from tausearch.comparison.cells import INCREMENTAL, POOLED, comparison_sheets, transfer_sheet
 from tausearch.comparison.figure import draw
 from tausearch.comparison.matrix import MatrixOrder, result_matrix
 from tausearch.comparison.matrix_sheets import matrix_sheet
@@ -119,7 +119,10 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterato
             yield f"{comparison.benchmark}: no final run, and the paper does not have it"
     if any(comparison.rows for comparison in comparisons):
         yield "ours: mean ± standard deviation (seeds)"
-        if any(POOLED in sheet.header for sheet in _sheets(comparisons)):
+        shown = {name for sheet in _sheets(comparisons) for name in sheet.header}
+        if INCREMENTAL in shown:
+            yield f"{INCREMENTAL}: the mean over t of the accuracy after task t, over the tasks seen by then"
+        if POOLED in shown:
             yield f"{POOLED}: ours over the images of all tasks together; ours is the mean over tasks"
         yield "within 2 sd: in parentheses, two standard deviations of the difference"
     if without:

@@ -9,6 +9,7 @@ from typing import Any
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.transfers import TransferMatrix
+from tausearch.runs import Score
 
 
 def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
@@ -64,18 +65,22 @@ def run_record(run: FinalRun) -> dict[str, Any]:
         "accuracy": run.accuracy.mean,
         "std": run.accuracy.std,
         "seeds": run.accuracy.seeds,
-        "pooled_accuracy": None if run.pooled is None else run.pooled.mean,
-        "pooled_std": None if run.pooled is None else run.pooled.std,
-        "forgetting": None if run.forgetting is None else run.forgetting.mean,
-        "forgetting_std": None if run.forgetting is None else run.forgetting.std,
+        **_mean_and_deviation("average_incremental_accuracy", "average_incremental_std", run.incremental),
+        **_mean_and_deviation("pooled_accuracy", "pooled_std", run.pooled),
+        **_mean_and_deviation("forgetting", "forgetting_std", run.forgetting),
         "tuned_on": run.tuned_on,
         "protocol": run.spec.protocol.model_dump(mode="json"),
         "hyperparameters": run.spec.fixed,
     }
 
 
+def _mean_and_deviation(mean: str, deviation: str, score: Score | None) -> dict[str, float | None]:
+    return {mean: None, deviation: None} if score is None else {mean: score.mean, deviation: score.std}
+
+
 _OURS = (
-    *("run", "accuracy", "std", "seeds", "pooled_accuracy", "pooled_std", "forgetting", "forgetting_std"),
+    *("run", "accuracy", "std", "seeds", "average_incremental_accuracy", "average_incremental_std"),
+    *("pooled_accuracy", "pooled_std", "forgetting", "forgetting_std"),
     *("tuned_on", "other_runs"),
 )
 _PAPER = ("accuracy", "std", "forgetting")

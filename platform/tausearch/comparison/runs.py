@@ -25,12 +25,14 @@ class FinalRun:
         accuracy: Final accuracy over the finished seeds.
         forgetting: Final forgetting over the finished seeds; None for methods without.
         pooled: Accuracy over the images of all tasks together; None where it was not measured.
+        incremental: Average incremental accuracy; None for a joint method.
     """
 
     spec: FinalSpec
     accuracy: Score
     forgetting: Score | None
     pooled: Score | None = None
+    incremental: Score | None = None
 
     @property
     def tuned_on(self) -> str | None:
@@ -109,4 +111,5 @@ def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:
     accuracy = scores.get(TEST.final_accuracy)
     if accuracy is None:
         return spec, None
-    return spec, FinalRun(spec, accuracy, scores.get(TEST.forgetting), scores.get(TEST.pooled_accuracy))
+    others = (TEST.forgetting, TEST.pooled_accuracy, TEST.average_incremental_accuracy)
+    return spec, FinalRun(spec, accuracy, *map(scores.get, others))

@@ -18,7 +18,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     columns = [
         *numbers(*["class order"] * ordered, "trial" if searching else "seed"),
         Column("status"),
-        *numbers(f"{metrics.prefix} accuracy", "pooled", "forgetting", format=percent),
+        *numbers(f"{metrics.prefix} accuracy", "incremental", "pooled", "forgetting", format=percent),
         *numbers("tasks"),
         *numbers("time", format=clock),
         *numbers(*spec.dimensions),
@@ -30,6 +30,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
             trial.number if searching else trial.seed,
             trial.status,
             trial.value,
+            trial.final.get(metrics.average_incremental_accuracy),
             trial.final.get(metrics.pooled_accuracy),
             trial.final.get(metrics.forgetting),
             f"{trial.tasks_done}/{spec.steps}",

@@ -95,13 +95,15 @@ def _environment() -> Environment:
 
 
 def _overview(views: Sequence[CellView]) -> Table:
-    columns = [*map(Column, ("cell", "state")), *numbers("best validation accuracy", "test accuracy", "forgetting")]
+    measured = ("best validation accuracy", "test accuracy", "average incremental accuracy", "forgetting")
+    columns = [*map(Column, ("cell", "state")), *numbers(*measured)]
     rows = [
         (
             view.title,
             view.cell.state,
             None if view.search is None else view.search.score,
             None if view.final is None else view.final.score,
+            None if view.final is None else view.final.incremental,
             None if view.final is None else view.final.forgetting,
         )
         for view in views

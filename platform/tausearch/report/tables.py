@@ -15,6 +15,7 @@ from trainables.task_names import titles
 AnyTable = Table
 _READABLE = {
     TEST.final_accuracy: "final accuracy",
+    TEST.average_incremental_accuracy: "average incremental accuracy",
     TEST.pooled_accuracy: "accuracy over all images together",
     TEST.forgetting: "forgetting",
 }

@@ -59,6 +59,7 @@ class RunView:
         best_file: The text of the best file.
         trials: The table of trials or seeds.
         score: The headline: best validation accuracy of a search, test accuracy of a final run.
+        incremental: The average incremental accuracy of a final run.
         forgetting: The forgetting of a final run.
     """
 
@@ -72,6 +73,7 @@ class RunView:
     best_file: str = ""
     trials: Table | None = None
     score: str = ""
+    incremental: str = ""
     forgetting: str = ""
 
 
@@ -165,8 +167,9 @@ def _add_scores(shown: RunView, scores: dict[str, Score]) -> None:
     if not scores:
         return
     shown.tables.append(tables.scores_table(scores))
-    shown.score = scores[TEST.final_accuracy].text() if TEST.final_accuracy in scores else ""
-    shown.forgetting = scores[TEST.forgetting].text() if TEST.forgetting in scores else ""
+    names = (TEST.final_accuracy, TEST.average_incremental_accuracy, TEST.forgetting)
+    texts = (scores[name].text() if name in scores else "" for name in names)
+    shown.score, shown.incremental, shown.forgetting = texts
 
 
 def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:

@@ -161,7 +161,7 @@ def _require_whole(trial: TrialSummary, rows: list[dict[str, Any]], path: Path) 
 def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[str]:
     """Return the metrics that the rows of every trial have, on any device; see `Record`."""
     accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
-    last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting]
+    last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting, names.average_incremental_accuracy]
     return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES)]
 
 

@@ -90,6 +90,8 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
     """
     extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
     metrics = row_metrics(tasks, VALIDATION, [*extra, *VALIDATION.removability])
+    if entry.capabilities.joint:
+        metrics.remove(VALIDATION.average_incremental_accuracy)
     found = [Constraint.parse(text, metrics) for text in texts]
     for number, each in enumerate(found):
         if each.metric in VALIDATION.removability and (fault := entry.removability_fault(tasks)):

@@ -58,7 +58,12 @@ def _mark(client: Any, run: Any, table: str, row: TableRow) -> None:
 def _view(table: str, rows: Sequence[TableRow]) -> dict[str, Any]:
     """Return the columns of MLflow's page: accuracies, forgetting, and hyperparameters, the most common first."""
     accuracy = f"metrics.`{TEST.final_accuracy}/mean`"
-    others = (f"metrics.`{TEST.final_accuracy}/std`", f"metrics.`{PAPER_METRIC}`", f"metrics.`{TEST.forgetting}/mean`")
+    means = (TEST.average_incremental_accuracy, TEST.forgetting)
+    others = (
+        f"metrics.`{TEST.final_accuracy}/std`",
+        f"metrics.`{PAPER_METRIC}`",
+        *(f"metrics.`{m}/mean`" for m in means),
+    )
     counts = Counter(name for row in rows for spec in row.runs if spec.purpose == "final" for name in spec.fixed)
     chosen = [f"params.`{name}`" for name, _ in counts.most_common()]
     return {

@@ -135,6 +135,7 @@ def metrics_row(reference: Reference, matrix: list[list[float]], count: int, ima
     if count == total:
         drops = [max(matrix[i][j] for i in range(j, total - 1)) - last[j] for j in range(total - 1)]
         row |= {"test/final_accuracy": sum(last) / total, "test/forgetting": sum(drops) / (total - 1)}
+        row["test/average_incremental_accuracy"] = sum(sum(seen) / len(seen) for seen in matrix) / total
         row["test/pooled_accuracy"] = sum(a * n for a, n in zip(last, images, strict=True)) / sum(images)
     return row
 

@@ -57,6 +57,7 @@ def make_trial(number: int, tasks: int = 3, value: float | None = None, **more: 
     ]
     if value is not None:
         rows[-1] |= {"val/final_accuracy": value, "val/pooled_accuracy": value + 0.5, "val/forgetting": 1.0}
+        rows[-1]["val/average_incremental_accuracy"] = value + 0.25
     status = "complete" if value is not None else "running"
     fields = {"status": status, "hyperparameters": {"alpha": 1.0 + number, "lr": 0.01, **FIXED}, **more}
     return TrialSummary(number=number, seed=0, rows=rows, value=value, **fields)

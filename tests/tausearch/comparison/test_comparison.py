@@ -304,14 +304,21 @@ def test_accuracy_on_all_classes_stands_beside_the_mean_over_tasks(
     make_final_run(storage, "long", [95.0], protocol={"epochs": 99}, pooled=[94.25])
     table = printed(storage, "table", capsys, "cifar100")
     assert "all classes: ours over the images of all tasks together" in table
+    assert "average incremental: the mean over t of the accuracy after task t" in table
     lines = printed(storage, "markdown", capsys, "cifar100").splitlines()
-    assert "| ita-lora | 90.00 ± 1.00 (3) | 89.96 ± 0.20 | +0.04 | yes (2.04) | 81.17 | 3.00 | 3.22 | lora |" in lines
-    assert [line.split("|")[4].strip() for line in lines if line.endswith(" long |")] == ["94.25"]
+    assert (
+        "| ita-lora | 90.00 ± 1.00 (3) | 89.96 ± 0.20 | +0.04 | yes (2.04) | 87.17 | 81.17 | 3.00 | 3.22 | lora |"
+        in lines
+    )
+    assert [line.split("|")[4:6] for line in lines if line.endswith(" long |")] == [[" 100.25 ", " 94.25 "]]
     ours = {
         row["ours"]["run"]: row["ours"] for row in json.loads(printed(storage, "json", capsys))["rows"] if row["ours"]
     }
     assert ours["lora"]["pooled_accuracy"] == pytest.approx(243.5 / 3)
     assert ours["lora"]["pooled_std"] == pytest.approx(1.2583, abs=1e-4)
+    assert ours["lora"]["average_incremental_accuracy"] == pytest.approx(243.5 / 3 + 6)
+    assert ours["lora"]["average_incremental_std"] == pytest.approx(1.2583, abs=1e-4)
+    assert ours["older"]["average_incremental_accuracy"] is None
     assert ours["older"]["pooled_accuracy"] is None and ours["older"]["accuracy"] == 85.0
 
 

@@ -87,6 +87,13 @@ def test_records_become_columns_in_the_order_of_their_first_appearance() -> None
     ]
 
 
+def test_a_trial_has_each_accuracy_in_its_own_column(spec: SearchSpec) -> None:
+    table = trials_table(spec, [make_trial(0, value=50.0)], None)
+    row = dict(zip(table.header, table.rows[0], strict=True))
+    names = ("val accuracy", "incremental", "pooled", "forgetting")
+    assert [row[name] for name in names] == [50.0, 50.25, 50.5, 1.0]
+
+
 def test_seeds_over_several_class_orders_say_the_order(spec: SearchSpec) -> None:
     orders = spec.protocol.model_copy(update={"class_orders": (7, 8)})
     final = final_spec(spec, protocol=orders, seeds=(3, 4), trials=4)

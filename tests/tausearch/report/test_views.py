@@ -115,11 +115,11 @@ def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
 
 def test_the_overview_has_the_headline_of_each_run() -> None:
     both = CellView(ReportCell("folder:/x/birds", "ita-lora", None, None, "done"), RunView("s", score="80"))
-    both.final = RunView("f", score="70", forgetting="3")
+    both.final = RunView("f", score="70", incremental="75", forgetting="3")
     alone = CellView(ReportCell("digits", "ewc", None, None, "waiting"))
     assert _overview([both, alone]).rows == [
-        ("ita-lora on folder:birds", "done", "80", "70", "3"),
-        ("ewc on digits", "waiting", None, None, None),
+        ("ita-lora on folder:birds", "done", "80", "70", "75", "3"),
+        ("ewc on digits", "waiting", None, None, None, None),
     ]
     assert cell_link(0) == "#cell-1"
 

@@ -22,6 +22,7 @@ def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) 
     assert {name: (score.mean, score.seeds) for name, score in scores.items()} == {
         "test/final_accuracy": (81.0, 2),
         "test/pooled_accuracy": (71.5, 2),
+        "test/average_incremental_accuracy": (77.5, 2),
         "test/forgetting": (3.0, 2),
     }
     assert scores["test/pooled_accuracy"].std == pytest.approx(4.5**0.5)

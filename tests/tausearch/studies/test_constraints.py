@@ -108,6 +108,12 @@ class TestReading:
         text = "memory/peak_gpu_bytes <= 2e9"
         assert len(constraints_named([text], METHODS["ita-lora"], 3, on_gpu=True)) == 1
 
+    def test_average_incremental_accuracy_is_not_of_a_joint_method(self) -> None:
+        text = "average_incremental_accuracy >= 50"
+        assert len(constraints_named([text], METHODS["ita-lora"], 3, on_gpu=False)) == 1
+        with pytest.raises(InputError, match="unknown metric 'average_incremental_accuracy'"):
+            constraints_named([text], METHODS["joint"], 3, on_gpu=False)
+
     def test_removability_is_of_task_vectors_and_several_tasks(self) -> None:
         text = "removability/target >= 20"
         fault = f"^--constraint {text}: ewc has no task vectors to leave out; allowed with it: ita-fft"

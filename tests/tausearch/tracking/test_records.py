@@ -105,6 +105,10 @@ def test_a_table_has_search_and_final_run_the_latest_paper_and_the_final_runs_hy
     view = json.loads(store.experiment_tags[f"{tables.VIEW_TAG}{page.rpartition('=')[2]}"])
     assert view["orderByKey"] == "metrics.`test/final_accuracy/mean`" and view["orderByAsc"] is False
     assert view["searchFilter"] == f"tags.`{TABLE_TAG}` = 't80' and tags.kind = 'final'"
+    wanted = [
+        f"metrics.`test/{name}/mean`" for name in ("final_accuracy", "average_incremental_accuracy", "forgetting")
+    ]
+    assert [name for name in view["selectedColumns"] if name in wanted] == wanted
     chosen = [name for name in view["selectedColumns"] if name.startswith("params")]
     assert chosen == ["params.`method`", "params.`y`", "params.`x`"]  # the most common first
 

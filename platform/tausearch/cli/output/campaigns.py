@@ -27,6 +27,7 @@ from tausearch.presentation import (
     tool,
     words,
 )
+from trainables.metrics import TEST
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
@@ -51,6 +52,7 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
         Column("best, val %", percent),
         Column("final run"),
         Column("test %", score),
+        Column("incremental", score),
         Column("forgetting", score),
     ]
     rows = [_row(each, marked=each.cell.title in apart) for each in standing.cells]
@@ -78,7 +80,7 @@ def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
         None if each.search is None else each.search.accuracy,
         None if each.final is None else f"{values['seeds_ended']}/{each.cell.seeds}",
         each.accuracy,
-        (each.scores or {}).get("test/forgetting"),
+        *((each.scores or {}).get(name) for name in (TEST.average_incremental_accuracy, TEST.forgetting)),
     )
 
 

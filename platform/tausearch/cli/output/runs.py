@@ -153,10 +153,10 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines = _Lines(console(), 14)
     _show_trials(lines, spec, result.trials, None)
     for metric, part in result.summary.items():
-        lines.out.print(f"{metric:<22}{_over_seeds(part)}")
+        lines.out.print(f"{metric:<35}{_over_seeds(part)}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
-            lines.out.print(f"class order {order:<10}{_over_seeds(accuracy)}")
+            lines.out.print(f"class order {order:<23}{_over_seeds(accuracy)}")
     forgetting = result.summary.get(spec.metrics.forgetting)
     forgotten = 0.0 if forgetting is None else forgetting["mean"]
     _show_left(lines, spec, "this configuration", result.trials, forgotten)
