@@ -69,7 +69,7 @@ def test_what_stands_in_one_line_and_in_full(
     _, out, _ = shown(storage, capsys, monkeypatch, "status", "t")
     assert f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}\n" in out.partition("go on: ")[2]
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
-    assert re.search(r"test % +│ incremental +│ forgetting", out)
+    assert re.search(r"test % +┃ incremental +┃ forgetting", out)
     content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--json")[1])
     assert [each["state"] for each in content["cells"]] == ["stopped", "waiting", "waiting"]
     (listed,) = json.loads(shown(storage, capsys, monkeypatch, "status", "--json")[1])
