@@ -73,7 +73,10 @@ def prepared(
     """Return a method that has begun a task of so many batches of noise, and the task; one epoch."""
     config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
     entry = get_method(name)
-    context = Context(backbone, (range(CLASSES),), 1, batch, 0, torch.device(device), precision)
+    known: list[Consolidation] = []
+    context = Context(
+        backbone, (range(CLASSES),), 1, batch, 0, torch.device(device), precision, prepare=lambda _: lambda _: known[0]
+    )
     learner: Any = entry.build(context, entry.parse(config))
     reads = backbone.input
     images = torch.randint(0, 256, (batch * steps, reads.channels, reads.size, reads.size), dtype=torch.uint8)
@@ -83,7 +86,8 @@ def prepared(
     mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
     fisher = {name: torch.full_like(weight, 1e-3, device="cpu") for name, weight in learner.vectors.theta_0.items()}
     head = (torch.zeros(CLASSES, width), torch.zeros(CLASSES))
-    learner.begin_task(task, Consolidation(1, head, (mixture,) * CLASSES, fisher, 1, None))
+    known.append(Consolidation(1, head, (mixture,) * CLASSES, fisher, 1, None))
+    learner.begin_task(task)
     return learner, task
 
 

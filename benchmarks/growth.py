@@ -53,14 +53,17 @@ def _prepared(name: str, tasks: int, images: Tensor) -> tuple[Any, Task]:
     strength = "alpha" if name.startswith("ita") else "beta"
     config = entry.parse({strength: 1.0, f"{strength}_cls": 0.1, f"{strength}_cls_prior": 0.01, "lr": 1e-4})
     # One step per call of train_task: one epoch of one batch.
-    context = Context(Backbone(), tuple(range(t, t + 1) for t in range(tasks + 1)), 1, 32, 0, torch.device("cpu"))
+    known: list[Consolidation] = []
+    classes = tuple(range(t, t + 1) for t in range(tasks + 1))
+    context = Context(
+        Backbone(), classes, 1, 32, 0, torch.device("cpu"), prepare=lambda _: lambda task: known[task.index - 1]
+    )
     method = entry.build(context, config)
-    previous, task = None, None
+    task = None
     for t in range(1, tasks + 2):
         task = Task(t, range(t - 1, t), *(ImageSet(images, torch.full((32,), t - 1), Normalise()) for _ in range(2)))
-        consolidation = _consolidation(t, method, previous)
-        previous = Consolidation.shorten(consolidation)
-        method.begin_task(task, consolidation)
+        known.append(_consolidation(t, method, Consolidation.shorten(known[-1] if known else None)))
+        method.begin_task(task)
         if t <= tasks:
             method.end_task(task)
     assert task is not None

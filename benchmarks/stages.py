@@ -18,11 +18,11 @@ from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 
 STAGES = {
-    "mixtures": (consolidation, "_fit_classes"),
-    "probing": (consolidation, "_probe"),
+    "mixtures": (consolidation, "fit_mixture"),
+    "probing": (consolidation, "linear_probe"),
     "alignment": (consolidation, "align"),
     "Fisher": (consolidation, "_fisher"),
-    "head Fisher and set-up": (ComposableLearner, "begin_task"),
+    "head Fisher and penalties": (ComposableLearner, "_set_up_penalties"),
     "fine-tuning": (ComposableLearner, "train_task"),
     "evaluation": (sequence, "accuracies"),
 }

@@ -15,7 +15,7 @@ from trainables.composition import Origin
 from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
-from trainables.methods import Composable, Context, get_method
+from trainables.methods import ArtifactWriter, Composable, Context, get_method
 from trainables.metrics import (
     CACHE_HIT,
     PRECONSOLIDATION,
@@ -25,7 +25,7 @@ from trainables.metrics import (
     pooled_accuracy,
     seconds,
 )
-from trainables.preconsolidation import Cache, Consolidation, Preconsolidator
+from trainables.preconsolidation import Preparer
 from trainables.removability import left_out
 from trainables.state import JSON, SILENT, Epoch, State
 
@@ -80,25 +80,29 @@ class IncrementalSequence:
         self.artifacts = artifacts if entry.capabilities.writes_artifacts else None
         spec = benchmark.spec
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
+        self.preparer = Preparer(
+            benchmark.tasks,
+            backbone,
+            spec=spec,
+            fingerprint=benchmark.fingerprint,
+            purpose=benchmark.purpose,
+            seed=seed,
+            device=self.device,
+            cache=cache,
+            cache_bytes=cache_bytes,
+        )
         context = Context(
-            backbone, scenario.task_classes, spec.epochs, spec.batch_size, seed, self.device, precision, on_epoch
+            backbone,
+            scenario.task_classes,
+            spec.epochs,
+            spec.batch_size,
+            seed,
+            self.device,
+            precision,
+            on_epoch,
+            self.preparer,
         )
         self.method = entry.build(context, config)
-        self.preconsolidator = (
-            Preconsolidator(
-                benchmark.tasks,
-                backbone,
-                config.preconsolidation,
-                spec=spec,
-                fingerprint=benchmark.fingerprint,
-                purpose=benchmark.purpose,
-                seed=seed,
-                device=self.device,
-                cache=None if cache is None else Cache(cache, cache_bytes),
-            )
-            if entry.capabilities.needs_preconsolidation
-            else None
-        )
         self.accuracies: list[list[float]] = []
 
     @property
@@ -115,7 +119,7 @@ class IncrementalSequence:
         """Return the metrics row of the next task, evaluated on every task seen so far.
 
         The row has `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`, `seconds/<stage>`,
-        and `cache/hit` of a method that needs pre-consolidation; after the last task also `.../final_accuracy`,
+        and `cache/hit` of a method that has something prepared; after the last task also `.../final_accuracy`,
         `.../pooled_accuracy`, `.../forgetting` and, unless the method is joint, `.../average_incremental_accuracy`, and
         `.../removability` with its two parts where it is measured. Accuracies are percentages.
 
@@ -128,10 +132,9 @@ class IncrementalSequence:
         task = self.tasks[self.tasks_done]
         row: dict[str, float] = {"task": float(task.index)}
         with _timed(row, PRECONSOLIDATION):
-            consolidation = self._consolidation(task)
-            self.method.begin_task(task, consolidation)
-        if self.preconsolidator is not None:
-            row[CACHE_HIT] = float(self.preconsolidator.hit)
+            self.method.begin_task(task)
+        if self.preparer.hit is not None:
+            row[CACHE_HIT] = float(self.preparer.hit)
         with _timed(row, "training"):
             row |= self.method.train_task(task)
             self.method.end_task(task)
@@ -141,17 +144,9 @@ class IncrementalSequence:
             self.accuracies.append(accuracies(self.method.predict, seen, self.device))
             row |= self._removability(task)
         if self.artifacts is not None:
+            assert isinstance(self.method, ArtifactWriter), "so its capabilities say"
             self.method.save_artifacts(self.artifacts, self._origin(task))
         return row | self._accuracy_metrics()
-
-    def _consolidation(self, task: Task) -> Consolidation | None:
-        if self.preconsolidator is None:
-            return None
-        # Its tensors have other sizes than those of training, so neither can use memory that the other has reserved.
-        torch.cuda.empty_cache()
-        found = self.preconsolidator.task(task.index)
-        torch.cuda.empty_cache()
-        return found
 
     def _removability(self, task: Task) -> dict[str, float]:
         """Keep the vector of a task; return the metrics after the last one, if they are measured."""
@@ -188,8 +183,7 @@ class IncrementalSequence:
 
     def close(self) -> None:
         """Release resources that trials share."""
-        if self.preconsolidator is not None:
-            self.preconsolidator.close()
+        self.preparer.close()
 
     def state(self) -> State:
         """Return the method's state and the accuracies so far.

@@ -22,7 +22,7 @@ from trainables.methods import get_method
 from trainables.methods.contract import Context, Scenario
 from trainables.metrics import STAGES, repeatable, seconds
 from trainables.sequence import IncrementalSequence
-from trainables.state import Heartbeat
+from trainables.state import Heartbeat, State
 
 
 def made(method: str = "finetune") -> IncrementalSequence:
@@ -70,7 +70,7 @@ class Scripted:
         self.context = context
         self.saved: list[tuple[Path, Origin]] = []
 
-    def begin_task(self, task: Task, consolidation: None) -> None:
+    def begin_task(self, task: Task) -> None:
         pass
 
     def train_task(self, task: Task) -> dict[str, float]:
@@ -80,6 +80,12 @@ class Scripted:
         pass
 
     def predict(self, images: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def state(self) -> State:
+        raise NotImplementedError
+
+    def load_state(self, state: State) -> None:
         raise NotImplementedError
 
     def save_artifacts(self, folder: Path, origin: Origin) -> None:
@@ -119,7 +125,7 @@ def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypa
         assert origin.transform == described(benchmark.evaluation[0].transform, 32)
         assert origin.transform is not None
     closed: list[bool] = []
-    sequence.preconsolidator = SimpleNamespace(close=lambda: closed.append(True))  # type: ignore[assignment]
+    sequence.preparer = SimpleNamespace(close=lambda: closed.append(True))  # type: ignore[assignment]
     sequence.close()
     assert closed == [True]
 

@@ -147,8 +147,8 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     assert context.on_epoch.folder == tmp_path / "blobs"
     assert context.backbone == sequence.backbone and sequence.backbone.weights == weights
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)
-    before = sequence.preconsolidator
-    assert before is not None and before.cache is not None
+    (before,) = sequence.preparer.providers
+    assert before.cache is not None
     assert (before.seed, before.cache.folder, before.cache.max_bytes) == (4, tmp_path / "cache", 77)
     assert (before.fingerprint, before.purpose) == (sequence.benchmark.fingerprint, "final")
     assert before.config == method.rule.config.preconsolidation and before.spec == sequence.benchmark.spec

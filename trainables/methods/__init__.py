@@ -6,11 +6,12 @@ Not here: the statistics of a task before its training (`preconsolidation`), and
 from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
-from trainables.methods.contract import Capabilities, Composable, Context, ExtraMetric, Method, Scenario
+from trainables.methods.contract import ArtifactWriter, Capabilities, Composable, Context, ExtraMetric, Method, Scenario
 from trainables.methods.registry import METHODS, MethodEntry, get_method, register
 
 __all__ = [
     "METHODS",
+    "ArtifactWriter",
     "Capabilities",
     "Composable",
     "Context",

@@ -16,7 +16,7 @@ from trainables.backbones import Backbone
 from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.data import Task
-from trainables.preconsolidation import Consolidation
+from trainables.preconsolidation import Consolidation, PreconsolidationConfig
 from trainables.state import SILENT, Epoch, State
 
 
@@ -26,15 +26,13 @@ class Capabilities:
 
     Attributes:
         composable: The method learns one task vector per task and evaluates their composition.
-        needs_preconsolidation: `begin_task` gets the task's pre-consolidation; the config has `preconsolidation`.
         joint: The method sees all tasks at once, so its sequence has one step.
-        writes_artifacts: `save_artifacts` writes files after every task.
+        writes_artifacts: The method writes files after every task; see `ArtifactWriter`.
         rehearsal: The method keeps examples of past tasks and trains on them again.
         tasks_to_peak: Number of tasks until memory use has peaked; a pilot runs so many.
     """
 
     composable: bool = False
-    needs_preconsolidation: bool = False
     joint: bool = False
     writes_artifacts: bool = False
     rehearsal: bool = False
@@ -102,6 +100,10 @@ class Scenario:
         return self.task_classes[-1].stop
 
 
+def _nothing_prepared(config: PreconsolidationConfig) -> Callable[[Task], Consolidation]:
+    raise RuntimeError("nothing is prepared outside of a trial")
+
+
 @dataclass(frozen=True)
 class Context(Scenario):
     """The input of a method's constructor.
@@ -113,6 +115,8 @@ class Context(Scenario):
         device: The device that computes.
         precision: "bf16" runs forward passes of fine-tuning and evaluation under autocast.
         on_epoch: Called after every epoch with the epochs done; must return at once and change nothing.
+        prepare: Returns, for settings, the function that gives the pre-consolidation of a task. The constructor of a
+            method that wants it calls `prepare`; `begin_task` calls the function.
     """
 
     epochs: int
@@ -121,6 +125,7 @@ class Context(Scenario):
     device: torch.device
     precision: Precision = "fp32"
     on_epoch: Callable[[Epoch], None] = SILENT
+    prepare: Callable[[PreconsolidationConfig], Callable[[Task], Consolidation]] = _nothing_prepared
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: bf16 autocast if `precision` is "bf16"."""
@@ -138,8 +143,8 @@ class Context(Scenario):
 class Method(Protocol):
     """An incremental learner: begin a task, train on it, end it, predict over all classes seen so far."""
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
-        """Prepare for a task; `consolidation` is None unless the capabilities ask for it."""
+    def begin_task(self, task: Task) -> None:
+        """Get ready for a task."""
         ...
 
     def train_task(self, task: Task) -> dict[str, float]:
@@ -158,10 +163,6 @@ class Method(Protocol):
         """Return logits over all classes seen so far: `(b, c, h, w)` to `(b, C_seen)`."""
         ...
 
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write the current task's vector or adapter into `folder`, in one folder per task."""
-        ...
-
     def state(self) -> State:
         """Return ALL state that later tasks depend on; called between tasks.
 
@@ -176,6 +177,15 @@ class Method(Protocol):
         Tensors may be memory-mapped: those of `constant` while the trial runs, those of `tensors` only until the next
         checkpoint. Copy every tensor of `tensors` that is kept.
         """
+        ...
+
+
+@runtime_checkable
+class ArtifactWriter(Method, Protocol):
+    """A method that writes files of its own."""
+
+    def save_artifacts(self, folder: Path, origin: Origin) -> None:
+        """Write the current task's vector or adapter into `folder`, in one folder per task."""
         ...
 
 

@@ -10,19 +10,17 @@ Source: the paper, section Implementation details (Linear Probing).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import Heads
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Count, Positive
 from trainables.methods.training import fit, local_loss
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig
+from trainables.preconsolidation import PreconsolidationConfig
 from trainables.state import State
 
 
@@ -44,13 +42,14 @@ class Probe:
 
     def __init__(self, context: Context, config: ProbeConfig) -> None:
         self.context = context
+        self.prepared = context.prepare(config.preconsolidation)
         self.model = context.backbone.load(context.device).requires_grad_(False)
         self.heads = Heads(self.model.num_features, context.device)
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Take the task's rows of the probed classifier, as they are at this task."""
-        assert consolidation is not None
-        self.heads.begin((consolidation.head[0][task.rows], consolidation.head[1][task.rows]))
+        weight, bias = self.prepared(task).head
+        self.heads.begin((weight[task.rows], bias[task.rows]))
 
     @torch.no_grad()
     def train_task(self, task: Task) -> dict[str, float]:
@@ -69,9 +68,6 @@ class Probe:
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
         return self.heads.logits(self.context.features(self.model, images))
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: there is no task vector."""
 
     def state(self) -> State:
         """Return the rows of all tasks."""

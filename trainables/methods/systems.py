@@ -19,7 +19,7 @@ from trainables.methods.registry import MethodEntry, register
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 
-_COMPOSABLE = Capabilities(composable=True, needs_preconsolidation=True, writes_artifacts=True)
+_COMPOSABLE = Capabilities(composable=True, writes_artifacts=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
 
@@ -35,8 +35,7 @@ register(_composable("iel-fft", IELConfig, partial(full, rule=IELRule)))
 register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
-_PROBED = Capabilities(needs_preconsolidation=True)
-register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, _PROBED, probe.Probe, own_data_defaults=own_data_probing))
+register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, Capabilities(), probe.Probe, own_data_defaults=own_data_probing))
 
 _LOCAL = {"cross_entropy": "local"}
 _TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's

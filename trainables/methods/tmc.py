@@ -39,7 +39,6 @@ from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Positive
 from trainables.methods.training import chance_cross_entropy, chance_square_loss, fit
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
 
@@ -71,7 +70,7 @@ class TMC:
         self.tau: dict[str, nn.Parameter] = {}
         self._other: Vector | None = None  # a composition in place of the mean
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Begin at tau = 0."""
         self.tau = {name: nn.Parameter(zero) for name, zero in self.model.zero().items()}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trainables.preconsolidation.cache import Cache
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig
+from trainables.preconsolidation.preparer import Preparer
 from trainables.preconsolidation.provider import Preconsolidator
 
-__all__ = ["Cache", "Consolidation", "PreconsolidationConfig", "Preconsolidator"]
+__all__ = ["Cache", "Consolidation", "PreconsolidationConfig", "Preconsolidator", "Preparer"]

@@ -14,7 +14,6 @@ from trainables.methods.hyperparameters import Positive
 from trainables.methods.probe import Probe, ProbeConfig
 from trainables.methods.training import fit, local_loss
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 
 
@@ -25,10 +24,10 @@ class LinearProbeConfig:
 
 class LinearProbe(Probe):
     def __init__(self, context: Context, config: LinearProbeConfig) -> None:
-        super().__init__(context, ProbeConfig())
+        super().__init__(context, ProbeConfig())  # its probing is never asked for
         self.config = config
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         generator = make_generator(self.context.seed, "head", task.index)
         self.heads.begin(new_head(len(task.classes), self.model.num_features, generator))
 

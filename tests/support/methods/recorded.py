@@ -87,7 +87,7 @@ def watch(sequence: IncrementalSequence) -> list[set[bytes]]:
     from the method itself.
     """
     reached: list[set[bytes]] = []
-    method, before, end = sequence.method, sequence.preconsolidator, sequence.method.end_task
+    method, before, end = sequence.method, sequence.preparer, sequence.method.end_task
 
     def end_task(task: Task) -> None:
         reached.append(set(images_of(reachable([task, method, before], limit=2_000_000))))

@@ -108,7 +108,7 @@ def tiny_tasks(sizes: Sequence[int], per_class: int, seed: int = 0) -> tuple[Tas
 
 def learn(method: Any, *tasks: Task) -> None:
     for task in tasks:
-        method.begin_task(task, None)
+        method.begin_task(task)
         method.train_task(task)
         method.end_task(task)
 

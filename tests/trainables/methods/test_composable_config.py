@@ -106,7 +106,7 @@ def test_saved_task_vectors_say_where_they_come_from(formulation: str, recorded:
     given = IEL if formulation == "paper" else {**IEL, "formulation": formulation}
     trial = recorded("iel-ia3", given)
     sequence = trial.sequence
-    assert sequence.preconsolidator is not None
+    (provider,) = sequence.preparer.providers
     for t, folder in enumerate(vector_folders(trial.folder / "artifacts"), start=1):
         vector = read_vector(folder)
         assert vector.parametrisation == "ia3"
@@ -119,7 +119,7 @@ def test_saved_task_vectors_say_where_they_come_from(formulation: str, recorded:
             class_names=tuple("0123456789"[2 * t - 2 : 2 * t]),
             transform=described(sequence.benchmark.evaluation[0].transform, 32),
         )
-        rows = sequence.preconsolidator.task(t).head  # h0 as it was at task t, not as later tasks move it
+        rows = provider.task(t).head  # h0 as it was at task t, not as later tasks move it
         assert all(torch.equal(a, b[2 * t - 2 : 2 * t]) for a, b in zip(vector.anchor, rows, strict=True))
 
 

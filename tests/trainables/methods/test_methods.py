@@ -191,7 +191,7 @@ def test_writes_artifacts_where_it_says_so(method: str, trial: Trials) -> None:
 
 def test_who_does_not_say_so_is_not_asked_for_artifacts(make: Run, tmp_path: Path) -> None:
     sequence = make(LINEAR_PROBE.name, HYPERPARAMETERS[LINEAR_PROBE.name], artifacts=tmp_path)
-    with mock.patch.object(sequence.method, "save_artifacts") as save:
+    with mock.patch.object(sequence.method, "save_artifacts", create=True) as save:
         sequence.run_next_task()
     save.assert_not_called()
 

@@ -25,8 +25,8 @@ def test_it_is_theta_0_with_the_anchors_of_ita_side_by_side(
     make: partial[IncrementalSequence], recorded: Callable[[str, dict[str, Any]], Recorded]
 ) -> None:
     trial, ita = recorded("probe", PROBED), make("ita-lora", {**ITA, **PROBED})
-    assert ita.preconsolidator is not None
-    heads = [ita.preconsolidator.task(t).head for t in (1, 2, 3)]
+    (provider,) = ita.preparer.providers
+    heads = [provider.task(t).head for t in (1, 2, 3)]
     rows = [slice(0, 2), slice(2, 4), slice(4, 6)]
     weight, bias = (torch.cat([head[part][own] for head, own in zip(heads, rows, strict=True)]) for part in (0, 1))
     assert not torch.equal(weight, heads[-1][0])  # later tasks move the anchors of earlier ones

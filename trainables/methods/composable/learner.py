@@ -55,6 +55,7 @@ class ComposableLearner:
         self.context = context
         self.rule = rule
         self.coupled = coupled
+        self.prepared = context.prepare(rule.config.preconsolidation)
         self.width = backbone.num_features
         self.vectors = parametrise(backbone)
         self.composition = Composition(self.vectors.theta_0)
@@ -64,10 +65,9 @@ class ComposableLearner:
         self._layer_penalty: LayerPenalty | None = None
         self._head_penalty: HeadPenalty | None = None
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Start tau_t at zero on its base and the head at its anchor; set up both regularisers."""
-        assert consolidation is not None
-        t = task.index
+        t, consolidation = task.index, self.prepared(task)
         anchor = (consolidation.head[0][task.rows], consolidation.head[1][task.rows])
         if self.rule.official:  # departure: the head starts at random, not at h0_t
             self.heads.begin(new_head(len(task.classes), self.width, make_generator(self.context.seed, "head", t)))

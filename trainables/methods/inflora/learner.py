@@ -18,7 +18,6 @@ truncated normal of deviation 0.02 (`head_start: linear` is as there, torch's `n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -26,7 +25,6 @@ from pydantic import Field
 from torch import Tensor
 
 from trainables.backbones.recording import recorded
-from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.errors import InputError
 from trainables.heads import HEAD_STARTS, Heads, HeadStart
@@ -36,7 +34,6 @@ from trainables.methods.inflora.branches import branch_keys_and_values
 from trainables.methods.inflora.dualgpm import ProtectedSpace, Regime, design_a, protect, threshold
 from trainables.methods.training import Schedule, fit, gradient_steps, local_loss
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import JSON, State
 
@@ -77,7 +74,7 @@ class InfLoRA:
         self.heads = Heads(self.model.num_features, context.device)
         self._finished: list[dict[str, Tensor]] = []  # A and B of every block, by task; constant
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Design A in the free directions of every block, and begin the task's head at fresh rows."""
         moments = self._moments(task, "before")
         for name, branch in self.branches.items():
@@ -128,9 +125,6 @@ class InfLoRA:
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
         return self.heads.logits(self.context.features(self.model, images))
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: branches depend on those of the other tasks, and the checkpoint holds all."""
 
     def state(self) -> State:
         """Return the finished branches, written once, the protected spaces and the heads; the rest is theta_0."""

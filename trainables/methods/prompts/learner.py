@@ -10,20 +10,17 @@ task leaves them as they are. So heads of one task each, with past heads fixed, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.contract import Context
 from trainables.methods.training import Schedule, fit, gradient_steps
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
 
@@ -96,7 +93,7 @@ class PromptLearner:
         self.new_head = new_head
         self.heads = Heads(prompts.width, context.device)
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Begin the task's head at fresh rows, and its prompts."""
         generator = make_generator(self.context.seed, "head", task.index)
         self.heads.begin(self.new_head(len(task.classes), self.prompts.width, generator))
@@ -123,9 +120,6 @@ class PromptLearner:
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
         return self.prompts.logits(images, self.heads)
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: the checkpoint holds prompts and heads."""
 
     def state(self) -> State:
         """Return the state of the prompts and of the finished heads; the frozen ViT has none."""

@@ -22,7 +22,6 @@ import copy
 import math
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
@@ -30,7 +29,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.errors import DivergedError, InputError
 from trainables.heads import Heads, new_head
@@ -40,7 +38,6 @@ from trainables.methods.seed.expert import Expert, class_features
 from trainables.methods.seed.gaussians import Gaussians, fit_gaussians, joined, unpacked
 from trainables.methods.training import fit, gradient_steps
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import JSON, State
 
@@ -94,7 +91,7 @@ class SEED:
         self._before: Expert | None = None  # frozen copy from before the task, if t > K
         self._fits: list[Gaussians | None] = []  # by expert, of the task's classes; None for the trained one
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Add an expert or choose one, and begin the task's temporary head."""
         if len(self.experts) < self.config.experts:
             self._add_expert()
@@ -177,9 +174,6 @@ class SEED:
             total[:, first:] += (densities / self.config.tau).softmax(1)
             experts[first:] += 1
         return total / experts
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: an expert needs its Gaussians, and the checkpoint holds both."""
 
     def state(self) -> State:
         """Return experts and Gaussians, each written once; an expert that learns again gets a new name."""

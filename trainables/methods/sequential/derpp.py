@@ -30,7 +30,6 @@ from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.methods.sequential.buffer import Rehearsed, ReservoirBuffer
 from trainables.methods.sequential.finetune import CrossEntropyConfig, Finetune
 from trainables.methods.training import chance_cross_entropy
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
 
@@ -56,9 +55,9 @@ class DERpp(Finetune):
         self.buffer = ReservoirBuffer(config.buffer_size, context.num_classes, context.device)
         self.draws = self.choice = make_generator(context.seed, "rehearsal", 0)
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Begin the task's generators: draws from the buffer, and examples that enter it."""
-        super().begin_task(task, consolidation)
+        super().begin_task(task)
         self.draws = make_generator(self.context.seed, "rehearsal", task.index)
         self.choice = make_generator(self.context.seed, "reservoir", task.index)
 

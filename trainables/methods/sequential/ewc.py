@@ -32,7 +32,6 @@ from trainables.methods.contract import EULER_FACTOR, Context
 from trainables.methods.hyperparameters import NonNegative, Share
 from trainables.methods.sequential.finetune import CrossEntropyConfig, Finetune
 from trainables.methods.sequential.learner import add_to_gradients
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
 
@@ -70,9 +69,9 @@ class EWC(Finetune):
         self.fisher: dict[str, Tensor] = {}  # Fbar, by the names of `weights`; empty in the first task
         self.anchor: dict[str, Tensor] = {}  # theta*, by the same names; empty between tasks and in the first task
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Set the anchor to the weights after the last task."""
-        super().begin_task(task, consolidation)
+        super().begin_task(task)
         if self.fisher:
             self.anchor = {name: weight.detach().clone() for name, weight in self.weights.items()}
 

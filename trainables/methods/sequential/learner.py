@@ -13,20 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from trainables.composition import Origin
 from trainables.data import Batch, Task
 from trainables.heads import WideHead, new_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
 from trainables.methods.training import chance_cross_entropy, fit, gradient_steps
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import Consolidation
 from trainables.randomness import make_generator
 from trainables.state import State
 
@@ -55,7 +52,7 @@ class SequentialLearner:
         self.weights = model | {"heads/weight": self.head.weight, "heads/bias": self.head.bias}
         self.seen = 0  # classes seen so far, those of the present task included
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Count the task's classes among those seen."""
         self.seen = task.classes.stop
 
@@ -91,9 +88,6 @@ class SequentialLearner:
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far."""
         return self.head.local_logits(self.context.features(self.model, images), range(self.seen))
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write nothing: the checkpoint holds the one model."""
 
     def state(self) -> State:
         """Return the state of the model and of the classifier."""

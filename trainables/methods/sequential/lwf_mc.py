@@ -30,7 +30,6 @@ from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative
 from trainables.methods.sequential.learner import SequentialConfig, SequentialLearner, add_to_gradients
 from trainables.methods.training import CHANCE_BINARY_CROSS_ENTROPY
-from trainables.preconsolidation import Consolidation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +52,9 @@ class LwFMC(SequentialLearner):
         self.old: tuple[nn.Module, Head] | None = None  # after task t - 1; None between tasks
         self.squares_before = 0.0  # sum theta^2 at the start of the task
 
-    def begin_task(self, task: Task, consolidation: Consolidation | None) -> None:
+    def begin_task(self, task: Task) -> None:
         """Copy the network after the last task."""
-        super().begin_task(task, consolidation)
+        super().begin_task(task)
         self.squares_before = self._squares()
         if task.classes.start:
             weight, bias = (part.detach()[: task.classes.start].clone() for part in self.head.parameters())

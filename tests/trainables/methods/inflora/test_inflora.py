@@ -139,7 +139,7 @@ def test_three_uneven_tasks_are_those_of_plain_loops(changes: dict[str, Any]) ->
     config = InfLoRAConfig(lr=LR, epsilon=EPSILON, r=RANK, **changes)
     method, plain = InfLoRA(context, config), Plain(context, changes.get("schedule", "cosine"))
     for task in tasks:
-        method.begin_task(task, None)
+        method.begin_task(task)
         head = head_at_start(changes.get("head_start", "normal"), context, task)
         for mine, wanted in zip(method.heads.current, head, strict=True):
             torch.testing.assert_close(mine.detach(), wanted, rtol=1e-14, atol=0)
@@ -184,7 +184,7 @@ def test_only_b_and_the_head_of_the_task_are_trained() -> None:
     method = InfLoRA(tiny_context(tasks), InfLoRAConfig(lr=0.05, epsilon=EPSILON, r=RANK))
     frozen = copy.deepcopy({k: v for k, v in method.model.state_dict().items() if not k.endswith("qkv.weight")})
     for task in tasks:
-        method.begin_task(task, None)
+        method.begin_task(task)
         parts = {name: part for name, part in method.model.named_parameters() if part.requires_grad}
         assert {name: part.shape for name, part in parts.items()} == {f"{layer}.b": (16, RANK) for layer in LAYERS}
         assert all(part.count_nonzero() == 0 for part in parts.values())

@@ -94,7 +94,7 @@ def test_first_steps_are_those_of_a_plain_implementation(schedule: Any) -> None:
 
     for index in (1, 2):
         task = tiny_task(context, index, noise=0.1)
-        learner.begin_task(task, None)
+        learner.begin_task(task)
         start = [each.detach().clone() for each in (*learner.heads.current, *ours.trained())]
         assert [each.shape for each in start[2:]] == [(8,), (2, 2, 8)]
         wanted, mean = plain.train(task, context, start, loss, lr=0.02, schedule=schedule)

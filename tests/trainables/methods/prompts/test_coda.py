@@ -73,7 +73,7 @@ def test_first_steps_are_those_of_a_plain_implementation(changes: dict[str, Any]
     finished: list[list[Any]] = [[] for _ in range(2 if config.layers == "authors" else config.layers)]
     for index in (1, 2):
         task = tiny_task(context, index, noise=0.1)
-        learner.begin_task(task, None)
+        learner.begin_task(task)
         start = [each.detach().clone() for each in (*learner.heads.current, *ours.trained())]
         assert [each.shape[1] for each in start[2:]] == [2, 2, 2]  # of 5 for two tasks
 
@@ -114,7 +114,7 @@ def test_finished_components_and_the_vit_do_not_move() -> None:
     kept: dict[str, Tensor] = {}
     for index in (1, 2, 3):
         task = tiny_task(context, index)
-        learner.begin_task(task, None)
+        learner.begin_task(task)
         starts = [each.detach().clone() for each in ours.trained()]
         learner.train_task(task)
         assert all(not torch.equal(a, b) for a, b in zip(starts, ours.trained(), strict=True))
@@ -135,7 +135,7 @@ def test_components_start_orthogonal(ortho_start: Any) -> None:
     ours = components_of(learner)
     for index in (1, 2, 3):
         task = tiny_task(context, index)
-        learner.begin_task(task, None)
+        learner.begin_task(task)
         for name in PARTS:
             past, new = ours.past[name].flatten(2), ours.current[name].detach().flatten(2)
             assert new.shape[:2] == (2, 2)
@@ -152,7 +152,7 @@ def test_components_start_orthogonal(ortho_start: Any) -> None:
 def test_heads_start_where_it_says(start: Any, bound: float, bias: bool) -> None:
     context = tiny_context((200,), backbone=TinyBackbone(options={"width": 64}))
     learner = build(context, CODAConfig(lr=1.0, pool_size=1, head_start=start))
-    learner.begin_task(tiny_task(context, 1, images=200), None)
+    learner.begin_task(tiny_task(context, 1, images=200))
     weight, rows = (each.detach() for each in learner.heads.current)
     if start == "linear":
         for part in (weight, rows):

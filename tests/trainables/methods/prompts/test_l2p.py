@@ -68,7 +68,7 @@ def test_first_steps_are_those_of_a_plain_implementation(
 
     for index in (1, 2):
         task = tiny_task(context, index, noise=0.1)
-        learner.begin_task(task, None)
+        learner.begin_task(task)
         start = [each.detach().clone() for each in (*learner.heads.current, *pool.trained())]
         given = {"schedule": "constant", "clip": 1.0, **options}
         wanted, mean = plain.train(task, context, start, loss, lr=lr, **given)
@@ -180,7 +180,7 @@ def test_six_steps_are_mammoths(oracle: dict[str, Any], mammoth: PromptLearner, 
     monkeypatch.setattr(pool, "read", recording)
     for t in range(2):
         task = in_order(oracle, t)
-        mammoth.begin_task(task, None)
+        mammoth.begin_task(task)
         mammoth.heads.begin((oracle["head_w"][task.rows], oracle["head_b"][task.rows]))
         mammoth.train_task(task)
         mammoth.end_task(task)

@@ -177,7 +177,7 @@ def test_five_uneven_tasks_are_those_of_plain_loops(flip: bool) -> None:
     context, config = tiny_context(tasks), SEEDConfig(**{**TINY, "experts": 3, "flip": flip})
     method, plain, choices = SEED(context, config), None, []
     for task in tasks:
-        method.begin_task(task, None)
+        method.begin_task(task)
         expert = method.experts[method._current]
         start = (expert.weight.detach().clone(), expert.bias.detach().clone())
         plain = plain or Plain(context, config, start)

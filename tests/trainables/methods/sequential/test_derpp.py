@@ -207,6 +207,6 @@ def test_an_image_is_constant_under_its_place_in_the_stream() -> None:
 def test_the_scale_of_divergence_is_that_of_both_cross_entropies() -> None:
     derpp, seen = make_derpp(), make_derpp(rehearsal_classes="seen")
     for each in (derpp, seen):
-        each.begin_task(TASKS[0], None)
+        each.begin_task(TASKS[0])
     assert derpp.chance_loss(TASKS[0]) == pytest.approx(math.log(3) + BETA * math.log(6))
     assert seen.chance_loss(TASKS[0]) == pytest.approx((1 + BETA) * math.log(3))

@@ -91,7 +91,7 @@ def test_three_tasks_are_those_of_plain_sgd_on_loss_plus_penalty(options: dict[s
 @pytest.mark.parametrize("kind", ["weighted", "true"])
 def test_the_fisher_of_the_classifier_has_a_closed_form(kind: str) -> None:
     ewc, task = make_ewc(fisher=kind), TASKS[0]
-    ewc.begin_task(task, None)
+    ewc.begin_task(task)
     batches = batches_in_order(task, make_generator(CONTEXT.seed, "fisher", 1))
     p = torch.cat([logits_of(weights_of(ewc), batch.x).softmax(1) for batch in batches])
     one_hot = torch.nn.functional.one_hot(task.train.labels, len(ALL)).double()
@@ -102,7 +102,7 @@ def test_the_fisher_of_the_classifier_has_a_closed_form(kind: str) -> None:
 
 def test_the_fisher_does_not_depend_on_how_many_examples_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ewc, task = make_ewc(), TASKS[0]
-    ewc.begin_task(task, None)
+    ewc.begin_task(task)
     together = ewc.task_fisher(task)
     assert module.examples_at_once(ewc.weights) > CONTEXT.batch_size
     monkeypatch.setattr(module, "GRADIENT_BYTES", {"cpu": 1})
@@ -124,7 +124,7 @@ def test_the_fisher_takes_plain_attention_and_leaves_the_network_as_it_was(monke
     fails = mock.Mock(side_effect=AssertionError("a fused kernel was mapped over examples"))
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", fails)
     before, fused = weights_of(ewc), [block.attn.fused_attn for block in ewc.model.blocks]
-    ewc.begin_task(TASKS[0], None)
+    ewc.begin_task(TASKS[0])
     ewc.task_fisher(TASKS[0])
     assert_same(ewc, before)
     assert [block.attn.fused_attn for block in ewc.model.blocks] == fused and any(fused)
@@ -135,10 +135,10 @@ def test_the_penalty_is_that_of_the_formula_and_its_gradient_that_of_autograd() 
     ewc = make_ewc()
     generator = make_generator(0, "penalty")
     for task in TASKS[:2]:
-        ewc.begin_task(task, None)
+        ewc.begin_task(task)
         assert ewc.penalty() == 0.0
         ewc.end_task(task)
-    ewc.begin_task(TASKS[2], None)
+    ewc.begin_task(TASKS[2])
     anchor = weights_of(ewc)
     for weight in ewc.weights.values():
         weight.data += torch.randn(weight.shape, generator=generator, dtype=torch.float64)
@@ -156,7 +156,7 @@ def test_the_penalty_is_that_of_the_formula_and_its_gradient_that_of_autograd() 
 
 def test_a_penalty_that_blows_up_is_divergence() -> None:
     ewc = make_ewc()
-    ewc.begin_task(TASKS[0], None)
+    ewc.begin_task(TASKS[0])
     with (
         mock.patch.object(ewc, "penalty", lambda: 1e4),
         pytest.raises(DivergedError, match=r"regularised loss of 1e\+04"),
@@ -169,7 +169,7 @@ def test_the_limit_of_stability_is_reported_where_it_means_something() -> None:
     rows = []
     for task in TASKS[:2]:
         for learner in (ewc, adamw):
-            learner.begin_task(task, None)
+            learner.begin_task(task)
             rows.append(learner.train_task(task).get("train/euler_factor"))
             largest = max((float(value.max()) for value in learner.fisher.values()), default=0.0)
             learner.end_task(task)

@@ -31,7 +31,7 @@ def make_lwf(**options: Any) -> LwFMC:
 def begun(learner: LwFMC, tasks: int) -> LwFMC:
     """Train all tasks before the last of so many, and begin that one."""
     learn(learner, *TASKS[: tasks - 1])
-    learner.begin_task(TASKS[tasks - 1], None)
+    learner.begin_task(TASKS[tasks - 1])
     return learner
 
 

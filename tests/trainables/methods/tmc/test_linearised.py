@@ -41,7 +41,7 @@ def of_the_oracle(dtype: torch.dtype) -> TMC:
     vit = Backbone().load(attention="plain").to(dtype)
     head = (oracle("head_w").to(dtype), oracle("head_b").to(dtype))
     method.model = LinearisedViT(vit, head, "fp32", method.context.device)
-    method.begin_task(tasks[0], None)
+    method.begin_task(tasks[0])
     tangents = named("tangent__")
     assert tangents.keys() == method.tau.keys()
     for name, part in method.tau.items():

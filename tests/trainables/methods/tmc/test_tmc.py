@@ -76,7 +76,7 @@ def test_two_uneven_tasks_are_those_of_plain_loops(loss: Loss) -> None:
     method = TMC(context, config)
     plain = Plain(context, config, method.model.head)
     for task in tasks:
-        method.begin_task(task, None)
+        method.begin_task(task)
         assert all(part.count_nonzero() == 0 for part in method.tau.values())
         method.train_task(task)
         method.end_task(task)
@@ -100,7 +100,7 @@ def learned(**changes: Any) -> tuple[TMC, tuple[Task, ...]]:
 def test_the_loss_reported_is_the_square_loss_over_all_classes_without_the_penalty() -> None:
     tasks = tiny_tasks((2, 3), per_class=3)
     method = TMC(tiny_context(tasks, epochs=1, batch_size=6), TMCConfig(lr=1e-12, kappa=3, penalty=100.0))
-    method.begin_task(tasks[0], None)
+    method.begin_task(tasks[0])
     (batch,) = shuffled_batches(tasks[0], method.context)(0)
     outputs = method.model.logits(batch.x, method.model.zero())
     wanted = ((outputs - 3 * F.one_hot(batch.y, 5)) ** 2).sum() / 30
@@ -146,4 +146,4 @@ def test_the_state_is_the_sum_alone() -> None:
 
 def test_it_declares_what_it_composes() -> None:
     capabilities = get_method("tmc").capabilities
-    assert capabilities.composable and capabilities.writes_artifacts and not capabilities.needs_preconsolidation
+    assert capabilities.composable and capabilities.writes_artifacts
