@@ -5,6 +5,8 @@ Not here: how one task vector is parametrised (`task_vectors`), and the commands
 
 from __future__ import annotations
 
+from trainables.composition.builtin_rules import RULES
+from trainables.composition.chosen_rules import ChosenRule, choose_rule
 from trainables.composition.files import (
     VECTOR_FILE,
     copy_vector,
@@ -14,23 +16,28 @@ from trainables.composition.files import (
     vector_folders,
     write_vector,
 )
-from trainables.composition.merging import RULES, MergingRule, composed, merged
+from trainables.composition.merging import composed, merged
 from trainables.composition.networks import ComposedNetwork, network_for
 from trainables.composition.pool import VectorPool
 from trainables.composition.reduced_pool import ReducedPool
+from trainables.composition.rules import Merging, MergingRule, Parameter
 from trainables.composition.running_sum import Composition
 from trainables.composition.saved import Origin, SavedVector, saved_vector
 
 __all__ = [
     "RULES",
     "VECTOR_FILE",
+    "ChosenRule",
     "ComposedNetwork",
     "Composition",
+    "Merging",
     "MergingRule",
     "Origin",
+    "Parameter",
     "ReducedPool",
     "SavedVector",
     "VectorPool",
+    "choose_rule",
     "composed",
     "copy_vector",
     "merged",

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from trainables.backbones import AttentionKind, Backbone, tuned_layers
 from trainables.backbones.linearised import CLASSIFIER, LinearisedViT
-from trainables.composition.merging import MergingRule, composed, merged, weighted_sum
+from trainables.composition.chosen_rules import ChosenRule
+from trainables.composition.merging import composed, merged, weighted_sum
 from trainables.composition.saved import SavedVector
 from trainables.config import Precision
 from trainables.errors import InputError
@@ -49,7 +50,7 @@ class ComposedNetwork:
         vectors: Iterable[SavedVector],
         weights: Sequence[float],
         head: Head,
-        rule: MergingRule | None = None,
+        rule: ChosenRule | None = None,
     ) -> None:
         """Set the weights to a composition, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
 
@@ -97,7 +98,7 @@ class TangentNetwork(ComposedNetwork):
         vectors: Iterable[SavedVector],
         weights: Sequence[float],
         head: Head,
-        rule: MergingRule | None = None,
+        rule: ChosenRule | None = None,
     ) -> None:
         """Set tau to a weighted sum; the vectors are read twice.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,17 +10,15 @@ from tempfile import TemporaryDirectory
 
 from tausearch import models
 from tausearch.api.benchmarks import open_benchmark
-from tausearch.api.requests import ComposeRequest, EditRequest, with_fields_of
+from tausearch.api.requests import ComposeRequest, EditRequest, allow_named, with_fields_of
 from tausearch.models import CompositionResult, EditResult, MergeConfig, Pools
 from tausearch.presentation import LongWork, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
-from trainables.composition import RULES
+from trainables.composition import choose_rule
 from trainables.data import Removal, build_benchmark
 from trainables.errors import InputError
 from trainables.metrics import TEST
-
-DEFAULT_DENSITY = 0.2  # what TIES keeps in its paper
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +64,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     Raises:
         InputError: Before any work, if something in the request is wrong, or the vectors do not fit together.
     """
-    density, storage = _density(request.rule, request.density), open_storage(request.storage, write=False)
+    parameters, storage = _rule_parameters(request), open_storage(request.storage, write=False)
     folder = None if request.export is None else Path(request.export)
     if folder is not None:
         require_new_folder(storage, folder, "--export")
@@ -75,7 +73,8 @@ def compose_with(request: ComposeRequest) -> Composed:
     pools = open_pools(storage, request.runs, request)
     removal = None if request.forget is None else _removal(request, request.forget, pools)
     left = pools if removal is None else models.reduced(pools, removal)
-    merge = (_merge(request, pools) if removal is None else models.forgetting(removal)).merged_by(request.rule, density)
+    merge = _merge(request, pools) if removal is None else models.forgetting(removal)
+    merge = merge.merged_by(request.rule, parameters)
     forms = models.chosen_forms(request.forms, left, merge)
     if request.register and _run_of(pools) is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
@@ -177,17 +176,17 @@ def _removal(request: ComposeRequest, forget: Sequence[str], pools: Pools) -> Re
     return models.removal_of(forget, pools.benchmark.spec)
 
 
-def _density(rule: str, density: float | None) -> float | None:
-    """Check a rule and its density; returns the share of entries that the rule keeps."""
-    if rule == models.LINEAR:
-        if density is not None:
+def _rule_parameters(request: ComposeRequest) -> Mapping[str, float]:
+    """Check a rule and its parameters; returns the value of each."""
+    allow_named(request)
+    given = dict(request.set or {})
+    if request.density is not None:
+        if request.rule == models.LINEAR:
             raise InputError("--density: says what a merging rule keeps, so it does not go with --rule linear")
-        return None
-    if rule not in RULES:
-        raise InputError(f"unknown rule {rule!r}; allowed: {', '.join((models.LINEAR, *RULES))}")
-    if density is not None and not 0 < density <= 1:
-        raise InputError(f"--density must be above 0 and at most 1, got {density:g}")
-    return DEFAULT_DENSITY if density is None else density
+        if "density" in given:
+            raise InputError("--density and --set density: choose one of them")
+        given["density"] = request.density
+    return choose_rule(request.rule, given).parameters
 
 
 def _edit(storage: Storage, pools: Pools) -> Edited:

@@ -26,7 +26,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-_MAY_BE_CODE = ("benchmark", "method")  # fields of requests that take `MODULE:NAME`
+_MAY_BE_CODE = ("benchmark", "method", "rule")  # fields of requests that take `MODULE:NAME`
 # The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
 # annotation is a text in this file, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -286,8 +286,10 @@ class ComposeRequest(EditRequest):
         forget: Classes to take out for good, by class name or task number (`task:2`, `class:2` where a text is both).
             The vectors of their tasks and their rows of the classifier are in no export.
         weights: A weight for each task, or for each task of `keep`; any numbers.
-        rule: "linear", or a merging rule: "ties", "magnitude", "dare" or "dare-ties".
+        rule: "linear", or a merging rule: "ties", "magnitude", "dare", "dare-ties", `MODULE:NAME`, or the name of one
+            that an installed package brings.
         density: Share of entries that a merging rule keeps; by default 0.2.
+        set: Values of the rule's parameters.
         export: An empty or new folder for the composed models.
         forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all possible ones. Only "timm" is
             registered by default, or "vectors" of a method without whole models.
@@ -301,6 +303,7 @@ class ComposeRequest(EditRequest):
     weights: Sequence[float] | None = within(bounds.WEIGHT, None)
     rule: str = "linear"
     density: float | None = within(bounds.SHARE, None)
+    set: Mapping[str, Scalar] | None = None
     export: str | Path | None = None
     forms: Sequence[str] | None = None
     register: bool = False

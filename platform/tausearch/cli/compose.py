@@ -46,10 +46,15 @@ def compose(
         typer.Option(help="Take out these classes for good: class names or task numbers, such as zebra,3; repeatable."),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="A weight for each task, such as 0.3,0.3,-0.4.")] = None,
-    rule: Annotated[str, typer.Option(help="linear, ties, magnitude, dare or dare-ties.")] = ComposeRequest.rule,
+    rule: Annotated[
+        str, typer.Option(help="linear, ties, magnitude, dare, dare-ties or MODULE:NAME.")
+    ] = ComposeRequest.rule,
     density: Annotated[
         float | None, typer.Option(help="Share of entries that a rule keeps [default: 0.2].")
     ] = ComposeRequest.density,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the rule, such as density=0.3; repeatable.")
+    ] = None,
     seeds: Seeds = None,
     export: Annotated[Path | None, typer.Option(help="Empty folder for what was composed.")] = None,
     form: Annotated[
@@ -74,6 +79,7 @@ def compose(
         weights=_numbers("weights", weights, float),
         rule=rule,
         density=density,
+        set=options.assignments(set_),
         export=export,
         forms=form,
         register=register,

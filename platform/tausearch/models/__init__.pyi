@@ -14,6 +14,7 @@ from .merge_configs import (
     MergeConfig,
     forgetting,
     merge_config_of,
+    rule_words,
     tasks_called,
     uniform,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "backbone_of",
     "chosen_forms",
     "merge_config_of",
+    "rule_words",
     "cosine_rows",
     "describe_run",
     "edit_pools",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tausearch.models.descriptions import About
+from tausearch.models.merge_configs import LINEAR, rule_words
 from tausearch.models.removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
@@ -72,7 +73,7 @@ def _head(about: About) -> Iterator[str]:
     yield f"Learned by {', '.join(about.runs)} with tausearch {about.version}, on the backbone {protocol.backbone}"
     yield f"(sha256 {protocol.weights_digest[:12]}), {counted(protocol.epochs, 'epoch')} a task."
     if about.weights:
-        rule = "" if about.density is None else f", rule {about.rule} at density {about.density:g}"
+        rule = "" if about.rule == LINEAR else f"; rule {rule_words(about.rule, about.rule_parameters)}"
         yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."
     if about.removal is None:
         yield from _excluded_tasks(about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, named_tasks
+from trainables.user_code import installed, is_code
 
 ABOUT_FILE = "model.json"
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
@@ -34,8 +36,8 @@ class About(Strict):
         tasks: Number of classes of each task, in order; empty where unknown.
         task_names: Each task's own name, None for a task without one; empty where unknown.
         transform: The transform of test images; None where unknown, or where it is the benchmark's own code.
-        weights: The weights of an exported composition; empty for the run's own, which are equal. Rule and density are
-            those of its `MergeConfig`.
+        weights: The weights of an exported composition; empty for the run's own, which are equal. The rule and its
+            parameters are those of its `MergeConfig`.
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
         removal: What was taken out by `--forget`, without names; tasks and classes are those that are left.
         version: The version of tausearch that wrote the file.
@@ -53,7 +55,7 @@ class About(Strict):
     transform: TransformSpec | None = None
     weights: tuple[float, ...] = ()
     rule: str = LINEAR
-    density: float | None = None
+    rule_parameters: dict[str, float] = {}
     accuracies: dict[int, tuple[float, ...]] = {}
     removal: RemovalReport | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
@@ -123,11 +125,8 @@ def _fault(about: About) -> str | None:
         return f"task_names: {fault}"
     if len(about.weights) not in (0, len(about.tasks)) or any(map(WEIGHT.fault, about.weights)):
         return f"weights must be one for each of {len(about.tasks)} tasks, each {WEIGHT.words}"
-    if about.rule not in (LINEAR, *RULES):
-        return f"unknown rule {about.rule!r}; allowed: {', '.join((LINEAR, *RULES))}"
-    share = 1 if about.density is None else about.density
-    if (about.rule == LINEAR) != (about.density is None) or not 0 < share <= 1:
-        return "density must be above 0 and at most 1, and goes with a merging rule alone"
+    if fault := _rule_fault(about.rule, about.rule_parameters):
+        return fault
     for row in about.accuracies.values():
         if len(row) != len(about.tasks) or not all(0 <= value <= 100 for value in row):
             return f"accuracies must be one from 0 to 100 for each of {len(about.tasks)} tasks"
@@ -137,3 +136,14 @@ def _fault(about: About) -> str | None:
 def describes(folder: Path) -> bool:
     """Whether a folder has a description."""
     return (folder / ABOUT_FILE).is_file()
+
+
+def _rule_fault(rule: str, parameters: Mapping[str, float]) -> str | None:
+    """Return the fault of a rule of ours, or of a name that stands for nothing; other rules are code, not run here."""
+    if rule not in RULES:
+        known = is_code(rule) or rule in installed("rule")
+        return None if known else f"unknown rule {rule!r}; allowed: {', '.join((*RULES, *installed('rule')))}"
+    declared = RULES[rule].parameters
+    if other := sorted(parameters.keys() ^ declared.keys()):
+        return f"rule_parameters of {rule} must be {', '.join(declared) or 'none'}, not so {other[0]!r}"
+    return next((f"{name} {fault}" for name, each in declared.items() if (fault := each.fault(parameters[name]))), None)

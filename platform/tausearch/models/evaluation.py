@@ -10,7 +10,7 @@ from torch import Tensor
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult
-from trainables.composition import MergingRule, VectorPool
+from trainables.composition import ChosenRule, VectorPool, choose_rule
 from trainables.errors import InputError
 from trainables.evaluation import accuracy
 from trainables.heads import Head
@@ -34,7 +34,7 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
         runs=tuple(texts),
         benchmark=pools.sources[0].benchmark,
         rule=merge.rule,
-        density=merge.density,
+        rule_parameters=dict(merge.rule_parameters),
         weights=merge.weights,
         seeds=tuple(pools.by_seed),
         accuracies=tuple(rows),
@@ -43,16 +43,13 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
     )
 
 
-def merging_rule(merge: MergeConfig | CompositionResult, seed: int) -> MergingRule | None:
+def merging_rule(merge: MergeConfig | CompositionResult, seed: int) -> ChosenRule | None:
     """Return the rule that merges a seed's task vectors; None for the weighted sum."""
-    if merge.rule == LINEAR:
-        return None
-    density = 1.0 if merge.density is None else merge.density
-    return MergingRule(merge.rule, density, seed)  # type: ignore[arg-type]
+    return None if merge.rule == LINEAR else choose_rule(merge.rule, merge.rule_parameters, seed)
 
 
 def accuracies_of(
-    pools: Pools, pool: VectorPool, head: Head, weights: Sequence[float], rule: MergingRule | None, tick: Tick
+    pools: Pools, pool: VectorPool, head: Head, weights: Sequence[float], rule: ChosenRule | None, tick: Tick
 ) -> tuple[float, ...]:
     """Return the accuracy of one composition of one seed on each task, percent, over the logits of all classes.
 

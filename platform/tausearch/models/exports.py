@@ -89,7 +89,7 @@ def _about(pools: Pools, result: CompositionResult) -> About:
         transform=described(pools.benchmark.evaluation[0].transform, pools.backbone.input.size),
         weights=result.weights,
         rule=result.rule,
-        density=result.density,
+        rule_parameters=result.rule_parameters,
         removal=None if result.removal is None else result.removal.unnamed(),
         accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
     )

@@ -114,7 +114,7 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     tasks = tuple(sorted(asked or range(1, count + 1)))
     require_tasks("tasks", tasks, count)
     if len(tasks) == count and about.weights:
-        merge = MergeConfig("exported", about.weights, about.rule, about.density)
+        merge = MergeConfig("exported", about.weights, about.rule, about.rule_parameters)
     else:
         whole = [task for task in tasks if about.removal is None or about.weights[task - 1]]
         merge = keeping(count, whole or tasks)  # a vector that has been taken out has no share

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from tausearch.presentation import say_unreadable
@@ -27,19 +27,24 @@ class MergeConfig:
     Attributes:
         label: Short name, fit for a file's name: `uniform`, `keep-1,5,10`, `drop-3-negate`.
         weights: w_t in the order of the tasks.
-        rule: "linear" for the weighted sum, or one of `trainables.composition.RULES`.
-        density: Share of entries that the rule keeps; None for "linear".
+        rule: "linear" for the weighted sum, or another merging rule; see `trainables.composition.choose_rule`.
+        rule_parameters: The value of each of the rule's parameters.
     """
 
     label: str
     weights: tuple[float, ...]
     rule: str = LINEAR
-    density: float | None = None
+    rule_parameters: Mapping[str, float] = field(default_factory=dict)
 
-    def merged_by(self, rule: str, density: float | None) -> MergeConfig:
+    def merged_by(self, rule: str, parameters: Mapping[str, float]) -> MergeConfig:
         """Return the same weights with another rule, which the label names."""
-        suffix = "" if rule == LINEAR else f"-{rule}-{density:g}"
-        return MergeConfig(self.label + suffix, self.weights, rule, density)
+        parts = [] if rule == LINEAR else [rule.replace(":", "."), *(f"{value:g}" for value in parameters.values())]
+        return MergeConfig("-".join([self.label, *parts]), self.weights, rule, parameters)
+
+
+def rule_words(rule: str, parameters: Mapping[str, float]) -> str:
+    """Return a rule with its parameters, as `ties, density 0.25`."""
+    return ", ".join([rule, *(f"{name} {value:g}" for name, value in parameters.items())])
 
 
 def uniform(count: int) -> MergeConfig:

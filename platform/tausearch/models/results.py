@@ -64,7 +64,7 @@ def still_answered(
 class CompositionResult(Strict):
     """Test accuracy of one composition.
 
-    Label, weights, rule and density are those of its `MergeConfig`.
+    Label, weights, rule and its parameters are those of its `MergeConfig`.
 
     Attributes:
         runs: The runs or folders of the task vectors.
@@ -79,7 +79,7 @@ class CompositionResult(Strict):
     runs: tuple[str, ...]
     benchmark: str
     rule: str = "linear"
-    density: float | None = None
+    rule_parameters: dict[str, float] = {}
     weights: tuple[float, ...]
     seeds: tuple[int, ...]
     accuracies: tuple[tuple[float, ...], ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from search_spaces import Choices, Dimension, Scalar
-from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult
+from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult, rule_words
 from tausearch.presentation import Column, Table, accuracy_cells, emphasise, gain, mean_rows, numbers, percent, score
 from tausearch.runs import RunSpec, Score, TrialSummary
 from trainables.metrics import TEST
@@ -72,7 +72,7 @@ def composition_table(results: Sequence[CompositionResult]) -> Table:
     rows = []
     for result in results:
         scores = result.summary()
-        rule = result.rule if result.density is None else f"{result.rule}, density {result.density:g}"
+        rule = rule_words(result.rule, result.rule_parameters)
         each = (scores[TEST.accuracy(task)] if task <= len(result.weights) else None for task in tasks)
         rows.append((result.label, rule, scores[TEST.final_accuracy], *each))
     return Table("compositions of task vectors, test accuracy in percent", columns, rows)

@@ -14,13 +14,14 @@ import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from tausearch import compose, edit
+from tausearch import compose, edit, load_model
 from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_edit
 from tausearch.runs import Record, RunDirectory, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
+from trainables import user_code
 from trainables.backbones import Backbone
-from trainables.composition import VECTOR_FILE, ComposedNetwork, MergingRule
+from trainables.composition import VECTOR_FILE, ComposedNetwork, choose_rule
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 
@@ -98,8 +99,37 @@ def test_a_rule_draws_with_the_seed_of_the_run(made: Storage) -> None:
     done = compose(["ita"], rule="dare", density=0.1, seeds=[1], storage=made.root).result
     pool = pool_of(made, "ita", 1)
     network = ComposedNetwork(Backbone(), torch.device("cpu"))
-    network.compose(pool, done.weights, pool.head(), MergingRule("dare", 0.1, 1))
+    network.compose(pool, done.weights, pool.head(), choose_rule("dare", {"density": 0.1}, 1))
     assert list(done.accuracies[0]) == accuracies(network.predict, small_benchmark().evaluation, "cpu")
+
+
+RULE = """
+from trainables.composition import Merging, Parameter
+
+class Part:
+    parameters = {"part": Parameter(0.5, low=-1, high=1)}
+
+    def merge(self, merging: Merging):
+        taus, part = merging.taus, merging.parameters["part"]
+        return {n: part * sum(w * tau[n] for tau, w in zip(taus, merging.weights)) for n in merging.names}
+"""
+
+
+def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowed(
+    made: Storage, tmp_path: Path, shown: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "their_part.py").write_text(RULE, encoding="utf-8")
+    words = ("--seeds", "0", "--json", "--rule", "their_part:Part")
+    whole = json.loads(shown("compose", "ita", *words, "--set", "part=1")[0])
+    turned = json.loads(shown("compose", "ita", *words, "--set", "part=-1", "--export", "out")[0])
+    assert whole["accuracies"] == json.loads(shown("compose", "ita", *words[:3])[0])["accuracies"]
+    assert turned["label"] == "uniform-their_part.Part--1" and turned["rule_parameters"] == {"part": -1.0}
+    negative = json.loads(shown("compose", "ita", *words[:3], "--weights", ",".join([f"{-1 / 3}"] * 3))[0])
+    assert turned["accuracies"] == negative["accuracies"] != whole["accuracies"]
+    monkeypatch.setattr(user_code, "_allowed", {})
+    with pytest.raises(InputError, match=r"a file names this code.*--allow-code their_part:Part"):
+        load_model(tmp_path / "out" / "vectors")
 
 
 def test_seeds_are_summed_up_as_a_final_run_sums_them(made: Storage) -> None:
@@ -189,8 +219,14 @@ class TestEdit:
         (["ita", "--drop", "1", "--coefficient", "halve"], "unknown coefficient 'halve'; allowed: drop, negate, subtr"),
         (["ita", "--coefficient", "drop"], "--coefficient: says how to unlearn"),
         (["ita", "--rule", "mine"], "unknown rule 'mine'; allowed: linear, ties, magnitude, dare, dare-ties"),
-        (["ita", "--rule", "ties", "--density", "0"], "--density must be above 0 and at most 1, got 0"),
+        (["ita", "--rule", "ties", "--density", "0"], "rule 'ties': density must be above 0 and at most 1"),
         (["ita", "--density", "0.5"], "--density: says what a merging rule keeps"),
+        (
+            ["ita", "--rule", "ties", "--density", "0.5", "--set", "density=0.4"],
+            "--density and --set density",
+        ),
+        (["ita", "--rule", "ties", "--set", "share=0.4"], "rule 'ties': unknown parameter 'share'; allowed: density"),
+        (["ita", "--rule", "nowhere:Rule"], "rule 'nowhere:Rule': module 'nowhere' cannot be imported"),
         (["ita", "--form", "timm"], "--form: says what to export, so it goes with --export"),
         (["ita", "--export", "full-folder"], "--export full-folder: is not empty; name another folder"),
         (["ita", "--export", "new", "--form", "onnx"], "unknown form 'onnx'; allowed: adapter, timm, models, vectors"),

@@ -51,9 +51,14 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
 
 
 def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> None:
-    changes = {"accuracies": {}, "task_names": ("birds", None, "c|d"), "rule": "ties", "density": 0.25}
+    changes = {
+        "accuracies": {},
+        "task_names": ("birds", None, "c|d"),
+        "rule": "ties",
+        "rule_parameters": {"density": 0.25},
+    }
     lines = card(about.model_copy(update=changes)).splitlines()
-    assert "Weights of the task vectors: 1, 0, -0.5, rule ties at density 0.25." in lines
+    assert "Weights of the task vectors: 1, 0, -0.5; rule ties, density 0.25." in lines
     assert "Task 3: c\\|d (d) was taken out (unlearned); its classes can still be answered." in lines
     assert [line for line in lines if line.startswith("| ")][1:] == [
         "| 1: birds | a, b | not measured |",
@@ -114,12 +119,13 @@ def test_the_card_of_an_adapter_builds_its_backbone(
     ("changes", "words"),
     [
         ({}, None),
-        ({"rule": "ties", "density": 0.5}, None),
+        ({"rule": "ties", "rule_parameters": {"density": 0.5}}, None),
         ({"rule": "zzz"}, "unknown rule 'zzz'"),
-        ({"rule": "ties"}, "density must be above 0"),
-        ({"rule": "ties", "density": 0.0}, "density must be above 0"),
-        ({"rule": "ties", "density": 1.5}, "density must be above 0 and at most 1"),
-        ({"density": 0.5}, "goes with a merging rule alone"),
+        ({"rule": "ties"}, "rule_parameters of ties must be density, not so 'density'"),
+        ({"rule": "not.here:Rule", "rule_parameters": {"x": 2.0}}, None),
+        ({"rule": "ties", "rule_parameters": {"density": 0.0}}, "density must be above 0"),
+        ({"rule": "ties", "rule_parameters": {"density": 1.5}}, "density must be above 0 and at most 1"),
+        ({"rule_parameters": {"density": 0.5}}, "rule_parameters of linear must be none"),
         ({"class_names": ["a", "b", "c"]}, "names 3 classes, but its tasks have 4"),
         ({"class_names": ["a", "b", "c", "a"]}, "class_names must be different"),
         ({"class_names": ["a", "b", "c", ""]}, "class_names: must not be empty"),

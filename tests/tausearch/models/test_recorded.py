@@ -9,7 +9,7 @@ import pytest
 from tausearch.models import CompositionResult, EditedSeed, EditResult, mlflow_records
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.exports import _unnamed
-from tausearch.models.merge_configs import MergeConfig, uniform
+from tausearch.models.merge_configs import uniform
 from tausearch.runs import Storage
 from tests.support.runs.trials import final_spec, search_spec
 
@@ -29,7 +29,7 @@ def test_a_composition_has_means_deviations_and_six_digits_of_each_weight(told: 
         "benchmark": "digits",
         "seeds": (0, 1),
         "rule": "ties",
-        "density": 0.2,
+        "rule_parameters": {"density": 0.2},
     }
     result = CompositionResult(**about, weights=(1 / 3, -0.5), accuracies=((60.0, 40.0), (64.0, 40.0)))  # type: ignore[arg-type]
     mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
@@ -54,11 +54,9 @@ def test_the_protocol_has_its_tables_and_one_seed_deviates_by_nothing(told: list
 
 
 def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
-    rule = merging_rule(uniform(2).merged_by("dare", 0.25), 7)
-    assert rule is not None and (rule.name, rule.density, rule.seed) == ("dare", 0.25, 7)
+    rule = merging_rule(uniform(2).merged_by("dare", {"density": 0.25}), 7)
+    assert rule is not None and (rule.name, rule.parameters, rule.seed) == ("dare", {"density": 0.25}, 7)
     assert merging_rule(uniform(2), 7) is None
-    whole = merging_rule(MergeConfig("l", (0.5, 0.5), "ties", None), 7)
-    assert whole is not None and whole.density == 1.0  # a rule without a density keeps all
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,10 @@ def test_compositions_of_fewer_tasks_leave_cells_empty_and_one_names_the_tasks()
         about = {"runs": ("r",), "benchmark": "digits", "seeds": (0,), "weights": weights, "label": "l", **more}
         return CompositionResult(accuracies=(accuracies,), **about)
 
-    older, named = composed(50.0), composed(60.0, 40.0, rule="ties", density=0.25, task_names=("birds", "owls"))
+    older, named = (
+        composed(50.0),
+        composed(60.0, 40.0, rule="ties", rule_parameters={"density": 0.25}, task_names=("birds", "owls")),
+    )
     table = report_tables.composition_table([older, named])
     assert table.header == ["composition", "rule", "mean over tasks", "task 1: birds", "task 2: owls"]
     assert table.texts == [

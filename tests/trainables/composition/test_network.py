@@ -21,9 +21,9 @@ from tests.trainables.test_composition import KINDS, learn, origin
 from trainables.backbones import Backbone
 from trainables.composition import (
     ComposedNetwork,
-    MergingRule,
     SavedVector,
     VectorPool,
+    choose_rule,
     network_for,
     networks,
     read_vector,
@@ -79,7 +79,7 @@ def test_logits_are_those_of_the_network_with_these_weights(kind: str, images: T
     vectors = KINDS[kind](make_tiny_vit(dtype=torch.float32))
     three = [learn(vectors, seed) for seed in range(3)]
     head, made = (torch.randn(6, 8), torch.randn(6)), network_for(three, Backbone(), CPU)
-    for weights, rule in (([0.2, -0.5, 1.0], None), ([1.0, 0.0, 0.0], MergingRule("ties", 0.4))):
+    for weights, rule in (([0.2, -0.5, 1.0], None), ([1.0, 0.0, 0.0], choose_rule("ties", {"density": 0.4}))):
         made.compose(three, weights, head, rule)
         plain = make_tiny_vit(dtype=torch.float32)
         plain.load_state_dict({**plain.state_dict(), **made.weights})

@@ -9,7 +9,7 @@ from torch import Tensor
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
 from trainables.backbones.linearised import CLASSIFIER
-from trainables.composition import MergingRule, VectorPool, network_for, vector_folders
+from trainables.composition import VectorPool, choose_rule, network_for, vector_folders
 from trainables.composition.networks import TangentNetwork
 from trainables.errors import InputError
 from trainables.methods.tmc import TMC
@@ -69,7 +69,7 @@ def test_a_merging_rule_is_refused(trained: tuple[TMC, VectorPool, Tensor]) -> N
     _, pool, _ = trained
     network = composed(pool, [1.0, 0.0, 0.0])
     with pytest.raises(InputError, match="--rule ties: of tangents only weighted sums have a meaning"):
-        network.compose(pool, [1 / 3] * 3, pool.head(), MergingRule("ties", 0.2))
+        network.compose(pool, [1 / 3] * 3, pool.head(), choose_rule("ties", {}))
 
 
 def test_half_precision_is_passed_on(trained: tuple[TMC, VectorPool, Tensor]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tausearch.api import Composed, Edited
 from tausearch.cli.output.removals import show_removal
-from tausearch.models import CompositionResult
+from tausearch.models import LINEAR, CompositionResult, rule_words
 from tausearch.presentation import (
     Column,
     Table,
@@ -55,7 +55,7 @@ def edited_as_dict(done: Edited) -> dict[str, Any]:
 def show_composed(done: Composed, storage_option: str) -> None:
     """Print the accuracy on each task, and where everything lies."""
     out, result = console(), done.result
-    rule = "" if result.density is None else f", {result.rule} keeping {result.density:g} of each weight's entries"
+    rule = "" if result.rule == LINEAR else f"; {rule_words(result.rule, result.rule_parameters)}"
     seeds = ", ".join(map(str, result.seeds))
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)

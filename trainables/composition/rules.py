@@ -1,0 +1,78 @@
+"""The contract of merging rules: what they declare, see and return. Ours are in `builtin_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from checked_input.text_files import shown
+from trainables.randomness import make_generator
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that a merging rule takes, declared like a hyperparameter.
+
+    Attributes:
+        default: The value where none is given.
+        low: The smallest allowed value.
+        high: The largest allowed value.
+        low_excluded: Whether `low` itself is refused.
+    """
+
+    default: float
+    low: float
+    high: float
+    low_excluded: bool = False
+
+    def fault(self, value: object) -> str | None:
+        """Return the fault of a value, such as `must be above 0 and at most 1, got 0`; None without a fault."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and self.low <= value <= self.high and not (self.low_excluded and value == self.low):  # type: ignore[operator]
+            return None
+        low = f"above {self.low:g}" if self.low_excluded else f"at least {self.low:g}"
+        return f"must be {low} and at most {self.high:g}, got {shown(value, 40)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Merging:
+    """What a merging rule sees.
+
+    Attributes:
+        taus: For each task vector, tuned weight name to tau `(out, in)`, on the CPU. Reading makes a new tensor.
+        weights: The weight of each task vector: any number but 0.
+        parameters: The value of each parameter that the rule declares.
+        seed: The seed of the task vectors.
+    """
+
+    taus: Sequence[Mapping[str, Tensor]]
+    weights: Sequence[float]
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tuned weights."""
+        return list(self.taus[0])
+
+    def generator(self, weight_name: str) -> torch.Generator:
+        """Return the generator of the draws on one weight; it depends on the seed and the name alone."""
+        return make_generator(self.seed, "merge", weight_name)
+
+
+class MergingRule(Protocol):
+    """A class, made without arguments, that merges several task vectors into one.
+
+    Attributes:
+        parameters: The numbers that the rule takes, by name.
+    """
+
+    parameters: ClassVar[Mapping[str, Parameter]]
+
+    def merge(self, merging: Merging) -> Mapping[str, Tensor]:
+        """Return the merged tau of each tuned weight, `(out, in)`, finite; the model is theta_0 plus it."""
+        ...
