@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -150,3 +151,13 @@ def test_what_a_call_raises_becomes_one_line_but_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         called("it", lambda: fails(KeyboardInterrupt()))
     assert called("it", lambda: 3) == 3
+
+
+def test_a_file_beside_it_takes_the_place_of_no_library(tmp_path: Path) -> None:
+    for name in ("own_beside", "safetensors"):
+        (tmp_path / f"{name}.py").write_text("")
+    before = list(sys.path)
+    with user_code._on_path(str(tmp_path)):
+        specs = [PathFinder.find_spec(name) for name in ("own_beside", "safetensors")]
+    assert [each is not None and str(each.origin).startswith(str(tmp_path)) for each in specs] == [True, False]
+    assert sys.path == before

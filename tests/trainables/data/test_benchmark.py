@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 
 from tests.support.reachable import reachable
 from tests.support.stored_images import images_of
-from trainables.backbones import InputSpec
+from trainables.backbones import Backbone, InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.embedded import digits
@@ -153,6 +153,31 @@ def test_a_class_with_one_image_is_named() -> None:
     spec = BenchmarkSource("toy", ("a", "b"), 2, 1, 1, "glyph_vit", load, lambda reads: (Normalise(), Normalise()))
     with pytest.raises(InputError, match="class 'b' has 0 training images"):
         build_benchmark(spec, "search")
+
+
+@pytest.mark.parametrize(("purpose", "fewest"), [("search", 3), ("final", 2)])
+def test_a_class_trains_on_two_images_at_least(purpose: Any, fewest: int) -> None:
+    def source(count: int) -> BenchmarkSource:
+        labels = torch.tensor([0] * 9 + [1] * count)
+        images = torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8)
+        return BenchmarkSource("toy", ("a", "b"), 1, 1, 1, "glyph_vit", lambda part: (images, labels), small_transforms)
+
+    build_benchmark(source(fewest), purpose)
+    with pytest.raises(InputError, match="class 'b' has 1 training images"):
+        build_benchmark(source(fewest - 1), purpose)
+
+
+def test_images_are_made_for_the_benchmarks_backbone_unless_another_is_named() -> None:
+    asked: list[InputSpec] = []
+
+    def transforms(reads: InputSpec) -> tuple[Transform, Transform]:
+        asked.append(reads)
+        return Normalise(), Normalise()
+
+    source = dataclasses.replace(get_source("digits"), backbone="deit_base_patch16_384", transforms=transforms)
+    build_benchmark(source, "search")
+    assert build_benchmark(source, "search", 6, Backbone().input).split_seed == 6
+    assert asked == [Backbone("deit_base_patch16_384").input, Backbone().input]
 
 
 def test_unknown_benchmark_lists_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

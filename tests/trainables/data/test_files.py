@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
+import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,10 +18,12 @@ import torch
 from tests.support.layouts import encoded, put
 from tests.trainables.data.own_data import dataset, images
 from trainables.data import get_source
+from trainables.data.disk.arrays import NpzImages
 from trainables.data.disk.decoding import MOST_PIXELS, decode, size
+from trainables.data.disk.listing import ImageFiles, from_split_file, seeded_split
 from trainables.data.disk.parquet import find_columns
 from trainables.data.disk.passes import longest_side
-from trainables.data.disk.tree import open_tree
+from trainables.data.disk.tree import DiskFile, open_tree
 from trainables.data.splits import PARTS
 from trainables.errors import InputError
 
@@ -146,3 +151,63 @@ def test_labels_that_are_none(labels: list[object], tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "own.parquet")
     with pytest.raises(InputError, match="own.parquet"):
         opened(tmp_path / "own.parquet", "parquet")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_members_of_a_zip_file_are_read_packed_or_not(method: int, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as zipped:
+        for name in ("one", "two"):
+            zipped.writestr(f"x/{name}.txt", name * 50)
+    tree = open_tree(tmp_path)
+    assert [tree.content(f"x/{name}.txt") for name in ("one", "two")] == [b"one" * 50, b"two" * 50]
+
+
+def npz(folder: Path, data: np.ndarray, count: int, rows: list[int]) -> NpzImages:
+    np.savez(folder / "a.npz", data=data)
+    return NpzImages("a.npz", open_tree(folder).entries["a.npz"], count, np.array(rows))
+
+
+def test_pixels_of_an_npz_file_are_those_of_the_rows_whatever_their_layout(tmp_path: Path) -> None:
+    data = np.arange(3 * 4 * 5 * 3, dtype=np.uint8).reshape(3, 4, 5, 3)
+    for laid in (data, np.asfortranarray(data)):
+        images = npz(tmp_path, laid, 3, [2, 0])
+        assert [images.image(row).permute(1, 2, 0).tolist() for row in (0, 1)] == data[[2, 0]].tolist()
+        assert images.take(torch.tensor([1])).image(0).permute(1, 2, 0).tolist() == data[0].tolist()
+    grey = npz(tmp_path, data[..., :1], 3, [1])
+    assert torch.equal(grey.image(0), torch.from_numpy(data[1, ..., 0]).expand(3, 4, 5))
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_npz_file_has_as_many_images_as_labels(count: int, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"a.npz: has {count} labels but 3 images"):
+        npz(tmp_path, np.zeros((3, 4, 5, 3), np.uint8), count, [0]).image(0)
+
+
+def test_a_digest_of_files_is_of_names_sizes_and_times_in_order() -> None:
+    one, other = DiskFile("x", 5, 1000), DiskFile("x", 5, 1000)
+    first = ImageFiles(("a", "b"), (one, other)).digest
+    assert first == ImageFiles(("a", "b"), (replace(one, path="moved"), other)).digest
+    changed = [
+        (("b", "a"), (one, other)),
+        (("a", "b"), (replace(one, size=6), other)),
+        (("a", "b"), (one, replace(other, modified=1001))),
+        (("a",), (one,)),
+    ]
+    assert len({first, *(ImageFiles(*each).digest for each in changed)}) == 5
+
+
+@pytest.mark.parametrize("labels", [[0], [0, 1, 2]])
+def test_a_split_file_has_a_label_for_each_image(labels: list[int]) -> None:
+    files = {name: DiskFile(name, 1, 1) for name in "ab"}
+    images, found = from_split_file(files, ["b", "a"], [1, 0], split_file="train.yaml")
+    assert images.names == ("b", "a") and found.tolist() == [1, 0]
+    with pytest.raises(InputError, match=f"train.yaml: has 2 images but {len(labels)} labels"):
+        from_split_file(files, ["b", "a"], labels, split_file="train.yaml")
+
+
+def test_a_seeded_split_by_number_leaves_the_rest_for_the_test_and_at_least_one() -> None:
+    labels = torch.tensor([0] * 9 + [1] * 4 + [2] * 2)
+    for per_class, trains in ((4, [4, 3, 1]), (None, [7, 3, 1])):
+        train, test = seeded_split(labels, per_class)
+        assert torch.bincount(labels[train]).tolist() == trains
+        assert sorted([*train.tolist(), *test.tolist()]) == list(range(15))

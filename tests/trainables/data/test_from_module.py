@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.support.command_line import run
+from trainables import user_code
+from trainables.backbones import Backbone
+from trainables.data import BENCHMARKS, BenchmarkSource, Normalise, build_benchmark, from_module, get_source
+from trainables.errors import InputError
 from trainables.user_code import allow_code
 
 GOOD = """\
@@ -90,11 +98,65 @@ def test_a_whole_one_is_taken(folder: Path) -> None:
 
 def test_both_parts_may_not_be_the_same(folder: Path) -> None:
     from tausearch.api import open_benchmark
-    from trainables.backbones import Backbone
-    from trainables.errors import InputError
 
     (folder / "own_same.py").write_text(GOOD.replace("manual_seed(len(part))", "manual_seed(0)"))
     allow_code("own_same:OWN")
     opened = open_benchmark("own_same:OWN", None)
     with pytest.raises(InputError, match="the same images for both parts"):
         opened.require("final", 0, Backbone("glyph_vit").input)
+
+
+Read = Callable[..., BenchmarkSource]
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+    """Returns the benchmark of a module: digits with some fields changed."""
+    monkeypatch.setitem(user_code._allowed, "own_made:OWN", "")
+
+    def read(**changes: Any) -> BenchmarkSource:
+        monkeypatch.setitem(sys.modules, "own_made", SimpleNamespace(OWN=replace(BENCHMARKS["digits"], **changes)))
+        return from_module.source_from_module("own_made:OWN")
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("sizes", "names", "fault"),
+    [
+        ((4, 6), ("first", None), None),
+        ((), (), None),
+        ((1, 9), (), "sizes must be the classes of 2 tasks, at least 2 each and 10 together"),
+        ((4, 5), (), "sizes must be"),
+        ((4, 3, 3), (), "sizes must be"),
+        ((4, 6), ("first",), "task_names must be 2, one for each task"),
+    ],
+)
+def test_its_tasks_have_all_classes(sizes: tuple[int, ...], names: tuple[str, ...], fault: str, read: Read) -> None:
+    if fault is None:
+        assert read(num_tasks=2, sizes=sizes, task_names=names).sizes == sizes
+    else:
+        with pytest.raises(InputError, match=f"benchmark 'own_made:OWN': {fault}"):
+            read(num_tasks=2, sizes=sizes, task_names=names)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_transforms_of_training_and_of_evaluation_must_both_fit(wrong: int, read: Read) -> None:
+    pair: list[Any] = [Normalise(), Normalise()]
+    reads = Backbone().input
+    from_module.require_fits(build_benchmark(read(transforms=lambda reads: tuple(pair)), "search"), reads)
+    pair[wrong] = lambda images, generator: Normalise()(images)[..., 1:]
+    with pytest.raises(InputError, match=r"transforms must give finite \(2, 1, 32, 32\) .* got \(2, 1, 32, 31\)"):
+        from_module.require_fits(build_benchmark(read(transforms=lambda reads: tuple(pair)), "search"), reads)
+
+
+def test_the_tasks_that_a_reference_asks_for_replace_all_of_its_own(read: Read) -> None:
+    read(num_tasks=2, sizes=(4, 6), task_names=("low", "high"))
+    for text, sizes, labels in (
+        ("", [4, 6], ["low", "high"]),
+        ("?tasks=2", [5, 5], ["0, 1, 2, 3, 4", "5, 6, 7, 8, 9"]),
+        ("?classes_per_task=3", [3, 3, 2, 2], ["0, 1, 2", "3, 4, 5", "6, 7", "8, 9"]),
+    ):
+        source = get_source(f"own_made:OWN{text}")
+        assert [len(classes) for classes in source.task_classes] == sizes
+        assert [task.label for task in source.named_tasks] == labels

@@ -18,6 +18,7 @@ from trainables.data import build_benchmark, get_source
 from trainables.data.disk.passes import stored
 from trainables.data.sources import batch_size_of, epochs_of, steps_of
 from trainables.data.splits import PARTS
+from trainables.data.transforms import Recipe
 from trainables.errors import InputError
 
 
@@ -26,6 +27,7 @@ def test_folder_without_a_split(tmp_path: Path) -> None:
     put(tmp_path, {".hidden/x.txt": b"", "Thumbs.db": b"", "bat/.DS_Store": b""})
     source = get_source(f"folder:{tmp_path}?tasks=2")
     assert source.class_names == CLASSES and source.num_tasks == 2
+    assert source.transforms == Recipe(test_keep_ratio=True)  # photographs are not squashed
     train, test = (source.load(part)[1] for part in PARTS)
     assert torch.bincount(train).tolist() == [4] * 4 and torch.bincount(test).tolist() == [2] * 4
     again = content(dataset(tmp_path).listing())
@@ -58,6 +60,7 @@ SPLIT = images(4, "train/") | images(1, "test/")
         (images(4, "train/"), "has no folder 'test'"),
         (SPLIT | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
         (SPLIT | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
+        (SPLIT | {f"train/fox/{n}.png": b"x" for n in (1, 2)}, "'fox' has 2 images, needs at least 3: 2 to train, 1"),
         (SPLIT | {"test/fox/1.png": b"x"}, "class 'fox' is in test but not in train"),
         ({"a/1.png": b"x"}, "needs at least 2 class folders, has 1"),
     ],
@@ -170,7 +173,9 @@ def test_a_task_has_three_hundred_steps_in_batches_of_an_eighth(count: int) -> N
     assert steps * epochs >= 300 and epochs >= 5 and (epochs == 5 or steps * (epochs - 1) < 300)
 
 
-@pytest.mark.parametrize(("ending", "epochs"), [("tasks=2", 300), ("tasks=1", 150), ("tasks=2&epochs=3", 3)])
+@pytest.mark.parametrize(
+    ("ending", "epochs"), [("tasks=2", 300), ("tasks=1", 150), ("task=bat,cat", 300), ("tasks=2&epochs=3", 3)]
+)
 def test_a_folder_is_paced_by_its_images(tmp_path: Path, ending: str, epochs: int) -> None:
     put(tmp_path, images())  # 4 of each class train: 8 in each of two tasks, 16 in one
     source = get_source(f"folder:{tmp_path}?{ending}")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 from tests.support.layouts import parquet, put
-from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed
-from trainables.data import get_source
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, silent
+from trainables.data import BenchmarkRef, get_source
+from trainables.data.dataset import dataset_of
+from trainables.data.disk.parquet import parquet_images
+from trainables.data.disk.parquet_layout import find_in
 from trainables.data.disk.passes import stored
+from trainables.data.splits import PARTS
 from trainables.errors import InputError
 
 
@@ -50,6 +55,55 @@ def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
     for other in (f"folder:{tmp_path}?label_column=size", "digits?label_column=size", "mit67?label_column=size"):
         with pytest.raises(InputError, match="label_column is for Parquet files"):
             get_source(other)
+
+
+def test_what_was_prepared_of_one_file_or_column_is_not_taken_for_another(tmp_path: Path) -> None:
+    columns = {"image": [r["bytes"] for r in listed()], "label": [r["label"] for r in listed()]}
+    for name in ("a", "b"):
+        pq.write_table(pa.table({**columns, "size": columns["label"]}), tmp_path / f"{name}.parquet")
+    texts = ("/a.parquet", "/a.parquet?label_column=size", "/b.parquet", "", "?label_column=size")
+    made = [dataset_of(BenchmarkRef.parse(f"parquet:{tmp_path}{text}")) for text in texts]
+    for k in (0, 4):
+        made[k].prepare("parquet", silent)
+    assert [each.manifest() is not None for each in made] == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(("bound", "kept"), [("&max_image_bytes=5000", 23), ("", 24)])
+def test_large_images_in_parquet_files_are_left_out_by_the_bound(bound: str, kept: int, tmp_path: Path) -> None:
+    found = listed()
+    found[0]["bytes"] += bytes(5000)
+    parquet(tmp_path / "all.parquet", found, list(CLASSES))
+    source = get_source(f"parquet:{tmp_path}?tasks=2&skip_broken=yes{bound}")
+    assert sum(len(source.load(part)[1]) for part in PARTS) == kept
+
+
+def test_labels_behind_a_class_that_is_left_out_move_up(tmp_path: Path) -> None:
+    parquet(tmp_path / "all.parquet", listed(), list(CLASSES))
+    whole, left = dataset(tmp_path, "parquet").find(), find_in([str(tmp_path / "all.parquet")], tmp_path, drop=_second)
+    assert (whole.class_names, left.class_names) == (CLASSES, ("bat", "dog", "elk"))
+    moved = {0: 0, 2: 1, 3: 2}
+    before, after = ([image for rows in content(each).values() for image in rows] for each in (whole, left))
+    assert sorted(after) == sorted((moved[c], pixels) for c, pixels in before if c != 1)
+
+
+def _second(names: tuple[str, ...]) -> str:
+    return names[1]
+
+
+def test_the_digest_of_some_rows_is_of_file_column_and_rows(tmp_path: Path) -> None:
+    images = [row["bytes"] for row in listed()]
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"image": images, "thumbnail": images}), tmp_path / f"{name}.parquet")
+    digests = [
+        parquet_images([str(tmp_path / f"{name}.parquet")], column, np.array(rows)).digest
+        for name, column, rows in (
+            ("a", "image", [0, 1]),
+            ("b", "image", [0, 1]),
+            ("a", "thumbnail", [0, 1]),
+            ("a", "image", [1, 0]),
+        )
+    ]
+    assert len(set(digests)) == 4
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,22 @@ def test_broken_prepared_data_is_never_used(form: Any, tmp_path: Path) -> None:
     assert len(made.listing().parts["train"]()[1]) == 16
 
 
+@pytest.mark.parametrize(
+    "change", [{"version": 2}, {"form": "zip"}, {"classes": ["bat", 1]}, {"parts": {"train": None}}], ids=str
+)
+def test_a_manifest_of_another_version_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    put(tmp_path, images())
+    made = dataset(tmp_path)
+    made.prepare("array", silent)
+    path = made.prepared / MANIFEST
+    content = json.loads(path.read_text())
+    if "parts" in change:
+        change = {"parts": {"train": content["parts"]["train"]}}
+    path.write_text(json.dumps({**content, **change}))
+    with pytest.raises(InputError, match="manifest.json: is not of this version; prepare the data again"):
+        made.manifest()
+
+
 def test_a_killed_preparation_leaves_nothing_that_is_used(tmp_path: Path) -> None:
     put(tmp_path, images())
     code = (
