@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from trainables.backbones import Backbone
 from trainables.config import Precision
+from trainables.curvature import DiagonalCurvature
 from trainables.data import ImageSet, Task
 from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
@@ -84,7 +85,8 @@ def prepared(
     task = Task(1, range(CLASSES), noise, noise)
     width = learner.width
     mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
-    fisher = {name: torch.full_like(weight, 1e-3, device="cpu") for name, weight in learner.vectors.theta_0.items()}
+    theta_0 = learner.vectors.theta_0.items()
+    fisher = DiagonalCurvature({name: torch.full_like(weight, 1e-3, device="cpu") for name, weight in theta_0})
     head = (torch.zeros(CLASSES, width), torch.zeros(CLASSES))
     known.append(Consolidation(1, head, (mixture,) * CLASSES, fisher, 1, None))
     learner.begin_task(task)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone, tuned_layers
+from trainables.curvature import layer_fisher
 from trainables.data import build_benchmark, get_source
-from trainables.preconsolidation.fisher import Fisher, layer_fisher
 from trainables.process import settle
 
 EXAMPLES, CLASSES, PASSES, REPEATS = 1000, 100, 8, 3
@@ -27,10 +27,10 @@ def measure(scale: float, images: Tensor) -> dict[str, Any]:
     model = Backbone().load()
     head = (scale * torch.randn(CLASSES, model.num_features, generator=generator), torch.zeros(CLASSES))
 
-    def fisher(passes: int | None) -> tuple[float, Fisher]:
+    def fisher(passes: int | None) -> tuple[float, dict[str, Tensor]]:
         start = time.perf_counter()
         found, _ = layer_fisher(model, tuned_layers(model), head, images.split(64), passes=passes, generator=generator)
-        return time.perf_counter() - start, found
+        return time.perf_counter() - start, found.values
 
     ratios, errors = [], []
     for _ in range(REPEATS):

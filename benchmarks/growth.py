@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone
+from trainables.curvature import DiagonalCurvature
 from trainables.data import ImageSet, Task
 from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
@@ -73,7 +74,8 @@ def _prepared(name: str, tasks: int, images: Tensor) -> tuple[Any, Task]:
 def _consolidation(t: int, method: Any, previous: Consolidation | None) -> Consolidation:
     width = method.width
     mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
-    fisher = {name: torch.full_like(weight, 1e-3 * t) for name, weight in method.vectors.theta_0.items()}
+    theta_0 = method.vectors.theta_0.items()
+    fisher = DiagonalCurvature({name: torch.full_like(weight, 1e-3 * t) for name, weight in theta_0})
     return Consolidation(t, (torch.zeros(t, width), torch.zeros(t)), (mixture,) * t, fisher, t, previous)
 
 

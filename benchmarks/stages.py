@@ -21,7 +21,7 @@ STAGES = {
     "mixtures": (consolidation, "fit_mixture"),
     "probing": (consolidation, "linear_probe"),
     "alignment": (consolidation, "align"),
-    "Fisher": (consolidation, "_fisher"),
+    "Fisher": (consolidation, "_curvature"),
     "head Fisher and penalties": (ComposableLearner, "_set_up_penalties"),
     "fine-tuning": (ComposableLearner, "train_task"),
     "evaluation": (sequence, "accuracies"),

@@ -42,7 +42,7 @@ FLOORS = [
     {"removability"},
     {"methods"},
     {"preconsolidation", "composition", "evaluation"},
-    {"data", "task_vectors"},
+    {"data", "task_vectors", "curvature"},
     {"backbones", "bounds", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
     | {"tensor_files", "precision", "task_names", "user_code"},
 ]

@@ -62,6 +62,11 @@ ROOMS = (
     Room(SCIENCE, ("trainables/task_vectors/*.py",), ("tests/trainables/task_vectors", "tests/reference/composable")),
     Room(
         SCIENCE,
+        ("trainables/curvature/*.py",),
+        ("tests/trainables/curvature", "tests/trainables/task_vectors", "tests/reference/composable"),
+    ),
+    Room(
+        SCIENCE,
         ("trainables/preconsolidation/*.py",),
         ("tests/trainables/preconsolidation", "tests/reference/composable"),
     ),

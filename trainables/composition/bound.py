@@ -75,7 +75,7 @@ def theorem_1(
         network.compose(pool, weights, head)
         tick(1)
         direction = {name: weight - network.theta_0[name] for name, weight in network.weights.items()}
-        return curvature(network, direction, head, images)
+        return along_hessian(network, direction, head, images)
 
     omega = 0.5 * (sum(curved(weights) for weights in alone) / count - curved(uniform))
     return [
@@ -89,7 +89,9 @@ def theorem_1(
     ]
 
 
-def curvature(network: ComposedNetwork, direction: dict[str, Tensor], head: Head, images: Sequence[ImageSet]) -> float:
+def along_hessian(
+    network: ComposedNetwork, direction: dict[str, Tensor], head: Head, images: Sequence[ImageSet]
+) -> float:
     """Return tau^T H tau, exact: two derivatives along the line theta_0 + s tau.
 
     H is the Hessian at theta_0 of the mean cross-entropy on the images. The network's attention must be "plain".

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
+from trainables.curvature import Curvature, DiagonalCurvature, layer_fisher
 from trainables.data import Task
 from trainables.heads import Head, new_head
-from trainables.preconsolidation.fisher import Fisher, layer_fisher
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
 from trainables.preconsolidation.probing import align, linear_probe
 from trainables.randomness import derive_seed, make_generator
@@ -46,7 +46,7 @@ class Consolidation:
     task: int  # t
     head: Head  # h0 with all rows seen so far: weight (C, d) and bias (C,)
     mixtures: tuple[Mixture, ...]  # of features, one per class seen so far
-    fisher: Fisher  # tuned weight name to the Fisher summed over the examples of tasks 1 to t, (out, in)
+    curvature: Curvature  # of the tuned weights by name, summed over the examples of tasks 1 to t
     examples: int  # in that sum
     previous: Consolidation | None  # for task t - 1, without its own previous; None for t = 1
 
@@ -92,21 +92,21 @@ def consolidate(
         mixtures = previous.mixtures + mixtures
         rows = (torch.cat([previous.head[0], rows[0]]), torch.cat([previous.head[1], rows[1]]))
     head = align(rows, list(mixtures), t, config.draws, device, make_generator(seed, "align", t))
-    fisher, examples = _fisher(task, head, backbone, config.fisher_passes, seed, device)
+    curvature, examples = _curvature(task, head, backbone, config.fisher_passes, seed, device)
     if previous is not None:
-        fisher = {name: previous.fisher[name] + local for name, local in fisher.items()}
+        curvature = curvature.plus(previous.curvature)
         examples += previous.examples
-    return Consolidation(t, head, mixtures, fisher, examples, Consolidation.shorten(previous))
+    return Consolidation(t, head, mixtures, curvature, examples, Consolidation.shorten(previous))
 
 
-def _fisher(
+def _curvature(
     task: Task, head: Head, backbone: VisionTransformer, passes: int | None, seed: int, device: torch.device
-) -> tuple[Fisher, int]:
-    """Return the task's Fisher on the CPU, summed over its examples, and their number; nothing for 0 passes."""
+) -> tuple[Curvature, int]:
+    """Return the task's Fisher on the CPU, summed over its examples, and their number; of no weight for 0 passes."""
     if passes == 0:
-        return {}, 0
+        return DiagonalCurvature({}), 0
     augmentation = make_generator(seed, "fisher", task.index)
-    sums, examples = layer_fisher(
+    total, examples = layer_fisher(
         backbone,
         tuned_layers(backbone),
         _on(device, head),
@@ -114,7 +114,7 @@ def _fisher(
         passes=passes,
         generator=make_generator(seed, "fisher-signs", task.index),
     )
-    return {name: value.detach().cpu() for name, value in sums.items()}, examples
+    return total.to(torch.device("cpu")), examples
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from trainables.backbones import Backbone
 from trainables.config import Purpose
+from trainables.curvature import DiagonalCurvature
 from trainables.data import BenchmarkSpec, Task
 from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig, consolidate
@@ -106,7 +107,7 @@ class Preconsolidator:
 
 
 def _packed(result: Consolidation) -> dict[str, Tensor]:
-    tensors = {f"fisher/{name}": value for name, value in result.fisher.items()}
+    tensors = {f"fisher/{name}": value for name, value in result.curvature.tensors().items()}
     tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
     tensors["examples"] = torch.tensor(result.examples)
     for c, mixture in enumerate(result.mixtures):
@@ -117,5 +118,6 @@ def _packed(result: Consolidation) -> dict[str, Tensor]:
 def _unpack(entry: dict[str, Tensor], t: int, previous: Consolidation | None) -> Consolidation:
     head = (entry["head/weight"], entry["head/bias"])
     mixtures = tuple(Mixture(*(entry[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in range(len(head[0])))
-    fisher = {name.removeprefix("fisher/"): value for name, value in entry.items() if name.startswith("fisher/")}
-    return Consolidation(t, head, mixtures, fisher, int(entry["examples"]), Consolidation.shorten(previous))
+    parts = {name.removeprefix("fisher/"): value for name, value in entry.items() if name.startswith("fisher/")}
+    curvature = DiagonalCurvature.from_tensors(parts)
+    return Consolidation(t, head, mixtures, curvature, int(entry["examples"]), Consolidation.shorten(previous))

@@ -38,7 +38,7 @@ def test_all_rows_after_alignment(product: Product, pre_trained: list[PreTrained
 def test_the_fisher_summed_over_tasks(product: Product, pre_trained: list[PreTrained], t: int) -> None:
     got, want = product.consolidations[t - 1], pre_trained[t - 1]
     assert got.examples == want.images == (72, 109, 138)[t - 1]
-    torch.testing.assert_close(got.fisher, want.fisher, **CLOSE)
+    torch.testing.assert_close(got.curvature.tensors(), want.fisher, **CLOSE)
 
 
 def test_each_result_knows_the_one_before_it_and_no_more(product: Product, pre_trained: list[PreTrained]) -> None:
@@ -46,4 +46,4 @@ def test_each_result_knows_the_one_before_it_and_no_more(product: Product, pre_t
     assert one.previous is None and two.previous is not None and three.previous is not None
     assert [two.previous.task, three.previous.task, three.previous.previous] == [1, 2, None]
     assert three.previous.examples == 109
-    torch.testing.assert_close(three.previous.fisher, pre_trained[1].fisher, **CLOSE)
+    torch.testing.assert_close(three.previous.curvature.tensors(), pre_trained[1].fisher, **CLOSE)

@@ -16,7 +16,7 @@ from trainables.backbones import Backbone
 from trainables.backbones.attention import write_out
 from trainables.composition import ComposedNetwork, SavedVector, VectorPool, composed, write_vector
 from trainables.composition.alignment import composed_cosine, cosines, inner_products
-from trainables.composition.bound import curvature, theorem_1
+from trainables.composition.bound import along_hessian, theorem_1
 from trainables.data import ImageSet
 from trainables.evaluation import risk
 from trainables.task_vectors import FullTaskVectors
@@ -87,7 +87,7 @@ def test_curvature_is_that_of_the_whole_hessian(
     hessian: Any = torch.autograd.functional.hessian(of, network.theta_0[name])
     wanted = torch.einsum("ij,ijkl,kl", tau, hessian, tau)
     still = {other: torch.zeros_like(weight) for other, weight in network.theta_0.items()}
-    assert curvature(network, {**still, name: tau}, pool.head(), images) == pytest.approx(float(wanted), rel=1e-9)
+    assert along_hessian(network, {**still, name: tau}, pool.head(), images) == pytest.approx(float(wanted), rel=1e-9)
 
 
 def test_omega_is_the_pairwise_form_and_risks_are_those_by_hand(
@@ -101,7 +101,7 @@ def test_omega_is_the_pairwise_form_and_risks_are_those_by_hand(
     for s in range(TASKS):
         for t in range(s + 1, TASKS):
             apart = {name: taus[s][name] - taus[t][name] for name in taus[s]}
-            pairs += curvature(network, apart, pool.head(), images) / TASKS**2
+            pairs += along_hessian(network, apart, pool.head(), images) / TASKS**2
     assert point.omega == pytest.approx(0.5 * 0.25 * pairs, rel=1e-9)
     alone = [composed(network.theta_0, [vector], [0.5]) for vector in pool]
     assert point.bound == pytest.approx(sum(float(loss(network, w, pool, images)) for w in alone) / TASKS)

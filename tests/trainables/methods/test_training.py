@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
+from trainables.curvature import DiagonalCurvature
 from trainables.data import Batch
 from trainables.errors import DivergedError
 from trainables.methods import Context
@@ -83,7 +84,8 @@ def test_head_penalty_gradient_equals_autograd() -> None:
         for p, a, f in zip(parameters, anchor, fisher, strict=True)
     )
     expected = torch.autograd.grad(loss, parameters)  # type: ignore[arg-type]
-    pairs = HeadPenalty((anchor[0], anchor[1]), (fisher[0], fisher[1]), 0.2, 0.03).gradients(parameters)
+    curvature = DiagonalCurvature({"weight": fisher[0], "bias": fisher[1]})
+    pairs = HeadPenalty((anchor[0], anchor[1]), curvature, 0.2, 0.03).gradients(parameters)
     for (_, got), want in zip(pairs, expected, strict=True):
         torch.testing.assert_close(got, want)
 
@@ -91,7 +93,7 @@ def test_head_penalty_gradient_equals_autograd() -> None:
 def test_the_largest_curvature_is_that_of_all_stacks() -> None:
     fisher = {name: torch.tensor([[value, 1.0]]) for name, value in (("a", 2.0), ("b", 5.0), ("c", 3.0))}
     for stacks in ([("a", "b"), ("c",)], [("a",), ("b", "c")]):
-        assert LayerPenalty(fisher, Coefficients(0.5, 9.0), fisher, stacks).largest() == 2.5
+        assert LayerPenalty(DiagonalCurvature(fisher), Coefficients(0.5, 9.0), fisher, stacks).largest() == 2.5
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])

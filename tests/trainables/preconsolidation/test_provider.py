@@ -13,6 +13,7 @@ import torch
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
+from trainables.curvature import DiagonalCurvature
 from trainables.preconsolidation import Consolidation, PreconsolidationConfig, Preconsolidator, cache, provider
 from trainables.preconsolidation.mixtures import Mixture
 
@@ -26,7 +27,8 @@ def small(task: Any, previous: Consolidation | None) -> Consolidation:
     own = (Mixture(torch.ones(1), torch.full((1, 2), float(task.index)), torch.ones(1, 2)) for _ in task.classes)
     mixtures = (*(previous.mixtures if previous else ()), *own)
     head = (torch.full((rows, 2), float(task.index)), torch.zeros(rows))
-    return Consolidation(task.index, head, mixtures, {"w": torch.eye(2) * rows}, 10 * rows, previous)
+    curvature = DiagonalCurvature({"w": torch.eye(2) * rows})
+    return Consolidation(task.index, head, mixtures, curvature, 10 * rows, previous)
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_equal_inputs_hit_the_cache(make: Make, computed: list[dict[str, Any]]) 
     got = second.task(3)
     assert tasks(computed) == [1, 2, 3] and second.hit
     _, two, three = (small(task, None) for task in small_digits().tasks)
-    torch.testing.assert_close(got.fisher, three.fisher)
+    torch.testing.assert_close(got.curvature.tensors(), three.curvature.tensors())
     torch.testing.assert_close(got.head, three.head)
     assert got.examples == 60
     assert [float(mixture.means[0, 0]) for mixture in got.mixtures] == [1, 1, 2, 2, 3, 3]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.support.tiny_vit import make_tiny_vit
+from trainables.curvature import DiagonalCurvature
 from trainables.methods.composable.penalty import Coefficients, LayerPenalty
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors, lora
 
@@ -99,7 +100,7 @@ def test_regulariser_gradients_equal_autograd(
         for n in vectors.theta_0
     )
     expected = torch.autograd.grad(loss, vectors.parameters())  # type: ignore[arg-type]
-    penalty = LayerPenalty(fisher, c, past, vectors.stacks)
+    penalty = LayerPenalty(DiagonalCurvature(fisher), c, past, vectors.stacks)
     assert penalty.value(vectors) == pytest.approx(float(loss.detach()), rel=1e-10)  # type: ignore[union-attr]
     pairs = penalty.gradients(vectors)
     assert [id(p) for p, _ in pairs] == [id(p) for p in vectors.parameters()]

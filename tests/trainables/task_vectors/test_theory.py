@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from trainables.curvature import DiagonalCurvature
 from trainables.methods.composable.iel import IELConfig, IELRule
 from trainables.methods.composable.penalty import LayerPenalty
 from trainables.preconsolidation import Consolidation
@@ -55,8 +56,9 @@ class OneMatrix:
 def consolidation(t: int, fisher: Tensor) -> Consolidation:
     """A task whose mean Fisher is 2 * `fisher`."""
     head = (torch.empty(0), torch.empty(0))
-    previous = Consolidation(t - 1, head, (), {"w": 30 * fisher}, 10, None) if t > 1 else None
-    return Consolidation(t, head, (), {"w": 80 * fisher}, 40, previous)
+    past, present = (DiagonalCurvature({"w": factor * fisher}) for factor in (30, 80))
+    previous = Consolidation(t - 1, head, (), past, 10, None) if t > 1 else None
+    return Consolidation(t, head, (), present, 40, previous)
 
 
 def penalty(t: int, fisher: Tensor, past: Tensor, tau: Tensor) -> float:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trainables.curvature import Curvature
 from trainables.data import Task
 from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.penalty import Coefficients
-from trainables.methods.composable.rule import FISHER_FLOOR, Rule, mean_fisher
+from trainables.methods.composable.rule import FISHER_FLOOR, Rule, mean_curvature
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.preconsolidation import Consolidation
-from trainables.preconsolidation.fisher import Fisher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +45,14 @@ class IELRule(Rule):
         super().__init__(config, config.beta_cls, config.beta_cls_prior)
         self.beta = config.beta
 
-    def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the Fisher F and the two strengths of the tuned layers' penalty."""
-        t, beta, fisher = consolidation.task, self.beta, mean_fisher(consolidation)
+    def layer_penalty(self, consolidation: Consolidation) -> tuple[Curvature, Coefficients]:
+        """Return the curvature F and the two strengths of the tuned layers' penalty."""
+        t, beta, mean = consolidation.task, self.beta, mean_curvature(consolidation)
         if not self.official:
-            return fisher, Coefficients(current_strength=beta / t * (1 - 1 / t), past_strength=beta / t / t)
+            return mean, Coefficients(current_strength=beta / t * (1 - 1 / t), past_strength=beta / t / t)
         share = 1 / 2 if t == 1 else 1 / t
-        floored = {name: value + FISHER_FLOOR for name, value in fisher.items()}
-        return floored, Coefficients(current_strength=beta * (1 - share), past_strength=beta * share)
+        strengths = Coefficients(current_strength=beta * (1 - share), past_strength=beta * share)
+        return mean.shifted(FISHER_FLOOR), strengths
 
     def head_fisher_classes(self, task: Task) -> int:
         """Return the number of classes seen: the Fisher of the head covers all of them."""

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
+from trainables.curvature import Curvature
 from trainables.data import Task
 from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.penalty import Coefficients
-from trainables.methods.composable.rule import FISHER_FLOOR, Rule, mean_fisher
+from trainables.methods.composable.rule import FISHER_FLOOR, Rule, mean_curvature
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.preconsolidation import Consolidation
-from trainables.preconsolidation.fisher import Fisher
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +47,16 @@ class ITARule(Rule):
         super().__init__(config, config.alpha_cls, config.alpha_cls_prior)
         self.coefficients = Coefficients(current_strength=config.alpha)
 
-    def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the Fisher F and the strength alpha of the tuned layers' penalty."""
+    def layer_penalty(self, consolidation: Consolidation) -> tuple[Curvature, Coefficients]:
+        """Return the curvature F and the strength alpha of the tuned layers' penalty."""
         past = consolidation.previous
         if not self.official:
-            fisher = mean_fisher(consolidation)
+            curvature = mean_curvature(consolidation)
         elif past is None:
-            fisher = {name: torch.full_like(value, FISHER_FLOOR) for name, value in consolidation.fisher.items()}
+            curvature = consolidation.curvature.scaled(0.0).shifted(FISHER_FLOOR)
         else:
-            fisher = {name: (value + FISHER_FLOOR) / past.examples for name, value in past.fisher.items()}
-        return fisher, self.coefficients
+            curvature = past.curvature.shifted(FISHER_FLOOR).mean_over(past.examples)
+        return curvature, self.coefficients
 
     def head_fisher_classes(self, task: Task) -> int:
         """Return the number of classes seen, or of past classes in the official formulation."""

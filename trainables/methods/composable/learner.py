@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector, write_vector
+from trainables.curvature import head_fisher
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
@@ -29,7 +30,6 @@ from trainables.methods.contract import EULER_FACTOR, EULER_LIMIT, Context
 from trainables.methods.training import fit, gradient_steps, local_loss
 from trainables.metrics import TRAIN_LOSS
 from trainables.preconsolidation import Consolidation
-from trainables.preconsolidation.fisher import head_fisher
 from trainables.preconsolidation.probing import sample_features
 from trainables.randomness import make_generator
 from trainables.state import State
@@ -86,19 +86,18 @@ class ComposableLearner:
         self._layer_penalty = self._head_penalty = None
         regularise, device = self.rule.config.regularise, self.context.device
         if regularise == "all":
-            fisher, coefficients = self.rule.layer_penalty(consolidation)
-            on_device = {name: value.to(device) for name, value in fisher.items()}
-            self._layer_penalty = LayerPenalty(on_device, coefficients, self.composition.sums, self.vectors.stacks)
+            curvature, coefficients = self.rule.layer_penalty(consolidation)
+            sums, stacks = self.composition.sums, self.vectors.stacks
+            self._layer_penalty = LayerPenalty(curvature.to(device), coefficients, sums, stacks)
         if regularise != "none" and (self.rule.alpha_cls or self.rule.alpha_cls_prior):
             mixtures = list(consolidation.mixtures[: self.rule.head_fisher_classes(task)])
             generator = make_generator(self.context.seed, "head-fisher", task.index)
             draws = self.rule.config.preconsolidation.draws
             features = sample_features(mixtures, draws, generator)[0] if mixtures else torch.empty(0, self.width)
             floor = FISHER_FLOOR if self.rule.official else 0.0  # departure
-            weight, bias = (part + floor for part in head_fisher(features, consolidation.head, task.rows))
             self._head_penalty = HeadPenalty(
                 (anchor[0].to(device), anchor[1].to(device)),
-                (weight.to(device), bias.to(device)),
+                head_fisher(features, consolidation.head, task.rows).shifted(floor).to(device),
                 self.rule.alpha_cls,
                 self.rule.alpha_cls_prior,
             )

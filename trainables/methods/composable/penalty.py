@@ -1,8 +1,8 @@
 """Regularisers of ITA and IEL: closed-form gradients with respect to tau_t, and their part in a step.
 
-With the running mean Fisher F and the sum of past task vectors, both methods have
+With the running mean curvature F and the sum of past task vectors, both methods have
 
-    d Omega / d tau_t = F * (current_strength * tau_t - past_strength * sum_{s<t} tau_s)
+    d Omega / d tau_t = F (current_strength * tau_t - past_strength * sum_{s<t} tau_s)
 
 and differ in F and the two strengths at task t. The cost is constant in the number of tasks.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from trainables.curvature import Curvature
 from trainables.heads import Head
-from trainables.preconsolidation.fisher import Fisher
 from trainables.task_vectors import TaskVectors
 
 CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
@@ -25,65 +25,67 @@ CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' 
 class Coefficients:
     """Strengths of a task's regulariser."""
 
-    current_strength: float  # of F * tau_t
-    past_strength: float = 0.0  # of F * the sum of past task vectors, which is subtracted
+    current_strength: float  # of F tau_t
+    past_strength: float = 0.0  # of F times the sum of past task vectors, which is subtracted
 
 
 class LayerPenalty:
     """The regulariser of the tuned weights during one task.
 
-    `fisher` has F `(out, in)` by the name of the tuned weight, `past` the sum of past task vectors, which is not kept.
-    `stacks` groups the names like the task vectors.
+    `curvature` is F of the tuned weights by name, `past` the sum of past task vectors `(out, in)` by the same names,
+    which is not kept. `stacks` groups the names like the task vectors.
     """
 
     def __init__(
-        self, fisher: Fisher, coefficients: Coefficients, past: dict[str, Tensor], stacks: list[tuple[str, ...]]
+        self, curvature: Curvature, coefficients: Coefficients, past: dict[str, Tensor], stacks: list[tuple[str, ...]]
     ) -> None:
-        current, before = coefficients.current_strength, coefficients.past_strength
-        self.curvature = [torch.stack([current * fisher[name] for name in names]) for names in stacks]
         self.pull: list[Tensor] = []
-        if before:
-            self.pull = [torch.stack([before * fisher[name] * past[name] for name in names]) for names in stacks]
+        if coefficients.past_strength:
+            sums = [torch.stack([past[name] for name in names]) for names in stacks]
+            self.pull = curvature.scaled(coefficients.past_strength).form(stacks).product(sums)
+        self.form = curvature.scaled(coefficients.current_strength).form(stacks)
 
     def largest(self) -> float:
-        """Return the largest curvature, current_strength * max F.
-
-        A decoupled step multiplies a weight by 1 - c_e * curvature: explicit Euler, unstable above 2 / c_e.
-        """
-        return max(float(value.max()) for value in self.curvature)
+        """Return the largest eigenvalue of current_strength * F; decoupled steps are unstable above 2 / c_e."""
+        return self.form.largest_eigenvalue()
 
     @torch.no_grad()
     def value(self, vectors: TaskVectors) -> float:
-        """Return Omega(tau_t) - Omega(0) = sum F tau_t (current_strength tau_t / 2 - past_strength sum_{s<t} tau_s)."""
-        taus = [vectors.dense_stack(k) for k in range(len(self.curvature))]
-        parts = [(c * tau * tau).sum() / 2 for c, tau in zip(self.curvature, taus, strict=True)]
-        parts += [-(pull * tau).sum() for pull, tau in zip(self.pull, taus if self.pull else [], strict=True)]
-        return float(torch.stack(parts).sum())
+        """Return Omega(tau_t) - Omega(0) = tau_t^T F (current_strength tau_t / 2 - past_strength sum_{s<t} tau_s)."""
+        taus = self._taus(vectors)
+        value = self.form.value(taus) / 2
+        if self.pull:
+            value -= torch.stack([(pull * tau).sum() for pull, tau in zip(self.pull, taus, strict=True)]).sum()
+        return float(value)
 
     @torch.no_grad()
     def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradient of every trainable parameter of tau_t, in closed form."""
-        taus = [vectors.dense_stack(k) for k in range(len(self.curvature))]
-        gradients = list(torch._foreach_mul(taus, self.curvature))
+        gradients = self.form.product(self._taus(vectors))
         if self.pull:
             torch._foreach_sub_(gradients, self.pull)
         return [pair for k, gradient in enumerate(gradients) for pair in vectors.vjp(k, gradient)]
 
+    def _taus(self, vectors: TaskVectors) -> list[Tensor]:
+        return [vectors.dense_stack(k) for k in range(len(vectors.stacks))]
+
 
 class HeadPenalty:
-    """The regulariser of the current head: (alpha_cls F + alpha_cls_prior) * (h_t - h0_t), weight and bias.
+    """The regulariser of the current head: (alpha_cls F + alpha_cls_prior I) (h_t - h0_t), weight and bias.
 
-    `anchor` is h0_t, the rows of the pre-training head at task t, and `fisher` the mean Fisher of these rows.
+    `anchor` is h0_t, the rows of the pre-training head at task t, and `fisher` the mean F of these rows' `weight` and
+    `bias`.
     """
 
-    def __init__(self, anchor: Head, fisher: Head, alpha_cls: float, alpha_cls_prior: float) -> None:
+    def __init__(self, anchor: Head, fisher: Curvature, alpha_cls: float, alpha_cls_prior: float) -> None:
         self.anchor = anchor
-        self.curvature = tuple(alpha_cls * part + alpha_cls_prior for part in fisher)
+        self.form = fisher.scaled(alpha_cls).shifted(alpha_cls_prior).form()
 
     @torch.no_grad()
     def gradients(self, head: list[nn.Parameter]) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradients of the head's weight and bias."""
-        return [(p, c * (p - a)) for p, c, a in zip(head, self.curvature, self.anchor, strict=True)]
+        moved = [p - a for p, a in zip(head, self.anchor, strict=True)]
+        return list(zip(head, self.form.product(moved), strict=True))
 
 
 @torch.no_grad()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from trainables.curvature import Curvature
 from trainables.data import Task
 from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.penalty import Coefficients
 from trainables.preconsolidation import Consolidation
-from trainables.preconsolidation.fisher import Fisher
 
 FISHER_FLOOR = 1e-5  # epsilon of the official formulation
 
@@ -37,14 +37,14 @@ class Rule(ABC):
             self.alpha_cls, self.alpha_cls_prior = 2 * fisher, 2 * prior if fisher else 0.0
 
     @abstractmethod
-    def layer_penalty(self, consolidation: Consolidation) -> tuple[Fisher, Coefficients]:
-        """Return the Fisher F and the strengths of the tuned layers' penalty at the task of `consolidation`."""
+    def layer_penalty(self, consolidation: Consolidation) -> tuple[Curvature, Coefficients]:
+        """Return the curvature F and the strengths of the tuned layers' penalty at the task of `consolidation`."""
 
     @abstractmethod
     def head_fisher_classes(self, task: Task) -> int:
         """Return the number of classes, from the first, in the Fisher of the head."""
 
 
-def mean_fisher(consolidation: Consolidation) -> Fisher:
-    """Return the Fisher averaged over the examples of tasks 1 to t."""
-    return {name: value / consolidation.examples for name, value in consolidation.fisher.items()}
+def mean_curvature(consolidation: Consolidation) -> Curvature:
+    """Return the curvature averaged over the examples of tasks 1 to t."""
+    return consolidation.curvature.mean_over(consolidation.examples)

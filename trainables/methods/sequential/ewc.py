@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from trainables.backbones.attention import written_out
+from trainables.curvature import Curvature, DiagonalCurvature, QuadraticForm
 from trainables.data import Task
 from trainables.methods.contract import EULER_FACTOR, Context
 from trainables.methods.hyperparameters import NonNegative, Share
@@ -66,47 +67,47 @@ class EWC(Finetune):
 
     def __init__(self, context: Context, config: EWCConfig) -> None:
         super().__init__(context, config)
-        self.fisher: dict[str, Tensor] = {}  # Fbar, by the names of `weights`; empty in the first task
-        self.anchor: dict[str, Tensor] = {}  # theta*, by the same names; empty between tasks and in the first task
+        self.curvature: Curvature | None = None  # Fbar, by the names of `weights`; None in the first task
+        self.anchor: list[Tensor] = []  # theta*, in the order of `weights`; empty between tasks and in the first task
+        self._form: QuadraticForm | None = None  # of Fbar, while there is an anchor
 
     def begin_task(self, task: Task) -> None:
         """Set the anchor to the weights after the last task."""
         super().begin_task(task)
-        if self.fisher:
-            self.anchor = {name: weight.detach().clone() for name, weight in self.weights.items()}
+        if self.curvature is not None:
+            self.anchor = [weight.detach().clone() for weight in self.weights.values()]
+            self._form = self.curvature.form()
 
     def train_task(self, task: Task) -> dict[str, float]:
         """Train; reports `train/euler_factor` if there is a penalty and the optimiser is SGD."""
         metrics = super().train_task(task)
-        if self.anchor and self.config.optimizer == "sgd":
-            largest = max(float(value.max()) for value in self.fisher.values())
-            metrics[EULER_FACTOR] = 2 * self.config.lr * self.config.epsilon * largest
+        if self._form is not None and self.config.optimizer == "sgd":
+            metrics[EULER_FACTOR] = 2 * self.config.lr * self.config.epsilon * self._form.largest_eigenvalue()
         return metrics
 
     def penalty(self) -> float:
         """Return epsilon sum_i Fbar_i (theta_i - theta*_i)^2, which is 0 at the start of a task."""
-        squares = (
-            (self.fisher[name] * (self.weights[name].detach() - at) ** 2).sum() for name, at in self.anchor.items()
-        )
-        return self.config.epsilon * float(sum(squares))
+        return 0.0 if self._form is None else self.config.epsilon * float(self._form.value(self._moved()))
 
     @torch.no_grad()
     def add_penalty_gradients(self) -> None:
         """Add 2 epsilon Fbar (theta - theta*) to every gradient."""
-        if self.anchor:
-            moved = torch._foreach_sub(list(self.weights.values()), list(self.anchor.values()))
-            pull = torch._foreach_mul(moved, list(self.fisher.values()))
+        if self._form is not None:
+            pull = self._form.product(self._moved())
             add_to_gradients(self.weights, dict(zip(self.weights, pull, strict=True)), 2 * self.config.epsilon)
+
+    @torch.no_grad()
+    def _moved(self) -> list[Tensor]:
+        """Return theta - theta*, in the order of `weights`."""
+        return list(torch._foreach_sub(list(self.weights.values()), self.anchor))
 
     def end_task(self, task: Task) -> None:
         """Add the task's Fisher to the running one."""
-        self.anchor = {}
-        fisher = self.task_fisher(task)
-        for name, old in self.fisher.items():
-            fisher[name].add_(old, alpha=self.config.gamma)
-        self.fisher = fisher
+        self.anchor, self._form = [], None
+        curvature = self.task_fisher(task)
+        self.curvature = curvature if self.curvature is None else curvature.plus(self.curvature, self.config.gamma)
 
-    def task_fisher(self, task: Task) -> dict[str, Tensor]:
+    def task_fisher(self, task: Task) -> Curvature:
         """Return F_t at the present weights, the mean over the task's training images, each augmented once."""
         weights = {name: weight.detach() for name, weight in self.weights.items()}
         total = {name: torch.zeros_like(weight) for name, weight in weights.items()}
@@ -117,8 +118,7 @@ class EWC(Finetune):
             for batch in batches:
                 for labels in self._labels(batch.y, self._classes(task)):
                     add_squared_gradients(total, value, weights, batch.x, labels)
-        torch._foreach_div_(list(total.values()), len(task.train))
-        return total
+        return DiagonalCurvature(total).mean_over(len(task.train))
 
     def _classes(self, task: Task) -> range:
         """Return the classes in the Fisher's softmax."""
@@ -139,14 +139,15 @@ class EWC(Finetune):
 
     def state(self) -> State:
         """Return the weights and the running Fisher; theta* equals the weights."""
-        return super().state() | State(self.fisher).within("fisher")
+        return super().state() | State({} if self.curvature is None else self.curvature.tensors()).within("fisher")
 
     def load_state(self, state: State) -> None:
         """Continue from a `state`."""
         super().load_state(state)
         kept = state.part("fisher").tensors
         device = self.context.device
-        self.fisher = {name: kept[name].to(device, copy=True) for name in self.weights} if kept else {}
+        copies = {name: kept[name].to(device, copy=True) for name in self.weights} if kept else {}
+        self.curvature = DiagonalCurvature.from_tensors(copies) if copies else None
 
 
 def add_squared_gradients(total: Weights, value: Value, weights: Weights, x: Tensor, y: Tensor) -> None:

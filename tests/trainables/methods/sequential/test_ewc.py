@@ -82,7 +82,7 @@ def test_three_tasks_are_those_of_plain_sgd_on_loss_plus_penalty(options: dict[s
         learn(ewc, task)
         assert_same(ewc, weights)
         for name, value in fisher.items():
-            torch.testing.assert_close(ewc.fisher[name], value, **EXACT)
+            torch.testing.assert_close(ewc.curvature.tensors()[name], value, **EXACT)
     learn(free, *TASKS)
     moved = [weights_of(free)[name] - weights[name] for name in weights]
     assert max(float(each.abs().max()) for each in moved) > 1e-6  # the penalty is large enough to be seen above
@@ -97,17 +97,17 @@ def test_the_fisher_of_the_classifier_has_a_closed_form(kind: str) -> None:
     one_hot = torch.nn.functional.one_hot(task.train.labels, len(ALL)).double()
     weighted = (p * one_hot).sum(1, keepdim=True) * (one_hot - p) ** 2
     wanted = {"true": p * (1 - p), "weighted": weighted}[kind].mean(0)
-    torch.testing.assert_close(ewc.task_fisher(task)["heads/bias"], wanted, **EXACT)
+    torch.testing.assert_close(ewc.task_fisher(task).tensors()["heads/bias"], wanted, **EXACT)
 
 
 def test_the_fisher_does_not_depend_on_how_many_examples_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ewc, task = make_ewc(), TASKS[0]
     ewc.begin_task(task)
-    together = ewc.task_fisher(task)
+    together = ewc.task_fisher(task).tensors()
     assert module.examples_at_once(ewc.weights) > CONTEXT.batch_size
     monkeypatch.setattr(module, "GRADIENT_BYTES", {"cpu": 1})
     assert module.examples_at_once(ewc.weights) == 1
-    for name, value in ewc.task_fisher(task).items():
+    for name, value in ewc.task_fisher(task).tensors().items():
         torch.testing.assert_close(value, together[name], **EXACT)
 
 
@@ -143,9 +143,8 @@ def test_the_penalty_is_that_of_the_formula_and_its_gradient_that_of_autograd() 
     for weight in ewc.weights.values():
         weight.data += torch.randn(weight.shape, generator=generator, dtype=torch.float64)
         weight.grad = torch.ones_like(weight)
-    value = sum(
-        EPSILON * (ewc.fisher[name] * (weight - anchor[name]) ** 2).sum() for name, weight in ewc.weights.items()
-    )
+    fisher = ewc.curvature.tensors()
+    value = sum(EPSILON * (fisher[name] * (weight - anchor[name]) ** 2).sum() for name, weight in ewc.weights.items())
     assert isinstance(value, Tensor) and ewc.penalty() == pytest.approx(float(value.detach()), rel=1e-12)
     wanted = torch.autograd.grad(value, list(ewc.weights.values()))
     ewc.add_penalty_gradients()
@@ -171,7 +170,8 @@ def test_the_limit_of_stability_is_reported_where_it_means_something() -> None:
         for learner in (ewc, adamw):
             learner.begin_task(task)
             rows.append(learner.train_task(task).get("train/euler_factor"))
-            largest = max((float(value.max()) for value in learner.fisher.values()), default=0.0)
+            fisher = {} if learner.curvature is None else learner.curvature.tensors()
+            largest = max((float(value.max()) for value in fisher.values()), default=0.0)
             learner.end_task(task)
             assert rows[-1] in (None, pytest.approx(2 * LR * EPSILON * largest))
     assert [row is not None for row in rows] == [False, False, True, False]

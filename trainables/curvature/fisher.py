@@ -14,13 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from trainables.backbones.recording import Activations, recorded
+from trainables.curvature.diagonal import DiagonalCurvature
+from trainables.curvature.softmax_hessian import hessian_square_root
 from trainables.heads import Head
-from trainables.preconsolidation.curvature import hessian_square_root
 
 # Per-example gradients of one weight at a time. On a CPU they stay in its cache: twice as fast as 64 MiB.
 CHUNK_BYTES = {"cpu": 2**20, "cuda": 64 * 2**20}
 
-Fisher = dict[str, Tensor]
+Sums = dict[str, Tensor]  # layer name to a running sum, (out, in)
 
 
 def layer_fisher(
@@ -31,7 +32,7 @@ def layer_fisher(
     *,
     passes: int | None,
     generator: torch.Generator,
-) -> tuple[Fisher, int]:
+) -> tuple[DiagonalCurvature, int]:
     """Return the true Fisher's diagonal for linear layers, summed over examples, and the number of examples.
 
     With J an example's derivative of logits by weights, its Fisher is the diagonal of J^T (diag(p) - p p^T) J. The
@@ -48,7 +49,8 @@ def layer_fisher(
         generator: Source of the random passes.
 
     Returns:
-        `"<layer>.weight"` to the sum `(out, in)`, nats squared per unit of weight squared; and the number of examples.
+        The sum for every `"<layer>.weight"`, `(out, in)`, in nats squared per unit of weight squared; and the number of
+        examples.
 
     Raises:
         ValueError: If the model is in train mode or there is no example.
@@ -73,24 +75,26 @@ def layer_fisher(
             activations.clear()
     if examples == 0:
         raise ValueError("the Fisher needs at least one example, got none")
-    return {f"{name}.weight": total for name, total in sums.items()}, examples
+    return DiagonalCurvature({f"{name}.weight": total.detach() for name, total in sums.items()}), examples
 
 
-def head_fisher(features: Tensor, head: Head, rows: slice) -> Head:
-    """Return the mean true Fisher of some rows of a linear classifier, weight `(r, d)` and bias `(r,)`, in closed form.
+def head_fisher(features: Tensor, head: Head, rows: slice) -> DiagonalCurvature:
+    """Return the mean true Fisher of some rows of a linear classifier, in closed form.
+
+    Its names are `weight`, `(r, d)`, and `bias`, `(r,)`.
 
     d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p. Without features
     `(m, d)` the Fisher is zero.
     """
     weight, bias = head
     if len(features) == 0:
-        return torch.zeros_like(weight[rows]), torch.zeros_like(bias[rows])
+        return DiagonalCurvature({"weight": torch.zeros_like(weight[rows]), "bias": torch.zeros_like(bias[rows])})
     p = nn.functional.linear(features, weight, bias).softmax(1)[:, rows]
     spread = p * (1 - p)  # [m, r]
-    return spread.T @ features**2 / len(features), spread.mean(0)
+    return DiagonalCurvature({"weight": spread.T @ features**2 / len(features), "bias": spread.mean(0)})
 
 
-def _add_single(sums: Fisher, activations: Activations, logits: Tensor, vectors: Tensor) -> None:
+def _add_single(sums: Sums, activations: Activations, logits: Tensor, vectors: Tensor) -> None:
     """Many vectors in one backward pass; an example's gradient is an outer product, and so is its square."""
     if not activations or not len(vectors):  # one class so far: no curvature
         return
@@ -102,7 +106,7 @@ def _add_single(sums: Fisher, activations: Activations, logits: Tensor, vectors:
             sums[name] += gradient[:, :, 0].square().sum(0).T @ inputs[:, 0].square()
 
 
-def _add_many(sums: Fisher, activations: Activations, logits: Tensor, vectors: Tensor) -> None:
+def _add_many(sums: Sums, activations: Activations, logits: Tensor, vectors: Tensor) -> None:
     outputs = [output for _, output in activations.values()]
     for k, vector in enumerate(vectors):
         gradients = torch.autograd.grad(logits, outputs, vector, retain_graph=k + 1 < len(vectors))

@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
+from trainables.curvature import fisher as fisher_module
+from trainables.curvature import layer_fisher
+from trainables.curvature.softmax_hessian import hessian_square_root
 from trainables.heads import Head
-from trainables.preconsolidation import fisher as fisher_module
-from trainables.preconsolidation.curvature import hessian_square_root
-from trainables.preconsolidation.fisher import Fisher, layer_fisher
+
+Fisher = dict[str, Tensor]
 
 
 @pytest.fixture
@@ -31,7 +33,8 @@ def head(generator: torch.Generator) -> Head:
 
 def exact(model: nn.Module, head: Head, batches: Iterable[Tensor], passes: int | None = None) -> tuple[Fisher, int]:
     generator = torch.Generator().manual_seed(1)
-    return layer_fisher(model, tuned_layers(model), head, batches, passes=passes, generator=generator)
+    found, examples = layer_fisher(model, tuned_layers(model), head, batches, passes=passes, generator=generator)
+    return found.values, examples
 
 
 def brute_force(model: nn.Module, parameters: list[Tensor], images: Tensor, head: Head) -> list[Tensor]:
@@ -97,8 +100,8 @@ def test_few_passes_are_unbiased_against_brute_force(images: Tensor, head: Head)
     want = brute_force(model, [layer.weight for layer in layers.values()], images, head)
     generator = torch.Generator().manual_seed(1)
     tenfold = images.repeat(10, 1, 1, 1)  # ten draws in one: each example draws for itself
-    draws = [layer_fisher(model, layers, head, [tenfold], passes=2, generator=generator)[0].values() for _ in range(40)]
-    for got, expected in zip(zip(*draws, strict=True), want, strict=True):
+    draws = [layer_fisher(model, layers, head, [tenfold], passes=2, generator=generator)[0].values for _ in range(40)]
+    for got, expected in zip(zip(*(draw.values() for draw in draws), strict=True), want, strict=True):
         stacked = torch.stack(got) / 10
         error = stacked.std(0) / len(draws) ** 0.5
         z = (stacked.mean(0) - expected).abs()[error > 1e-12] / error[error > 1e-12]
@@ -126,7 +129,8 @@ def test_error_of_eight_passes_at_100_classes(scale: float, largest: float, gene
     read_class_token_only(model)
     layers = tuned_layers(model)
     true, got = (
-        layer_fisher(model, layers, head, [images], passes=passes, generator=generator)[0] for passes in (None, 8)
+        layer_fisher(model, layers, head, [images], passes=passes, generator=generator)[0].values
+        for passes in (None, 8)
     )
     error = sum((got[name] - true[name]).square().sum() for name in true) ** 0.5
     assert error <= largest * sum(value.square().sum() for value in true.values()) ** 0.5

@@ -1,0 +1,101 @@
+"""The contract of a curvature, for each that comes with the tool, and that the contract notices what breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from trainables.curvature import DiagonalCurvature
+from trainables.curvature.diagonal import DiagonalForm
+from trainables.curvature.testing import check_curvature
+
+SHAPES = {"a": (3, 2), "b": (2, 2), "c": (3, 2), "d": (3,)}
+
+
+def diagonals(kind: type[DiagonalCurvature] = DiagonalCurvature) -> list[DiagonalCurvature]:
+    generator = torch.Generator().manual_seed(5)
+    return [
+        kind({name: torch.rand(shape, generator=generator).double() for name, shape in SHAPES.items()})
+        for _ in range(3)
+    ]
+
+
+def test_the_diagonal_keeps_the_contract() -> None:
+    check_curvature(diagonals(), SHAPES)
+
+
+class Replaced(DiagonalCurvature):
+    """A diagonal whose methods return its own class, so that a method can be replaced."""
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Replaced:
+        return type(self)({name: change(value) for name, value in self.values.items()})
+
+    def plus(self, other: DiagonalCurvature, weight: float = 1.0) -> Replaced:
+        return type(self)(super().plus(other, weight).values)
+
+
+class HalfForm(DiagonalForm):
+    def value(self, displacements: Sequence[Tensor]) -> Tensor:
+        return super().value(displacements) / 2
+
+
+class InPlaceForm(DiagonalForm):
+    def product(self, displacements: Sequence[Tensor]) -> list[Tensor]:
+        torch._foreach_mul_(list(displacements), self.values)
+        return list(displacements)
+
+
+class TraceForm(DiagonalForm):
+    def largest_eigenvalue(self) -> float:
+        return float(sum(value.sum() for value in self.values))
+
+
+class NegativeForm(DiagonalForm):
+    def __init__(self, values: list[Tensor]) -> None:
+        super().__init__([-value for value in values])
+
+
+def with_form(kind: type[DiagonalForm]) -> tuple[str, Callable[..., Any]]:
+    return "form", lambda self, stacks=None: kind(DiagonalCurvature.form(self, stacks).values)
+
+
+def in_place(self: Replaced, other: Replaced, weight: float = 1.0) -> Replaced:
+    self.values["a"].add_(other.values["a"])
+    return self
+
+
+FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "none": ("plus", Replaced.plus),
+    "scaled": ("scaled", lambda self, factor: self._each(lambda value: value * factor**2)),
+    "mean_over": ("mean_over", lambda self, examples: self._each(lambda value: value / (examples - 1))),
+    "shifted": ("shifted", lambda self, amount: self),
+    "weight of a sum": ("plus", lambda self, other, weight=1.0: Replaced.plus(self, other)),
+    "order of a sum": ("plus", lambda self, other, weight=1.0: Replaced.plus(self.scaled(0.5), other, weight)),
+    "in place": ("plus", in_place),
+    "saving": ("tensors", lambda self: {name: value.float() for name, value in self.values.items()}),
+    "stacks": ("form", lambda self, stacks=None: DiagonalCurvature.form(self, stacks and [s[::-1] for s in stacks])),
+    "half": with_form(HalfForm),
+    "displacement": with_form(InPlaceForm),
+    "eigenvalue": with_form(TraceForm),
+    "negative": with_form(NegativeForm),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_contract_notices_a_fault_in_one_method(fault: str) -> None:
+    name, replacement = FAULTS[fault]
+    tasks = diagonals(type("Faulty", (Replaced,), {name: replacement}))
+    if fault == "none":
+        check_curvature(tasks, SHAPES)
+        return
+    with pytest.raises((AssertionError, RuntimeError)):
+        check_curvature(tasks, SHAPES)
+
+
+def test_the_contract_needs_weights_that_can_be_stacked() -> None:
+    with pytest.raises(AssertionError, match="no stack can be checked"):
+        check_curvature([DiagonalCurvature({"a": torch.eye(2).double()})] * 3, {"a": (2, 2)})

@@ -1,0 +1,93 @@
+"""The contract of a curvature: how a regulariser weighs a displacement of the weights.
+
+Notation: W is one weight, of any shape; L weights of one shape form a stack `(L, *shape)`; delta is a displacement of
+the weights, a tensor for each weight or stack; H is the curvature.
+
+H is symmetric, positive semidefinite and block-diagonal, a block for each weight: with delta_W the flattened
+displacement of W,
+
+    delta^T H delta = sum_W delta_W^T H_W delta_W,      gradient of 1/2 delta^T H delta = H delta.
+
+So that tasks can be added up, H is a sum over examples, such as J^T (diag(p) - p p^T) J of each, with J the derivative
+of the logits by the weights. A regulariser uses its mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor
+
+
+class QuadraticForm(Protocol):
+    """A curvature prepared for many displacements of the same weights or stacks.
+
+    Displacements and products are lists, in the order of the stacks that `Curvature.form` was given.
+    """
+
+    def product(self, displacements: Sequence[Tensor]) -> list[Tensor]:
+        """Return H delta in new tensors of the shapes of delta."""
+        ...
+
+    def value(self, displacements: Sequence[Tensor]) -> Tensor:
+        """Return delta^T H delta, a scalar tensor `()`."""
+        ...
+
+    def largest_eigenvalue(self) -> float:
+        """Return the largest eigenvalue of H.
+
+        A decoupled step of size c along H delta is explicit Euler: it is unstable where c times the eigenvalue exceeds
+        2.
+        """
+        ...
+
+
+class Curvature(Protocol):
+    """A curvature H of named weights. Its methods return new objects and change none; they may share memory.
+
+    `testing.check_curvature` checks an implementation against this contract.
+    """
+
+    def plus(self, other: Self, weight: float = 1.0) -> Self:
+        """Return H + weight * H', with H' of the same weights.
+
+        The memory is that of one of both, so that a sequence of tasks takes constant memory. An implementation that
+        cannot represent the sum approximates it, and says how; the order of tasks does not matter to it.
+        """
+        ...
+
+    def scaled(self, factor: float) -> Self:
+        """Return factor * H; the factor is not negative."""
+        ...
+
+    def mean_over(self, examples: int) -> Self:
+        """Return H / examples."""
+        ...
+
+    def shifted(self, amount: float) -> Self:
+        """Return H + amount * I; the amount is not negative."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Return H on a device."""
+        ...
+
+    def form(self, stacks: Sequence[tuple[str, ...]] | None = None) -> QuadraticForm:
+        """Return H as a quadratic form.
+
+        Args:
+            stacks: Names of weights that share a tensor `(L, *shape)` of a displacement, L their number. None takes
+                every weight by itself, in its own shape and in the order of the curvature's names.
+        """
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all of H as named tensors, for files: `from_tensors` reads them."""
+        ...
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
+        """Return the curvature that `tensors` describes, in the same memory and in their order."""
+        ...

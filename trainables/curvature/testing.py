@@ -1,0 +1,153 @@
+"""Checks of a curvature against the contract, for those that come with the tool and for anybody's own.
+
+Each check builds the dense matrix H by products with unit displacements, in float64, so the weights must be few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from trainables.curvature.contract import Curvature, QuadraticForm
+
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-11  # differences that pass for rounding in float64
+
+
+def check_curvature(
+    tasks: Sequence[Curvature],
+    shapes: Mapping[str, tuple[int, ...]],
+    *,
+    sums_exactly: bool = True,
+    constant_memory: bool = True,
+) -> None:
+    """Check the curvatures of some tasks against the contract `Curvature`.
+
+    Args:
+        tasks: At least three different curvatures in float64, of the same few weights.
+        shapes: The shape of each weight by name, in the curvature's order. At least two weights have the same shape.
+        sums_exactly: Whether the curvature of two tasks is the exact sum of both, and not an approximation.
+        constant_memory: Whether the sum of two tasks has as many numbers as each of them.
+
+    Raises:
+        AssertionError: If a curvature breaks the contract.
+    """
+    one, two, three, *_ = tasks
+    before = [dense(task, shapes) for task in tasks]
+    for task, matrix in zip(tasks, before, strict=True):
+        _check_matrix(matrix, shapes)
+        _check_form(task.form(), matrix, list(shapes.values()))
+        _check_stacks(task, matrix, shapes)
+        _check_saving(task, matrix, shapes)
+    _check_arithmetic(one, before[0], shapes)
+    _check_sums(one, two, three, shapes)
+    if sums_exactly:
+        _assert_equal(dense(one.plus(two, 0.3), shapes), before[0] + 0.3 * before[1], "plus(other, 0.3)")
+    if constant_memory:
+        assert _numbers(one.plus(two)) == _numbers(one), "the sum of two tasks has other tensors than one of them"
+    for task, matrix in zip(tasks, before, strict=True):
+        _assert_equal(dense(task, shapes), matrix, "a curvature after its methods were called")
+
+
+def dense(curvature: Curvature, shapes: Mapping[str, tuple[int, ...]]) -> Tensor:
+    """Return H as a matrix `(m, m)` of all m weights, in the order of `shapes`, from products with unit vectors."""
+    form, size = curvature.form(), sum(torch.Size(shape).numel() for shape in shapes.values())
+    columns = [_flat(form.product(_split(unit, list(shapes.values())))) for unit in torch.eye(size).double()]
+    return torch.stack(columns, dim=1)
+
+
+def _check_matrix(matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that H is symmetric, positive semidefinite, not zero, and block-diagonal."""
+    _assert_equal(matrix, matrix.T, "the matrix and its transpose")
+    values = torch.linalg.eigvalsh(matrix)
+    assert values[-1] > 0, "the curvature is zero, so nothing can be checked"
+    assert values[0] > -1e-9 * values[-1], f"H has the negative eigenvalue {float(values[0]):.3g}"
+    within = torch.block_diag(*(torch.ones(2 * (torch.Size(shape).numel(),)) for shape in shapes.values()))
+    assert not matrix[within == 0].any(), "H has entries between different weights"
+
+
+def _check_form(form: QuadraticForm, matrix: Tensor, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Check value, product and eigenvalue against the matrix, and the product against autograd of the value."""
+    generator = torch.Generator().manual_seed(0)
+    flat = torch.randn(len(matrix), generator=generator, dtype=torch.float64)
+    parts = [part.clone().requires_grad_() for part in _split(flat, shapes)]
+    value = form.value(parts)
+    assert value.shape == (), f"`value` returns a tensor of shape {tuple(value.shape)}; must be a scalar"
+    _assert_equal(value.detach(), flat @ matrix @ flat, "`value` and delta^T H delta")
+    gradients = torch.autograd.grad(value / 2, parts)
+    detached = [part.detach() for part in parts]
+    products = form.product(detached)
+    assert [each.shape for each in products] == [part.shape for part in parts], "`product` changes shapes"
+    for got, want in zip(products, gradients, strict=True):
+        _assert_equal(got, want, "`product` and the gradient of `value` / 2")
+    _assert_equal(_flat(detached), flat, "the displacement after `product`")
+    largest = torch.linalg.eigvalsh(matrix)[-1]
+    _assert_equal(torch.tensor(form.largest_eigenvalue(), dtype=torch.float64), largest, "`largest_eigenvalue`")
+
+
+def _check_stacks(curvature: Curvature, matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check the form of stacks, in another order than the names, against the matrix."""
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for name, shape in reversed(list(shapes.items())):
+        alike.setdefault(tuple(shape), []).append(name)
+    assert max(map(len, alike.values())) > 1, "no two weights have one shape, so no stack can be checked"
+    stacks = [tuple(names) for names in alike.values()]
+    numbers = torch.arange(len(matrix)).split([torch.Size(shape).numel() for shape in shapes.values()])
+    places = dict(zip(shapes, numbers, strict=True))
+    order = torch.cat([places[name] for names in stacks for name in names])
+    stacked = [(len(names), *shape) for shape, names in alike.items()]
+    _check_form(curvature.form(stacks), matrix[order][:, order], stacked)
+
+
+def _check_saving(curvature: Curvature, matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that `from_tensors` takes back copies of what `tensors` gives."""
+    copies = {name: value.clone().contiguous() for name, value in curvature.tensors().items()}
+    again = type(curvature).from_tensors(copies)
+    assert torch.equal(dense(again, shapes), matrix), "`from_tensors` does not take back what `tensors` gives"
+
+
+def _check_arithmetic(curvature: Curvature, matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check scaling, means and shifts, in any order."""
+    identity = torch.eye(len(matrix)).double()
+    cpu = torch.device("cpu")
+    for what, got, want in (
+        ("scaled(3)", curvature.scaled(3.0), 3 * matrix),
+        ("scaled(0)", curvature.scaled(0.0), 0 * matrix),
+        ("mean_over(7)", curvature.mean_over(7), matrix / 7),
+        ("shifted(0.5)", curvature.shifted(0.5), matrix + 0.5 * identity),
+        ("scaled(0).shifted(0.5)", curvature.scaled(0.0).shifted(0.5), 0.5 * identity),
+        ("shifted(0.5).mean_over(7)", curvature.shifted(0.5).mean_over(7), (matrix + 0.5 * identity) / 7),
+        ("shifted(0.5).scaled(3)", curvature.shifted(0.5).scaled(3.0), 3 * matrix + 1.5 * identity),
+        ("to(cpu)", curvature.to(cpu), matrix),
+    ):
+        _assert_equal(dense(got, shapes), want, what)
+        if float(want.abs().max()):
+            _check_form(got.form(), want, list(shapes.values()))
+
+
+def _check_sums(one: Curvature, two: Curvature, three: Curvature, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that sums do not depend on the order of tasks and add equal tasks exactly."""
+    left, right = one.plus(two).plus(three), three.plus(two).plus(one)
+    _assert_equal(dense(left, shapes), dense(right, shapes), "sums of tasks in another order")
+    _assert_equal(dense(one.plus(one), shapes), 2 * dense(one, shapes), "the sum of a task with itself")
+    _check_matrix(dense(left, shapes), shapes)
+    _check_form(left.form(), dense(left, shapes), list(shapes.values()))
+    _check_saving(left, dense(left, shapes), shapes)
+
+
+def _numbers(curvature: Curvature) -> int:
+    return sum(value.numel() for value in curvature.tensors().values())
+
+
+def _split(flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    sizes = [torch.Size(shape).numel() for shape in shapes]
+    return [part.reshape(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat([part.flatten() for part in parts])
+
+
+def _assert_equal(got: Tensor, want: Tensor, what: str) -> None:
+    torch.testing.assert_close(got, want, rtol=_RELATIVE, atol=_ABSOLUTE, msg=lambda text: f"{what}: {text}")
