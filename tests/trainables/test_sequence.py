@@ -120,7 +120,8 @@ def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypa
     method: Any = sequence.method
     assert method.context.on_epoch is told and [folder for folder, _ in method.saved] == [tmp_path] * (3 * writes)
     for (_, origin), task in zip(method.saved, benchmark.tasks, strict=False):
-        assert (origin.task, origin.classes) == (task.index, task.classes)
+        assert (origin.task, origin.classes, origin.method) == (task.index, task.classes, "finetune")
+        assert (origin.backbone, origin.backbone_digest) == ("glyph_vit", Backbone().digest)
         assert origin.class_names == tuple(str(c) for c in task.classes)
         assert origin.transform == described(benchmark.evaluation[0].transform, 32)
         assert origin.transform is not None

@@ -137,6 +137,18 @@ class TestConstants:
             assert check_state(tmp_path, blobs)
             assert_same(read_state(tmp_path, blobs), State(constant=experts(2)))
 
+    @pytest.mark.parametrize("lost", [0, 1])
+    def test_a_checkpoint_needs_all_of_them(self, tmp_path: Path, lost: int) -> None:
+        blobs = tmp_path / "blobs"
+        manifest = write_state(tmp_path, State(constant=experts(1)), blobs)
+        manifest = write_state(tmp_path, State(constant=experts(2)), blobs, manifest)
+        paths = [manifest[f"expert/{t}/mean"].path_in(blobs) for t in (0, 1)]
+        assert paths[0] != paths[1] and check_state(tmp_path, blobs)
+        paths[lost].unlink()
+        assert not check_state(tmp_path, blobs) and damaged_files(tmp_path, blobs) == [paths[lost]]
+        with pytest.raises(InputError, match="cannot be read"):
+            read_state(tmp_path, blobs)
+
     def test_they_are_found_where_the_run_has_been_moved_to(self, tmp_path: Path) -> None:
         run, moved = tmp_path / "run", tmp_path / "moved"
         run.mkdir()

@@ -38,6 +38,12 @@ def test_tensors_that_are_refused(tmp_path: Path, tensors: dict[str, Tensor], fa
         read_weights(written(tmp_path, **tensors), WANTED)
 
 
+def test_a_tensor_that_is_missing_is_named_before_any_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path, b=torch.tensor([0.0, torch.inf]))
+    with pytest.raises(ValueError, match="'a2' is missing"):
+        read_weights(path, {**WANTED, "a2": (1,)})
+
+
 def test_every_piece_of_a_large_tensor_is_checked(tmp_path: Path) -> None:
     large = torch.zeros(2**22 + 1, dtype=torch.float16)  # one more than a piece
     large[-1] = torch.nan

@@ -108,11 +108,14 @@ def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
 
 def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
-    original = trial.get_source
+    original, build = trial.get_source, trial.build_benchmark
     monkeypatch.setattr(trial, "settle", lambda threads: asked.update(threads=threads))
-    monkeypatch.setattr(trial, "claim", lambda share: asked.update(share=share) or torch.device("cpu"))
+    monkeypatch.setattr(trial, "claim", lambda share: asked.update(share=share) or torch.device("cpu:0"))
     monkeypatch.setattr(trial, "allow_code", lambda name, folder: asked.setdefault("code", {}).update({name: folder}))
     monkeypatch.setattr(trial, "get_source", lambda name, root: asked.update(root=root) or original(name, root))
+    monkeypatch.setattr(
+        trial, "build_benchmark", lambda source, *rest: asked.update(built=rest) or build(source, *rest)
+    )
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(glyph_vit.WEIGHTS.read_bytes())
     given = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.01}
@@ -136,14 +139,17 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             cache=str(tmp_path / "cache"),
             cache_bytes=77,
             artifacts=str(tmp_path / "vectors"),
+            removability=True,
         )
     )
     method: Any = sequence.method
+    assert asked.pop("built") == ("final", 6, sequence.backbone.input)  # whatever the benchmark's own backbone reads
     assert asked == {"threads": 2, "share": 0.5, "code": {"own:X": "/code", "other:Y": "/more"}, "root": "/data"}
     assert sequence.benchmark.purpose == "final" and sequence.benchmark.split_seed == 6
     assert (sequence.entry.name, len(sequence.tasks), method.rule.config.alpha) == ("ita-ia3", 2, 1.0)
     context = method.context
-    assert (context.seed, context.precision, context.device.type, context.num_tasks) == (4, "bf16", "cpu", 2)
+    assert (context.seed, context.precision, context.num_tasks) == (4, "bf16", 2)
+    assert sequence.device == context.device == torch.device("cpu:0") and sequence.left_out is not None
     assert context.on_epoch.folder == tmp_path / "blobs"
     assert context.backbone == sequence.backbone and sequence.backbone.weights == weights
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)
@@ -151,8 +157,16 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     assert before.cache is not None
     assert (before.seed, before.cache.folder, before.cache.max_bytes) == (4, tmp_path / "cache", 77)
     assert (before.fingerprint, before.purpose) == (sequence.benchmark.fingerprint, "final")
+    assert (before.device, before.backbone) == (context.device, sequence.backbone)
     assert before.config == method.rule.config.preconsolidation and before.spec == sequence.benchmark.spec
     assert sequence.artifacts == tmp_path / "vectors"
+
+
+def test_an_ended_process_lets_go_of_what_trials_share(config: TrialConfig) -> None:
+    running = trial.Trial(config.as_dict())
+    running.cleanup()
+    assert running.sequence.closed  # type: ignore[attr-defined]
+    trial.Trial.__new__(trial.Trial).cleanup()  # its setup has failed
 
 
 class Ending(Counting):
